@@ -2,16 +2,15 @@
 //!
 //! From the top down:
 //!
-//! - `acquire`, `extend`, `release`, `show`, `wait`, `health`: the verbs. `command` packs their commands, and `reply` reads the replies:
-//!   what a node says is read there and nowhere else. `probe` asks a node that failed whether it is back.
+//! - `votes`, `show`, `wait`, `health`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says is
+//!   read there and nowhere else. `probe` asks a node that failed whether it is back.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
-//! - `request`: a command, its rules and its answer. `repair`: what goes out when the answer to an attempt does not come.
-//!   `pacer` gives the lane of a round back.
-//! - `slot`: what the r2d2 pool holds, and the rule for when a connection must not be used again.
+//! - `request`: a command, and what follows from its verb. `answer`: what comes of it. `attempt`: an acquire, and what goes out when the
+//!   answer to it does not come. `pacer` gives the lane of a round back.
+//! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered.
-//! - `breaker`, `gate`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end.
-//!   `echo`: keeps the arguments of commands out of messages.
+//! - `breaker`, `gate`, `listeners`: what a node remembers between requests. `echo`: keeps the arguments of commands out of messages.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -19,23 +18,22 @@ use std::time::Duration;
 
 use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
-use smallvec::SmallVec;
 
-pub(crate) mod acquire;
+mod answer;
+pub(crate) mod attempt;
 mod breaker;
 #[cfg(test)]
 mod clock_readings;
 pub(crate) mod command;
+mod connection;
 #[cfg(test)]
 mod doubles;
 mod echo;
 mod exchange;
-pub(crate) mod extend;
 mod gate;
 #[cfg(test)]
 mod generations;
 pub(crate) mod health;
-mod identity;
 pub(crate) mod lanes;
 #[cfg(test)]
 mod lanes_limits;
@@ -45,10 +43,8 @@ mod listeners;
 mod owed;
 mod pacer;
 mod probe;
-pub(crate) mod release;
 #[cfg(test)]
 mod remains;
-mod repair;
 pub(crate) mod reply;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
@@ -57,16 +53,16 @@ mod round;
 #[cfg(test)]
 mod round_trips;
 pub(crate) mod show;
-mod slot;
+pub(crate) mod votes;
 pub(crate) mod wait;
 
+pub(crate) use self::answer::Trace;
 use self::breaker::Breaker;
+use self::connection::Slots;
 use self::gate::Gate;
 use self::lanes::Lanes;
 use self::listeners::Listeners;
 use self::owed::Owed;
-pub(crate) use self::request::Trace;
-use self::slot::Slots;
 use crate::clock::{self, Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
@@ -108,16 +104,6 @@ pub(crate) struct Setup<'a> {
     /// The thread on which r2d2 makes its slots.
     pub(crate) thread: &'a Arc<ScheduledThreadPool>,
 }
-
-/// A node's answer to an acquire.
-pub(crate) struct Ballot {
-    pub(crate) report: NodeReport,
-    /// What the attempt may have left on the node.
-    pub(crate) trace: Trace,
-}
-
-/// The ballots of all nodes, in the canonical order.
-pub(crate) type Ballots = SmallVec<[Ballot; 5]>;
 
 /// Lanes for nodes with pools of this size.
 pub(crate) fn lanes(pool_size: u32) -> Lanes {
@@ -179,14 +165,6 @@ impl Node {
         }
     }
 
-    /// The ballot of a node that is left out.
-    pub(crate) fn unasked(&self, vote: Vote) -> Ballot {
-        Ballot {
-            report: self.report(vote, Duration::ZERO, None),
-            trace: Trace::None,
-        }
-    }
-
     /// Whether the breaker is closed: the node has not failed lately.
     pub(crate) fn is_closed(&self) -> bool {
         !self.breaker.is_open()
@@ -228,24 +206,12 @@ impl Node {
                 .compare_exchange(generation, next, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
     fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
-    }
-}
-
-impl Ballot {
-    /// Whether the node may have a key of this attempt, which then has to be released.
-    pub(crate) fn may_have_key(&self) -> bool {
-        self.trace == Trace::Possible
-    }
-
-    /// Whether the node was left out because its breaker is open.
-    pub(crate) fn is_left_out(&self) -> bool {
-        self.report.vote.is_left_out()
     }
 }
 

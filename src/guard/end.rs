@@ -11,7 +11,7 @@ use crate::lease::Lease;
 use crate::lease::state::nodes::NodeStates;
 use crate::lease::state::{Ended, Hook};
 use crate::node::Trace;
-use crate::node::release::Released;
+use crate::node::votes::Released;
 use crate::protocol::acquire::Asked;
 use crate::protocol::pass::pass;
 use crate::protocol::release::release;

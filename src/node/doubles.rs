@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use redlatch_testing::eventually;
 
+use super::attempt::Repair;
 use super::command;
-use super::repair::Repair;
-use super::request::Kind;
+use super::request::Verb;
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
@@ -110,8 +110,8 @@ fn repair_of(key: &str) -> Repair<'static> {
 }
 
 /// An acquire of the lock with this key.
-pub(super) fn acquire_of(key: &str) -> Kind<'static> {
-    Kind::Acquire(repair_of(key))
+pub(super) fn acquire_of(key: &str) -> Verb<'static> {
+    Verb::Take(repair_of(key))
 }
 
 /// What undoes it.

@@ -48,18 +48,14 @@ pub(super) fn without_echo(reply: &Reply, sent: &Packed) -> Reply {
     }
 }
 
-/// The arguments of the commands that may be secrets. The longest come first, because one may be a part of another.
+/// The arguments of the command that may be secrets. The longest come first, because one may be a part of another.
 fn arguments(sent: &Packed) -> Vec<String> {
-    let commands = std::iter::once(sent).chain(sent.others());
-    let mut all = Vec::new();
-    for command in commands {
-        let words = resp::words(command.short()).unwrap_or_default();
-        // An error is text, so it can't repeat an argument that is none.
-        let texts = words
-            .into_iter()
-            .filter_map(|word| str::from_utf8(word).ok());
-        all.extend(texts.map(str::to_owned));
-    }
+    let words = resp::words(sent.short()).unwrap_or_default();
+    // An error is text, so it can't repeat an argument that is none.
+    let texts = words
+        .into_iter()
+        .filter_map(|word| str::from_utf8(word).ok());
+    let mut all: Vec<String> = texts.map(str::to_owned).collect();
     all.retain(|argument| argument.len() >= SHORTEST_SECRET);
     all.sort_unstable_by_key(|argument| std::cmp::Reverse(argument.len()));
     all
@@ -71,19 +67,18 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_not_in_an_error_and_the_rest_is() {
-        let sent = |token: &'static [u8]| {
-            Packed::new(
-                "acquire",
-                &["SET".into(), "job".into(), token.into(), 10_000.into()],
-            )
-        };
         let error = |text: &str| Reply::Error(ServerError::new(text));
-        let command = sent(b"worker-17 at noon").followed_by(vec![sent(b"another-token")]);
+        let token = "worker-17 at noon".into();
+        let words = ["SET".into(), "job".into(), token, 10_000.into()];
+        let command = Packed::new("acquire", &words);
         for (text, hidden) in [
             ("ERR no", "ERR no"),
             ("ERR what is worker-17 at noon", "ERR what is \u{2026}"),
             ("worker-17 at noon", "\u{2026}"),
-            ("ERR another-token, job 10000", "ERR \u{2026}, job 10000"),
+            (
+                "ERR worker-17 at noon, job 10000",
+                "ERR \u{2026}, job 10000",
+            ),
         ] {
             let replies = Reply::Array(vec![Reply::Okay, error(text)]);
             let expected = Reply::Array(vec![Reply::Okay, error(hidden)]);

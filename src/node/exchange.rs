@@ -19,31 +19,34 @@
 //! | `Sent` | a panic | those with an undo are undone and answered; the others are left to their threads |
 //! | `NoSlot`, `Idle` | a panic | all are left to their threads |
 //!
-//! Each step changes an exchange that is in its state, and does nothing to any other. This file has the first states and the end;
-//! `sending` and `reading` have what is between.
+//! Each step changes an exchange that is in its state, and does nothing to any other. `slots` has the first
+//! states and the end, and `sending` and `reading` have what is between.
 
-use std::collections::VecDeque;
+use std::borrow::Cow;
 use std::mem::take;
-use std::net::TcpStream;
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use r2d2::PooledConnection;
 use smallvec::SmallVec;
 
 use super::Node;
+use super::answer::{Answer, Trace};
+use super::connection::{OpenConnection, Slots, no_connection};
 use super::gate::Passage;
 use super::pacer::Pacer;
-use super::request::{Answer, Asked, Patience, Request};
-use super::slot::{Readiness, SlotInUse};
+use super::reply::Said;
+use super::request::{Asked, Patience, Request};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::log_lines;
 use crate::spans::NodeSpan;
 use crate::wire::pack::Packed;
-use crate::wire::resp::Reply;
 
 mod reading;
 mod sending;
+mod slots;
 
 /// How often a wait checks whether the request was given up.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -59,15 +62,14 @@ enum State {
 /// One exchange with one node. See the table above.
 pub(super) struct Exchange<'x> {
     node: &'x Node,
-    all: &'x [Asked<'x>],
-    /// As many as requests; `None` until the request is answered.
-    answers: &'x mut [Option<Answer>],
+    requests: SmallVec<[Pending<'x>; 1]>,
     /// Has the lane, which is given back before a connection is made.
     pacer: &'x Pacer<'x>,
     state: State,
-    /// An empty slot beside the pool until there is one. At check-in, the pool closes a connection with replies to come.
-    slot: SlotInUse,
-    /// The generation of the connection in the slot, or of the node if there is none.
+    /// None on a connection beside the pool.
+    slot: Option<PooledConnection<Slots>>,
+    connection: Option<Box<OpenConnection>>,
+    /// The generation of the connection, or of the node if there is none.
     generation: u64,
     /// When the first of its steps began. The time of a request that is sent once counts from then.
     began: Timestamp,
@@ -84,14 +86,10 @@ pub(super) struct Exchange<'x> {
     /// Whether the node has answered one of the requests.
     has_answered: bool,
     passage: Passage<'x>,
-    /// One for each request.
-    spans: SmallVec<[NodeSpan; 1]>,
-    /// The requests from this place on have their replies in their order.
-    next: usize,
-    /// Requests before it that were sent again with the text of a script. Their replies come last, in this order.
-    sent_again: VecDeque<usize>,
-    /// The replies that have come to the oldest request, which has several commands.
-    parts: Vec<Reply>,
+    /// The places of the requests whose replies come on this connection, in the order of these.
+    due: SmallVec<[usize; 4]>,
+    /// How many of these replies have come.
+    replies: usize,
     /// The end of the last wait for a reply.
     looked_until: Timestamp,
     /// How often requests were sent again because the connection was closed.
@@ -99,12 +97,20 @@ pub(super) struct Exchange<'x> {
     first_failure: Option<Box<NodeError>>,
     /// The undos that were sent on this connection. Nobody waits for their replies.
     undos: Vec<Packed>,
-    /// How many more scripts may be sent again with their text.
-    missing_scripts: usize,
     news: Vec<News>,
 }
 
-/// What the log will say of a node. It is told last, because the program's logger may panic, or take long.
+/// A request, and its answer when there is one.
+struct Pending<'x> {
+    asked: Asked<'x>,
+    /// While there is a slot.
+    span: Option<NodeSpan>,
+    /// Whether it was sent again with the text of its script.
+    has_text: bool,
+    answer: Option<Answer>,
+}
+
+/// What the log will say of a node.
 pub(super) enum News {
     Opened(Arc<str>, NodeError),
     Closed(Arc<str>),
@@ -112,20 +118,21 @@ pub(super) enum News {
 
 impl<'x> Exchange<'x> {
     /// Takes a slot that is free now, if there is one. Its connection has to be checked.
-    pub(super) fn begin(
-        node: &'x Node,
-        all: &'x [Asked<'x>],
-        answers: &'x mut [Option<Answer>],
-        pacer: &'x Pacer<'x>,
-    ) -> Self {
+    pub(super) fn begin(node: &'x Node, all: &[Asked<'x>], pacer: &'x Pacer<'x>) -> Self {
         let began = pacer.started;
+        let pending = |asked: &Asked<'x>| Pending {
+            asked: *asked,
+            span: None,
+            has_text: false,
+            answer: None,
+        };
         let mut exchange = Self {
             node,
-            all,
-            answers,
+            requests: all.iter().map(pending).collect(),
             pacer,
             state: State::NoSlot,
-            slot: SlotInUse::default(),
+            slot: None,
+            connection: None,
             generation: 0,
             began,
             since: began,
@@ -135,90 +142,16 @@ impl<'x> Exchange<'x> {
             may_be_sent: false,
             has_answered: false,
             passage: Passage::default(),
-            spans: SmallVec::new(),
-            next: 0,
-            sent_again: VecDeque::new(),
-            parts: Vec::new(),
+            due: SmallVec::new(),
+            replies: 0,
             looked_until: began,
             repetitions: 0,
             first_failure: None,
             undos: Vec::new(),
-            missing_scripts: all.len(),
             news: Vec::new(),
         };
         exchange.take_slot();
         exchange
-    }
-
-    fn take_slot(&mut self) {
-        if let Some(slot) = self.node.pool.try_get() {
-            self.set_slot(SlotInUse::Pooled(slot), self.began);
-        }
-    }
-
-    fn set_slot(&mut self, slot: SlotInUse, now: Timestamp) {
-        self.slot = slot;
-        if self.requests().any(|request| request.needs_new_connection) {
-            self.slot.close();
-        }
-        self.generation = self.node.generation();
-        self.since = now;
-        self.sent_at = now;
-        let node = &self.node.name;
-        let spans = self.all.iter();
-        self.spans = spans
-            .map(|asked| NodeSpan::new(node, asked.caller))
-            .collect();
-        self.state = State::Idle;
-    }
-
-    /// Takes a slot that is free now, if there is none yet.
-    pub(super) fn try_slot(&mut self) {
-        if self.has_no_slot() {
-            self.began = self.node.now();
-            self.take_slot();
-            self.check();
-        }
-    }
-
-    /// Waits for a slot for half of the node timeout; the other half is for the node.
-    pub(super) fn wait_for_slot(&mut self) {
-        if !self.has_no_slot() {
-            return;
-        }
-        self.began = self.node.now();
-        let half = self.node.timeout.checked_div(2).unwrap_or_default();
-        let slot = self.node.pool.get_timeout(half);
-        let now = self.node.now();
-        if let Ok(slot) = slot {
-            self.set_slot(SlotInUse::Pooled(slot), now);
-            return self.check();
-        }
-        for (asked, answer) in self.all.iter().zip(self.answers.iter_mut()) {
-            if !asked.request.insists() {
-                let elapsed = now.saturating_since(asked.since);
-                *answer = Some(Answer::failed(NodeError::PoolExhausted, elapsed, now));
-            }
-        }
-        if self.is_answered() {
-            self.state = State::Ended;
-        } else {
-            self.set_slot(SlotInUse::default(), now);
-        }
-    }
-
-    /// Closes a connection that must not be used again.
-    pub(super) fn check(&mut self) {
-        let is_idle = self.is_idle();
-        if is_idle && self.slot.check(self.generation, self.since) == Readiness::Closed {
-            self.node.retire(self.generation);
-        }
-    }
-
-    /// The socket of a connection that may be used again if the socket has nothing to read.
-    pub(super) fn socket(&self) -> Option<&TcpStream> {
-        let socket = self.slot.socket();
-        socket.filter(|_| self.is_idle() && self.slot.is_current(self.generation, self.since))
     }
 
     /// Whether the requests can be sent.
@@ -237,40 +170,47 @@ impl<'x> Exchange<'x> {
 
     /// Whether the requests can be sent without connecting.
     pub(super) fn is_warm(&self) -> bool {
-        self.is_idle() && self.slot.is_open()
+        self.is_idle() && self.connection.is_some()
     }
 
-    /// The slot goes back to its pool.
-    fn end(&mut self) {
-        self.leave();
-        // They end with their own node, also if another one of the round hangs.
-        self.spans.clear();
-        self.slot = SlotInUse::default();
-        self.state = State::Ended;
+    pub(super) fn is_with(&self, node: &Node) -> bool {
+        ptr::eq(self.node, node)
     }
 
-    /// What the log has to be told.
+    /// The answer to the request at this place.
+    pub(super) fn take_answer(&mut self, place: usize) -> Option<Answer> {
+        self.requests.get_mut(place)?.answer.take()
+    }
+
+    /// What the log has to be told. It is told last, because the program's logger may panic, or take long.
     pub(super) fn news(&mut self) -> Vec<News> {
         take(&mut self.news)
     }
 
-    fn requests(&self) -> impl Iterator<Item = &'x Request<'x>> {
-        self.all.iter().map(|asked| asked.request)
+    fn request(&self, place: usize) -> Option<&'x Request<'x>> {
+        self.requests.get(place).map(|one| one.asked.request)
+    }
+
+    /// The request, if it is the only one.
+    fn only_request(&self) -> Option<&'x Request<'x>> {
+        self.request(0).filter(|_| self.requests.len() == 1)
     }
 
     fn is_answered(&self) -> bool {
-        self.answers.iter().all(Option::is_some)
+        self.requests.iter().all(|one| one.answer.is_some())
     }
 
-    /// The requests that are not answered, with their places.
-    fn unanswered(&self) -> impl Iterator<Item = (usize, &'x Asked<'x>)> {
-        let all = self.all.iter().zip(&*self.answers).enumerate();
-        all.filter_map(|(place, (asked, answer))| answer.is_none().then_some((place, asked)))
+    /// The places of the requests that are not answered.
+    fn unanswered(&self) -> SmallVec<[usize; 4]> {
+        let all = self.requests.iter().enumerate();
+        let unanswered = all.filter(|(_, one)| one.answer.is_none());
+        unanswered.map(|(place, _)| place).collect()
     }
 
-    /// The same places, to answer the requests by.
-    fn places(&self) -> SmallVec<[usize; 4]> {
-        self.unanswered().map(|(place, _)| place).collect()
+    /// The requests that are not answered.
+    fn open_requests(&self) -> impl Iterator<Item = &'x Request<'x>> {
+        let unanswered = self.requests.iter().filter(|one| one.answer.is_none());
+        unanswered.map(|one| one.asked.request)
     }
 
     /// When the time for a request is over.
@@ -288,8 +228,9 @@ impl<'x> Exchange<'x> {
 
     /// When the time for the last of the requests without an answer is over.
     fn last_deadline(&self) -> Timestamp {
-        let deadlines = self.unanswered();
-        let deadlines = deadlines.map(|(_, asked)| self.deadline_of(asked.request));
+        let deadlines = self
+            .open_requests()
+            .map(|request| self.deadline_of(request));
         deadlines.max().unwrap_or(self.sent_at)
     }
 
@@ -297,10 +238,7 @@ impl<'x> Exchange<'x> {
     /// later than a node timeout from now.
     fn step_deadline(&self) -> Timestamp {
         // A request that can be given up goes alone.
-        let [Asked { request, .. }] = self.all else {
-            return self.deadline;
-        };
-        if request.given_up().is_none() {
+        if self.only_request().and_then(Request::given_up).is_none() {
             return self.deadline;
         }
         let span = self.node.timeout.saturating_add(POLL_INTERVAL);
@@ -308,28 +246,52 @@ impl<'x> Exchange<'x> {
         soon.min(self.deadline)
     }
 
+    /// Sends commands in one write. After an error the connection is closed.
+    fn write(
+        &mut self,
+        commands: &[Cow<'_, Packed>],
+        deadline: Timestamp,
+    ) -> Result<(), NodeError> {
+        let connection = self.connection.as_mut().ok_or_else(no_connection)?;
+        let sent = connection.send(commands, deadline);
+        if sent.is_err() {
+            self.connection = None;
+        }
+        sent
+    }
+
     /// Answers a request. The time counts since its thread began to ask, without what was spent on other nodes between the choice
     /// of a connection and sending.
-    fn answer(&mut self, place: usize, answer: Answer) {
+    fn answer(&mut self, place: usize, result: Result<Said, NodeError>, trace: Trace) {
+        let (at, was_sent) = (self.node.now(), self.state == State::Sent);
         let lost = self.sent_at.saturating_since(self.since);
-        let since = self.all.get(place).map_or(self.since, |asked| asked.since);
-        let span = answer.at.saturating_since(since);
-        if let Some(room) = self.answers.get_mut(place) {
-            *room = Some(Answer {
-                elapsed: span.saturating_sub(lost),
-                server: self.slot.run_id().cloned(),
-                ..answer
-            });
-        }
+        let Some(one) = self.requests.get_mut(place) else {
+            return;
+        };
+        let span = at.saturating_since(one.asked.since);
+        let connection = self.connection.as_ref();
+        one.answer = Some(Answer {
+            result,
+            elapsed: span.saturating_sub(lost),
+            at,
+            server: connection.and_then(|it| it.run_id().cloned()),
+            trace,
+            first_failure: self.first_failure.clone(),
+            idle: self.idle.filter(|_| was_sent),
+        });
     }
 
     /// Reports the result of a request to its span, to the other connections and to the breaker.
     fn tell(&mut self, place: usize, error: Option<&NodeError>) {
         self.tell_gate(error);
-        let (Some(asked), Some(span)) = (self.all.get(place), self.spans.get(place)) else {
+        let Some((request, Some(span))) = self
+            .requests
+            .get(place)
+            .map(|one| (one.asked.request, &one.span))
+        else {
             return;
         };
-        let (node, is_about_health) = (self.node, asked.request.is_about_health());
+        let (node, is_about_health) = (self.node, request.is_about_health());
         let Some(error) = error else {
             self.has_answered = true;
             span.answered();
@@ -346,7 +308,7 @@ impl<'x> Exchange<'x> {
             node.retire(self.generation);
         }
         let is_excused = (is_about_health && matches!(error, NodeError::Protocol { .. }))
-            || (error.is_silence() && self.excuses_time_out(asked.request));
+            || (error.is_silence() && self.excuses_time_out(request));
         if !is_excused && node.note(error) {
             let name = Arc::clone(&node.name);
             self.news.push(News::Opened(name, error.clone()));

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::Node;
 use super::doubles::{self, Double};
-use super::release::release_all;
+use super::votes::release_all;
 use crate::clock::{FakeClock, Timestamp};
 use crate::error::NodeError;
 use crate::wire::resp::Reply;

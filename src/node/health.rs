@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::reply::{Said, Verb};
-use super::request::{Kind, Request};
+use super::reply::Said;
+use super::request::{Request, Verb};
 use super::round::exchange_all;
 use super::{Node, command};
 use crate::health::Facts;
@@ -23,13 +23,13 @@ pub(crate) fn question_all<'n>(
     for question in Question::ALL {
         let command = packed(question, marker_key);
         let asked: Vec<bool> = all.iter().map(Answers::is_to_be_asked).collect();
-        let request = Request::new(&command, Kind::Health, Verb::Ask(question));
+        let request = Request::new(&command, Verb::Ask(question));
         let replies = exchange_all(nodes.clone().zip(asked), &request);
         let Some(clock) = nodes.clone().next().map(|node| &node.clock) else {
             break;
         };
         let (now, wall) = (clock.now(), clock.wall_micros());
-        for (answers, answer) in all.iter_mut().zip(replies) {
+        for (answers, (_, answer)) in all.iter_mut().zip(replies) {
             if let Some(answer) = answer {
                 // What the wall clock showed when the reply came.
                 let ago = now.saturating_since(answer.at).as_micros();

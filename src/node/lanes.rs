@@ -13,8 +13,9 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::answer::Answers;
 use super::clock::Clock;
-use super::request::{Answers, Batched, Size};
+use super::request::{Batched, Size};
 use super::sync::{Condvar, Mutex};
 use crate::clock::Timestamp;
 

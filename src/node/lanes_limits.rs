@@ -14,11 +14,14 @@ use crate::sync;
 #[path = "lanes.rs"]
 mod lanes;
 
+/// In the place of the answers.
+mod answer {
+    pub(super) type Answers = char;
+}
+
 /// In the place of the requests.
 mod request {
     pub(super) use crate::node::request::Size;
-
-    pub(super) type Answers = char;
 
     pub(super) struct Batched {
         pub(super) name: char,

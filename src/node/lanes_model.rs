@@ -20,12 +20,15 @@ use crate::sync::model as sync;
 #[path = "lanes.rs"]
 mod lanes;
 
+/// In the place of the answers.
+mod answer {
+    /// Whose wish was fulfilled; none if the leader panicked.
+    pub(super) type Answers = Option<usize>;
+}
+
 /// In the place of the requests.
 mod request {
     pub(super) use crate::node::request::Size;
-
-    /// Whose wish was fulfilled; none if the leader panicked.
-    pub(super) type Answers = Option<usize>;
 
     pub(super) const ONE: Size = Size {
         commands: 1,

@@ -7,10 +7,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::slot::closing::Closing;
+use super::connection::OpenConnection;
 use crate::clock::Timestamp;
 use crate::sync::Mutex;
 use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
 mod paying;
 
@@ -44,7 +45,7 @@ pub(super) struct Owed {
 #[derive(Default)]
 struct State {
     releases: VecDeque<Release>,
-    connections: VecDeque<Connection>,
+    closing: VecDeque<Closing>,
     pause: Duration,
     is_planned: bool,
 }
@@ -55,19 +56,61 @@ struct Release {
     until: Timestamp,
 }
 
-/// A connection with undos on it.
-struct Connection {
-    closing: Closing,
+/// A connection with undos on it, on which nothing is asked any more.
+///
+/// A server reads 16 KiB of a connection at a time. If it finds the connection closed when it answers them, it drops the rest.
+/// So a connection with an undo on it stays open until all that was sent is answered.
+struct Closing {
+    connection: Box<OpenConnection>,
     undos: Vec<Packed>,
     since: Timestamp,
+    has_refused: bool,
+}
+
+/// How far a server has come with what was sent to it.
+enum Progress {
+    /// It has answered everything.
+    Done,
+    /// Replies are still to come.
+    Waits,
+    /// No more replies will come, or one is an error. Not all may have been executed.
+    Broken,
+}
+
+impl Closing {
+    /// Reads the replies that are there, without waiting.
+    fn read(&mut self, now: Timestamp) -> Progress {
+        while let Some(reply) = self.connection.drain(now) {
+            match reply {
+                Ok(reply) => self.has_refused |= matches!(reply, Reply::Error(_)),
+                Err(error) if error.is_silence() => return Progress::Waits,
+                Err(_) => return Progress::Broken,
+            }
+        }
+        if self.has_refused {
+            Progress::Broken
+        } else {
+            Progress::Done
+        }
+    }
+
+    /// The releases in place of the undos. How long the keys live is not known here.
+    fn releases(self, from: Timestamp) -> impl Iterator<Item = Release> {
+        let until = from.saturating_add(UNDONE_FOR);
+        self.undos.into_iter().map(move |command| Release {
+            command,
+            from,
+            until,
+        })
+    }
 }
 
 impl State {
     /// The pause before the next try, if one is needed and none is planned.
     fn plan(&mut self, now: Timestamp) -> Option<Duration> {
-        while self.connections.len() > MOST_CONNECTIONS {
-            let oldest = self.connections.pop_front();
-            let undos = oldest.map(|oldest| releases(oldest.undos, now));
+        while self.closing.len() > MOST_CONNECTIONS {
+            let oldest = self.closing.pop_front();
+            let undos = oldest.map(|oldest| oldest.releases(now));
             self.releases.extend(undos.into_iter().flatten());
         }
         while self.releases.len() > MOST_RELEASES {
@@ -76,7 +119,7 @@ impl State {
             let Some((place, _)) = first else { break };
             self.releases.remove(place);
         }
-        let is_empty = self.releases.is_empty() && self.connections.is_empty();
+        let is_empty = self.releases.is_empty() && self.closing.is_empty();
         if is_empty || self.is_planned {
             return None;
         }
@@ -85,16 +128,6 @@ impl State {
         self.pause = pause.clamp(FIRST_PAUSE, LONGEST_PAUSE);
         Some(self.pause)
     }
-}
-
-/// How long the keys live is not known here.
-fn releases(undos: Vec<Packed>, from: Timestamp) -> impl Iterator<Item = Release> {
-    let until = from.saturating_add(UNDONE_FOR);
-    undos.into_iter().map(move |command| Release {
-        command,
-        from,
-        until,
-    })
 }
 
 #[cfg(test)]

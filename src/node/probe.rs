@@ -3,8 +3,7 @@
 use std::sync::Weak;
 
 use super::breaker::Probe;
-use super::reply::Verb;
-use super::request::{Kind, Request};
+use super::request::{Request, Verb};
 use super::round::exchange;
 use super::{Node, command};
 
@@ -24,7 +23,7 @@ impl Node {
             return;
         }
         let command = command::probe();
-        let answer = exchange(self, &Request::new(&command, Kind::Brief, Verb::Probe));
+        let answer = exchange(self, &Request::new(&command, Verb::Probe));
         if answer.result.is_err()
             && let Some(next) = self.breaker.probe_failed(probe)
         {

@@ -4,36 +4,35 @@
 use std::time::Duration;
 
 mod rows;
+mod word;
 
-use self::rows::{Rows, items, millis};
-pub(crate) use self::rows::{Shown, Woken, one_vote};
-pub(super) use self::rows::{Taker, Verb};
-use crate::error::{NodeError, QuarantineCause, Vote};
+pub(crate) use self::rows::{Row, Woken, one_vote};
+use self::rows::{Rows, bytes, items, millis};
+use self::word::word;
+use super::request::Verb;
+use crate::claim::Claim;
+use crate::clock::Clock;
+use crate::error::{NodeError, Vote};
 use crate::health::answers::{self, Question};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
-use crate::wire::transport::{clean, refusal};
+use crate::wire::transport::refusal;
 
 /// What a node says.
 #[derive(Debug, Clone)]
 pub(crate) enum Said {
-    /// Its vote on a lock.
-    Vote(Vote),
-    /// Its vote on a release, and whom that has woken.
-    Released(Vote, Woken),
-    /// Something about itself, which is no vote.
-    Word(Word),
-    /// Of a pass: the release, and the vote of what rode with it; none if the release has woken a client, which comes first.
-    Passed(Box<(Self, Option<Self>)>),
+    /// Its vote, and whom a release has woken.
+    Vote(Vote, Woken),
+    /// Of a pass: the same of the release, and the vote on what rode with it. There is none if the release has woken a client, which
+    /// comes first.
+    Passed(Vote, Woken, Option<Box<Vote>>),
     /// What is under each key.
-    Shown(Vec<Shown>),
+    Shown(Vec<Row>),
     Look(LookReply),
     Page(Page),
-    Alive,
     Fact(answers::Content),
-    /// To each of several commands.
-    Each(Vec<Self>),
-    Other(Reply),
+    /// Whether the bell has rung that the node was to wait for.
+    Rang(bool),
 }
 
 /// What a node says of a lock that a client waits for.
@@ -74,57 +73,50 @@ pub(crate) struct Page {
 /// ask for long.
 const MOST_KEYS: usize = 4096;
 
-/// What a node of the fenced protocol says of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Word {
-    Done,
-    Marker,
-    /// The counter of the lock at this place is none.
-    Counter(usize),
-    Config(String),
-    Closed(Duration, QuarantineCause),
-    Future(Duration),
-    /// The node's time.
-    Skew(u64),
-    /// The node's counter, or what stands in for it.
-    Stale(u64),
-    Serving,
-    /// The server does not say which process it is.
-    Unknown(String),
-}
-
 impl Said {
-    /// Reads the reply to a command, or to several that went out together.
-    pub(super) fn read(verb: Verb, reply: &Reply, command: &Packed) -> Option<Self> {
-        let count = command.count();
-        if count == 1 {
-            return read_one(verb, reply, command);
+    /// Reads the reply to a command. None if it is no such reply, which is a fault of the node.
+    pub(super) fn read(
+        verb: &Verb<'_>,
+        command: &Packed,
+        reply: &Reply,
+        clock: &Clock,
+    ) -> Option<Self> {
+        let rows = Rows { verb, command };
+        match (verb, reply) {
+            (Verb::Take(repair), _) => taken(&rows, reply, &repair.claim, clock).map(Said::from),
+            (Verb::Keep | Verb::Drop, _) => {
+                let (vote, woken) = rows.vote(reply)?;
+                Some(Said::Vote(vote, woken))
+            }
+            (Verb::Pass(repair), _) => passed(&rows, reply, &repair.claim, clock),
+            (Verb::Show, _) => rows.read(reply).map(Said::Shown),
+            (Verb::Ask(question), _) => fact(*question, reply).map(Said::Fact),
+            (_, Reply::Error(error)) => Some(Vote::Failed(refusal(error)).into()),
+            (Verb::Open(_), Reply::Okay) | (Verb::Probe, Reply::Int(1)) => {
+                Some(Vote::Granted.into())
+            }
+            (Verb::Open(rules), _) => {
+                let vote = word(items(reply)?, rules, &[], clock.wall_micros())?;
+                Some(vote.into())
+            }
+            (Verb::Scan, _) => page(items(reply)?).map(Said::Page),
+            (Verb::Look { permits }, _) => {
+                look(items(reply)?, *permits, command.keys()).map(Said::Look)
+            }
+            (Verb::Listen { .. }, Reply::Array(_)) => Some(Said::Rang(true)),
+            (Verb::Listen { .. }, Reply::Nil) => Some(Said::Rang(false)),
+            (Verb::Probe | Verb::Listen { .. }, _) => None,
         }
-        let replies = reply.of_each(count);
-        let each = replies.iter().zip(command.each());
-        let said = each.map(|(reply, command)| read_one(verb, reply, command));
-        let said: Vec<Self> = said.collect::<Option<_>>()?;
-        (said.len() == count && replies.len() == count).then_some(Self::Each(said))
     }
 
-    /// The vote on one lock.
-    pub(super) fn vote(self) -> Vote {
-        if let Self::Vote(vote) | Self::Released(vote, _) = self {
-            vote
-        } else {
-            Vote::Failed(Self::misplaced())
+    /// The vote, and whom a release has woken.
+    pub(super) fn vote(self) -> (Vote, Woken) {
+        match self {
+            Self::Vote(vote, woken) | Self::Passed(vote, woken, _) => (vote, woken),
+            Self::Shown(_) | Self::Look(_) | Self::Page(_) | Self::Fact(_) | Self::Rang(_) => {
+                (Vote::Failed(Self::misplaced()), Woken::default())
+            }
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn into_reply(self) -> Reply {
-        if let Self::Each(each) = self {
-            return Reply::Array(each.into_iter().map(Self::into_reply).collect());
-        }
-        let Self::Other(reply) = self else {
-            panic!("{self:?}");
-        };
-        reply
     }
 
     /// The error where a command of another verb was read, which no caller does.
@@ -133,118 +125,48 @@ impl Said {
     }
 }
 
-fn read_one(verb: Verb, reply: &Reply, command: &Packed) -> Option<Said> {
-    let rows = Rows {
-        verb,
-        keys: command.keys(),
-        names: command.names(),
-    };
-    let votes = || rows.vote(reply);
-    match (verb, reply) {
-        (Verb::Take(taker), _) => taken(reply, taker, &rows),
-        (Verb::Keep, _) => votes().map(|(vote, _)| Said::Vote(vote)),
-        (Verb::Drop, _) => votes().map(|(vote, woken)| Said::Released(vote, woken)),
-        (Verb::Pass(taker), _) => passed(reply, taker, &rows),
-        (Verb::Show, _) => {
-            let shown = rows.read(reply)?.into_iter().map(|row| row.shown);
-            Some(Said::Shown(shown.collect()))
-        }
-        (Verb::Look(_), Reply::Error(_)) | (Verb::Other, _) => Some(Said::Other(reply.clone())),
-        (Verb::Look(permits), _) => look(items(reply)?, permits, rows.keys).map(Said::Look),
-        (Verb::Open, Reply::Okay) => Some(Said::Word(Word::Done)),
-        (Verb::Open | Verb::Scan, Reply::Error(error)) => {
-            Some(Said::Vote(Vote::Failed(refusal(error))))
-        }
-        (Verb::Open, _) => word(items(reply)?).map(Said::Word),
-        (Verb::Scan, _) => page(items(reply)?).map(Said::Page),
-        // A server that refuses is alive, too.
-        (Verb::Probe, Reply::Int(1) | Reply::Error(_)) => Some(Said::Alive),
-        (Verb::Probe, _) => None,
-        (Verb::Ask(question), _) => fact(question, reply).map(Said::Fact),
+impl From<Vote> for Said {
+    fn from(vote: Vote) -> Self {
+        Self::Vote(vote, Woken::default())
     }
 }
 
-/// Reads the reply to an acquire. Only `+OK` is a vote.
-fn taken(reply: &Reply, taker: Taker, rows: &Rows<'_>) -> Option<Said> {
-    let vote = match (reply, taker) {
-        (Reply::Okay, _) => Vote::Granted,
-        // Of the plain `SET NX`.
-        (Reply::Nil, Taker::PLAIN) if rows.names.is_none() => Vote::held(None),
-        (Reply::Error(error), _) => Vote::Failed(refusal(error)),
-        (Reply::Array(items), _) if matches!(items.first(), Some(Reply::Bulk(_))) => {
-            let word = word(items).filter(|_| taker.is_fenced)?;
-            return Some(Said::Word(word));
+/// Reads the reply to an acquire. Only `+OK` is a vote for it.
+fn taken(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option<Vote> {
+    let is_plain = rows.command.names().is_none() && !claim.resource.is_read();
+    match (reply, &claim.fence) {
+        (Reply::Okay, _) => Some(Vote::Granted),
+        (Reply::Nil, None) if is_plain => Some(Vote::held(None)),
+        (Reply::Error(error), _) => Some(Vote::Failed(refusal(error))),
+        (Reply::Array(items), Some(fence)) if matches!(items.first(), Some(Reply::Bulk(_))) => {
+            let keys = &claim.resource.keys;
+            word(items, &fence.rules, keys, clock.wall_micros())
         }
-        _ => rows.vote(reply)?.0,
-    };
-    Some(Said::Vote(vote))
+        _ => rows.vote(reply).map(|(vote, _)| vote),
+    }
 }
 
 /// Reads the reply to a pass: the row of the release, and the reply to the acquire.
-fn passed(reply: &Reply, taker: Taker, rows: &Rows<'_>) -> Option<Said> {
+fn passed(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option<Said> {
     if let Reply::Error(error) = reply {
         let failed = || Vote::Failed(refusal(error));
-        let released = Said::Released(failed(), Woken::default());
-        let asked = Some(Said::Vote(failed()));
-        return Some(Said::Passed(Box::new((released, asked))));
+        let asked = Some(Box::new(failed()));
+        return Some(Said::Passed(failed(), Woken::default(), asked));
     }
     let [released, asked] = items(reply)? else {
         return None;
     };
-    let of = |verb| Rows { verb, ..*rows };
-    let (vote, woken) = of(Verb::Drop).vote(released)?;
+    let of_release = Rows {
+        verb: &Verb::Drop,
+        ..*rows
+    };
+    let (vote, woken) = of_release.vote(released)?;
     let asked = match (asked, woken.any()) {
         (Reply::Int(0), true) => None,
         (_, true) => return None,
-        (asked, false) => Some(taken(asked, taker, &of(Verb::Take(taker)))?),
+        (asked, false) => Some(Box::new(taken(rows, asked, claim, clock)?)),
     };
-    Some(Said::Passed(Box::new((Said::Released(vote, woken), asked))))
-}
-
-/// Reads a word, and what follows it.
-fn word(items: &[Reply]) -> Option<Word> {
-    let (word, rest) = items.split_first()?;
-    match (bytes(word)?, rest) {
-        (b"MARKER", []) => Some(Word::Marker),
-        (b"COUNTER", [place]) => {
-            let place = usize::try_from(number(place)?).ok()?;
-            Some(Word::Counter(place.checked_sub(1)?))
-        }
-        (b"SERVING", []) => Some(Word::Serving),
-        (b"UNKNOWN", [reason]) => Some(Word::Unknown(text(reason)?)),
-        (b"CONFIG", [config]) => Some(Word::Config(text(config)?)),
-        (b"CLOSED", [left, why]) => {
-            let why = match bytes(why)? {
-                b"new" => QuarantineCause::Unmarked,
-                _ => QuarantineCause::Reborn,
-            };
-            Some(Word::Closed(Duration::from_micros(number(left)?), why))
-        }
-        (b"FUTURE", [ahead]) => Some(Word::Future(Duration::from_micros(number(ahead)?))),
-        (b"SKEW", [now]) => Some(Word::Skew(number(now)?)),
-        (b"STALE", [counter]) => Some(Word::Stale(number(counter)?)),
-        _ => None,
-    }
-}
-
-fn bytes(value: &Reply) -> Option<&[u8]> {
-    if let Reply::Bulk(bytes) = value {
-        Some(bytes)
-    } else {
-        None
-    }
-}
-
-fn text(value: &Reply) -> Option<String> {
-    Some(clean(&String::from_utf8_lossy(bytes(value)?)))
-}
-
-fn number(value: &Reply) -> Option<u64> {
-    if let Reply::Int(number) = value {
-        u64::try_from(*number).ok()
-    } else {
-        None
-    }
+    Some(Said::Passed(vote, woken, asked))
 }
 
 fn look(items: &[Reply], permits: Option<u32>, keys: usize) -> Option<LookReply> {

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the system has sockets and threads")]
 
+use std::borrow::Cow;
 use std::io;
 use std::iter;
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use std::time::Duration;
 
 use crate::wire::resp::Reply;
 use parking_lot::Mutex;
-use r2d2::ManageConnection;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
@@ -21,13 +21,12 @@ use rustix::net::{
     socketpair,
 };
 
-use super::acquire::Attempt;
+use super::attempt::{Attempt, Repair};
 use super::command::{self, probe};
-use super::extend::extend_all;
-use super::release::release_all;
-use super::repair::Repair;
-use super::reply::{self, Said};
-use super::slot::{Readiness, Slot, Slots};
+use super::connection::OpenConnection;
+use super::reply::Said;
+use super::request;
+use super::votes::{extend_all, release_all};
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
@@ -46,22 +45,21 @@ const TTL: Duration = Duration::from_secs(60);
 
 /// Checks the result of an answer at the slot and at the node.
 pub(crate) fn check(answer: &RawAnswer) {
-    check_slot(answer);
+    check_connection(answer);
     STAGE.with(|stages| match answer.then {
         Then::Silence | Then::End => stages.0.check(answer),
         Then::EarlyEnd => stages.1.check(answer),
     });
 }
 
-/// A slot returns one reply at most, and none after an error.
-fn check_slot(answer: &RawAnswer) {
+/// A connection returns one reply at most, and none after an error.
+fn check_connection(answer: &RawAnswer) {
     let clock = Clock::system();
     let deadline = clock.now().saturating_add(answer.then.timeout());
     let (socket, peer) = stage(answer, &clock).unwrap();
-    let mut slot = Slot::default();
-    slot.open(Box::new(socket), 0, clock.now());
-    slot.send(&probe(), deadline).unwrap();
-    let reply = slot.recv(deadline);
+    let mut connection = OpenConnection::new(Box::new(socket), 0, clock.now());
+    connection.send(&[Cow::Owned(probe())], deadline).unwrap();
+    let reply = connection.recv(deadline);
     let came = match &reply {
         Ok(reply) => read(answer.verb, reply).ok_or(Outcome::NoReply),
         Err(fault) => Err(outcome(&Vote::Failed(fault.clone()))),
@@ -71,9 +69,9 @@ fn check_slot(answer: &RawAnswer) {
         if answer.then == Then::Silence {
             send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).unwrap();
         }
-        let second = slot.recv(deadline);
+        let second = connection.recv(deadline);
         assert!(second.is_err(), "{second:?} after {reply:?}");
-        assert!(Slots.has_broken(&mut slot) || slot.check(0, clock.now()) == Readiness::Empty);
+        assert!(!connection.is_idle());
     }
 }
 
@@ -102,21 +100,19 @@ fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, Ow
 
 /// The vote that a reply is to the code under test.
 fn read(verb: Verb, reply: &Reply) -> Option<Outcome> {
-    let verb = match verb {
-        Verb::Acquire => reply::Verb::Take(reply::Taker {
-            is_fenced: false,
-            is_reader: false,
-        }),
-        Verb::Release => reply::Verb::Drop,
-        Verb::Extend => reply::Verb::Keep,
-        Verb::Probe => reply::Verb::Probe,
+    let claim = Claim::of_key("job");
+    let asked = match verb {
+        Verb::Acquire => request::Verb::Take(Repair::new(&claim, TTL)),
+        Verb::Release => request::Verb::Drop,
+        Verb::Extend => request::Verb::Keep,
+        Verb::Probe => request::Verb::Probe,
     };
-    let said = Said::read(verb, reply, &probe())?;
-    let is_alive = matches!(said, Said::Alive);
-    Some(if is_alive {
+    let (vote, _) = Said::read(&asked, &probe(), reply, &Clock::system())?.vote();
+    // A server that refuses a probe is alive, too.
+    Some(if verb == Verb::Probe {
         Outcome::Granted
     } else {
-        outcome(&said.vote())
+        outcome(&vote)
     })
 }
 
@@ -225,7 +221,7 @@ impl Stage {
                     .into_vec(),
             ),
             Verb::Extend => {
-                let mut locks = extend_all(node(), &command::keep(&claim, TTL), 1);
+                let mut locks = extend_all(node(), &[command::keep(&claim, TTL)]);
                 only(locks.pop().unwrap_or_default())
             }
             Verb::Probe => {

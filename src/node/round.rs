@@ -1,145 +1,291 @@
 //! A round: requests to some nodes at once. They are sent to all before any reply is read, so that all take one round trip.
 //!
 //! What several threads want of the same nodes at the same time goes in one round: one write to each node, and one read
-//! (group commit, `batch`). One of the threads leads: it sends for all, reads the replies (`drive`), and brings each its own.
-//! `lanes` says which one, and when. Whatever holds for a request that goes alone holds for each of them: its undo, its repetitions.
-//! What is asked once more after a round is asked here.
+//! (group commit). One of the threads leads: it sends for all, reads the replies (`drive`), and brings each its own. `lanes` says
+//! which one, and when. Whatever holds for a request that goes alone holds for each of them: its undo, its repetitions. What is asked
+//! once more after a round is asked here.
 
 use std::io;
+use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use self::batch::{exchange_with_others, lead};
-use self::drive::Nodes;
+use self::drive::{Exchanges, Nodes, drive};
 use super::Node;
-use super::lanes::Lanes;
-use super::request::{Answer, Answers, Asked, Request};
+use super::answer::{Answer, Answers};
+use super::exchange::{Exchange, News};
+use super::lanes::{Entry, Lane, Lanes, Place};
+use super::pacer::Pacer;
+use super::request::{Asked, Batched, Request, Size};
+use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::spans::Caller;
 use crate::wire::transport::closed;
 
-mod batch;
 mod drive;
 
-#[cfg(test)]
-pub(crate) use self::batch::MOST;
+/// More would take longer than a node timeout, on the server and on a link of 10 Mbit/s.
+pub(super) const MOST: Size = Size {
+    commands: 128,
+    bytes: 40 * 1024,
+};
 
-/// Sends a request to every node that is asked, and reads the replies. The nodes come in the canonical order.
+/// What a node has answered in a round.
+pub(super) struct Heard<'n> {
+    pub(super) node: &'n Node,
+    /// To each request; empty if the node was not asked.
+    pub(super) answers: Answers,
+}
+
+/// What all nodes have answered, in their order. One node alone takes no allocation.
+pub(super) type AllHeard<'n> = SmallVec<[Heard<'n>; 1]>;
+
+/// Sends a request to every node that is asked, and reads the replies. The nodes come in the canonical order. Returns the answer of
+/// each; none of a node that was not asked.
 pub(super) fn exchange_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     request: &Request<'_>,
-) -> Answers {
+) -> impl Iterator<Item = (&'n Node, Option<Answer>)> {
+    let heard = exchange_each(nodes, slice::from_ref(request));
+    heard
+        .into_iter()
+        .map(|mut one| (one.node, one.answers.pop().flatten()))
+}
+
+/// Sends several requests to every node that is asked, in one write to each node, and reads the replies.
+pub(super) fn exchange_each<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)>,
+    requests: &[Request<'_>],
+) -> AllHeard<'n> {
     let nodes: SmallVec<[(&Node, bool); 5]> = nodes.collect();
     let mut asked = nodes.iter().filter(|(_, asked)| *asked);
-    let lanes = match (asked.next(), asked.next()) {
-        (None, _) => return nodes.iter().map(|_| None).collect(),
-        (Some((node, _)), None) => &node.lanes,
-        (Some((node, _)), Some(_)) => &*node.common_lanes,
-    };
-    exchange_in(lanes, &nodes, request)
+    match (asked.next(), asked.next()) {
+        (Some((node, _)), None) => exchange_in(&node.lanes, &nodes, requests),
+        (Some((node, _)), Some(_)) => exchange_in(&node.common_lanes, &nodes, requests),
+        (None, _) => heard(&nodes, |_| Answers::new()),
+    }
 }
 
 /// Sends a request to one node, and reads the reply.
 pub(super) fn exchange(node: &Node, request: &Request<'_>) -> Answer {
-    let mut answers = exchange_in(&node.lanes, &[(node, true)], request);
-    let answer = answers.pop().flatten();
-    answer.unwrap_or_else(|| Answer::failed(NodeError::TimedOut, Duration::ZERO, node.now()))
+    let mut heard = exchange_in(&node.lanes, &[(node, true)], slice::from_ref(request));
+    let answer = heard.pop().and_then(|mut one| one.answers.pop().flatten());
+    answer.unwrap_or_else(|| Answer::failed(NodeError::TimedOut, node.now()))
 }
 
-/// Sends a request, together with those of other threads if the lanes are full.
-fn exchange_in(lanes: &Lanes, nodes: &Nodes<'_>, request: &Request<'_>) -> Answers {
+/// The answers of each node that is asked.
+fn heard<'n>(nodes: &Nodes<'n>, mut answers: impl FnMut(&Node) -> Answers) -> AllHeard<'n> {
+    let each = nodes.iter().map(|(node, is_asked)| Heard {
+        node,
+        answers: if *is_asked {
+            answers(node)
+        } else {
+            Answers::new()
+        },
+    });
+    each.collect()
+}
+
+/// Sends requests, and asks those nodes again, where the request allows it, that were silent on an old connection: something on the
+/// way may have forgotten it.
+fn exchange_in<'n>(lanes: &Lanes, nodes: &Nodes<'n>, requests: &[Request<'_>]) -> AllHeard<'n> {
+    let mut heard = send(lanes, nodes, requests);
+    if let Some(silent) = silent(&heard, requests) {
+        let again = requests.iter().map(Request::on_a_new_connection);
+        let again: SmallVec<[Request<'_>; 1]> = again.collect();
+        replace(&mut heard, send(lanes, &silent, &again));
+    }
+    heard
+}
+
+/// Sends requests, together with those of other threads where that is possible and all lanes are taken.
+fn send<'n>(lanes: &Lanes, nodes: &Nodes<'n>, requests: &[Request<'_>]) -> AllHeard<'n> {
     let Some((node, _)) = nodes.first() else {
-        return Answers::new();
+        return AllHeard::new();
     };
     let (caller, since) = (Caller::here(), node.now());
-    let own = Asked {
+    let asked = |request| Asked {
         request,
         since,
         caller: &caller,
     };
-    let answers = if request.is_for_others() && node.connector.is_remote() {
-        exchange_with_others(lanes, nodes, own)
-    } else {
-        lead(nodes, own, None, Vec::new(), since)
+    let own: SmallVec<[Asked<'_>; 1]> = requests.iter().map(asked).collect();
+    let mut heard = match own.as_slice() {
+        [one] if one.request.is_for_others() && node.connector.is_remote() => {
+            send_with_others(lanes, nodes, *one)
+        }
+        own => lead(nodes, own, None, &[], since),
     };
-    ask_again(lanes, nodes, own, answers)
+    let is_lost = |one: &Heard<'_>| one.answers.iter().any(Option::is_none);
+    if heard.iter().any(is_lost) {
+        // The thread that sent for this one has panicked.
+        let again = lead(&those(&heard, is_lost), &own, None, &[], node.now());
+        replace(&mut heard, again);
+    }
+    heard
 }
 
-/// Asks the nodes again that have no answer because the thread that led has panicked, and, where the request allows it, those that
-/// were silent on an old connection: something on the way may have forgotten it.
-fn ask_again(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<'_>, mut answers: Answers) -> Answers {
+fn send_with_others<'n>(lanes: &Lanes, nodes: &Nodes<'n>, one: Asked<'_>) -> AllHeard<'n> {
     let Some((node, _)) = nodes.first() else {
-        return answers;
+        return AllHeard::new();
     };
-    let asked = || nodes.iter().zip(&answers).filter(|((_, asked), _)| *asked);
-    let is_answered = |answer: &Answer| answer.result.is_ok();
-    if asked().all(|(_, answer)| answer.as_ref().is_some_and(is_answered)) {
-        return answers;
+    let (own, since) = (slice::from_ref(&one), one.since);
+    let room = MOST.less(one.request.size());
+    let asked = nodes.iter().enumerate().filter(|(_, (_, asked))| *asked);
+    let places = asked.map(|(place, _)| place).collect();
+    let fits = |job: &Batched| job.places == places;
+    if let Some((lane, others)) = lanes.try_enter(fits, room) {
+        return lead(nodes, own, Some(lane), &others, since);
     }
-    if asked().any(|(_, answer)| answer.is_none()) {
-        let missing = those(nodes, &answers, |_, answer| answer.is_none());
-        let again = lead(&missing, own, None, Vec::new(), node.now());
-        return replace(answers, again);
-    }
-    let answered = answers.iter().flatten().filter(|one| is_answered(one));
-    if own.request.is_content_with(nodes.len(), answered.count()) {
-        return answers;
-    }
-    let Some(idle) = own.request.is_asked_again_after() else {
-        return answers;
+    let Some(request) = one.request.for_others() else {
+        return lead(nodes, own, None, &[], since);
     };
-    let silent = those(nodes, &answers, |node, answer| {
-        let is_silence = |answer: &Answer| answer.is_silence_after(idle);
-        node.connector.is_remote() && answer.as_ref().is_some_and(is_silence)
-    });
-    if silent.iter().any(|(_, is_asked)| *is_asked) {
-        let request = own.request.on_a_new_connection();
-        // It waits for other threads anew.
-        let own = Asked {
-            request: &request,
-            since: node.now(),
-            ..own
-        };
-        let again = if request.is_for_others() {
-            exchange_with_others(lanes, &silent, own)
-        } else {
-            lead(&silent, own, None, Vec::new(), own.since)
-        };
-        answers = replace(answers, again);
+    let job = Batched {
+        request,
+        places,
+        since,
+        caller: Caller::here(),
+    };
+    let half = node.timeout.checked_div(2).unwrap_or_default();
+    let end = since.saturating_add(half);
+    match lanes.enter(job, room, end, &node.clock) {
+        Entry::Leads(lane, others) => lead(nodes, own, Some(lane), &others, node.now()),
+        Entry::Answered(answers) => {
+            let mut answers = answers.into_iter();
+            heard(nodes, |_| Answers::from_iter(answers.next()))
+        }
+        Entry::Alone => lead(nodes, own, None, &[], node.now()),
     }
-    answers
 }
 
-/// All nodes, with whether they were asked and are meant.
-fn those<'n>(
+/// Sends the own requests, and those of others, and brings them their answers. The time for the nodes begins at `began`.
+fn lead<'n>(
     nodes: &Nodes<'n>,
-    answers: &Answers,
-    is_meant: impl Fn(&Node, &Option<Answer>) -> bool,
-) -> Vec<(&'n Node, bool)> {
-    let all = nodes.iter().zip(answers);
-    let all = all.map(|((node, asked), answer)| (*node, *asked && is_meant(node, answer)));
-    all.collect()
+    own: &[Asked<'_>],
+    lane: Option<Lane<'_>>,
+    others: &[Arc<Place>],
+    began: Timestamp,
+) -> AllHeard<'n> {
+    let Some((node, _)) = nodes.first() else {
+        return AllHeard::new();
+    };
+    let pacer = Pacer::new(lane, &node.clock, began);
+    let mut round = Round {
+        nodes,
+        own: own.len(),
+        others,
+        exchanges: Exchanges::new(),
+    };
+    let of_others = others.iter().map(|place| Asked {
+        request: &place.job.request,
+        since: place.job.since,
+        caller: &place.job.caller,
+    });
+    let all: SmallVec<[Asked<'_>; 1]> = own.iter().copied().chain(of_others).collect();
+    let news = drive(&mut round.exchanges, nodes, &all, &pacer);
+    let heard = heard(nodes, |node| {
+        let answer = |request| round.take_answer(node, request);
+        (0..own.len()).map(answer).collect()
+    });
+    drop(round);
+    // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches.
+    drop(pacer);
+    // Last, because the program's logger may panic, or take long.
+    news.into_iter().for_each(News::tell);
+    heard
 }
 
-/// Puts the new answers in the place of the first ones.
-fn replace(first: Answers, again: Answers) -> Answers {
-    let both = first.into_iter().zip(again);
-    let newest = both.map(|(first, again)| {
-        let Some(mut again) = again else {
-            return first;
-        };
-        // The node may have executed it already.
-        let (elapsed, result) = first.map(|first| (first.elapsed, first.result)).unzip();
-        let failure = match result {
-            Some(Err(failure)) => failure,
-            _ => closed(io::ErrorKind::ConnectionAborted),
-        };
-        again.elapsed = again.elapsed.saturating_add(elapsed.unwrap_or_default());
-        again.first_failure.get_or_insert(Box::new(failure));
-        Some(again)
-    });
-    newest.collect()
+/// A round that is under way. Its drop brings the others their answers, also after a panic.
+struct Round<'x> {
+    nodes: &'x Nodes<'x>,
+    /// How many requests are those of the thread that leads. They come before those of the others.
+    own: usize,
+    others: &'x [Arc<Place>],
+    /// With the nodes that are asked.
+    exchanges: Exchanges<'x>,
+}
+
+impl Round<'_> {
+    /// What the node has answered to the request at this place.
+    fn take_answer(&mut self, node: &Node, request: usize) -> Option<Answer> {
+        let mut all = self.exchanges.iter_mut();
+        all.find(|one| one.is_with(node))?.take_answer(request)
+    }
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        self.exchanges.iter_mut().for_each(Exchange::abandon);
+        let (nodes, others) = (self.nodes, self.others);
+        for (other, request) in others.iter().zip(self.own..) {
+            let asked = nodes.iter().filter(|(_, is_asked)| *is_asked);
+            let answers = asked.map(|(node, _)| self.take_answer(node, request));
+            other.answer(answers.collect());
+        }
+    }
+}
+
+/// The nodes that are to be asked once more, if there are any.
+fn silent<'n>(heard: &AllHeard<'n>, requests: &[Request<'_>]) -> Option<Vec<(&'n Node, bool)>> {
+    if heard.iter().all(Heard::is_answered) {
+        return None;
+    }
+    let request = requests.first()?;
+    let idle = request.is_asked_again_after()?;
+    let answered = heard
+        .iter()
+        .filter(|one| !one.answers.is_empty() && one.is_answered());
+    if request.is_content_with(heard.len(), answered.count()) {
+        return None;
+    }
+    let is_silent = |one: &Heard<'_>| {
+        let mut answers = one.answers.iter().flatten();
+        one.node.connector.is_remote() && answers.any(|answer| answer.is_silence_after(idle))
+    };
+    heard.iter().any(is_silent).then(|| those(heard, is_silent))
+}
+
+/// All nodes, with whether they are meant.
+fn those<'n>(heard: &AllHeard<'n>, is_meant: impl Fn(&Heard<'_>) -> bool) -> Vec<(&'n Node, bool)> {
+    heard.iter().map(|one| (one.node, is_meant(one))).collect()
+}
+
+impl Heard<'_> {
+    /// Whether the node, if it was asked, has answered each request.
+    fn is_answered(&self) -> bool {
+        let has_result = |answer: &Answer| answer.result.is_ok();
+        self.answers
+            .iter()
+            .all(|answer| answer.as_ref().is_some_and(has_result))
+    }
+}
+
+/// Puts new answers in the place of those that are none.
+fn replace(heard: &mut AllHeard<'_>, again: AllHeard<'_>) {
+    for (one, again) in heard.iter_mut().zip(again) {
+        for (answer, again) in one.answers.iter_mut().zip(again.answers) {
+            let (elapsed, failure) = match answer.take() {
+                Some(Answer {
+                    elapsed,
+                    result: Err(failure),
+                    ..
+                }) => (elapsed, failure),
+                None => (Duration::ZERO, closed(io::ErrorKind::ConnectionAborted)),
+                given => {
+                    *answer = given;
+                    continue;
+                }
+            };
+            // The node may have executed the request already.
+            *answer = again.map(|mut again| {
+                again.elapsed = again.elapsed.saturating_add(elapsed);
+                again.first_failure.get_or_insert(Box::new(failure));
+                again
+            });
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Asks the nodes what is under keys, and changes nothing.
 
-use std::iter::repeat_n;
-
 use super::Node;
+use super::answer::Answer;
 use super::command;
-use super::reply::{Page, Said, Shown, Verb};
-use super::request::{Answer, Kind, Request};
+use super::reply::{Page, Row, Said};
+use super::request::{Request, Verb};
 use super::round::{exchange, exchange_all};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::value::Content;
@@ -26,46 +25,39 @@ pub(crate) struct Sight {
 /// Takes no connection beside a pool that is used up, but waits for one as an acquire does. Returns what each node that is asked
 /// has under each key, in order.
 pub(crate) fn show_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    nodes: impl Iterator<Item = (&'n Node, bool)>,
     command: &Packed,
 ) -> Vec<Option<Vec<Sight>>> {
-    let request = Request::new(command, Kind::Inspect, Verb::Show);
-    let answers = exchange_all(nodes.clone(), &request);
-    let answers = nodes.zip(answers);
-    answers
-        .map(|((node, _), answer)| Some(node.sights(answer?, command.keys())))
+    let request = Request::new(command, Verb::Show);
+    exchange_all(nodes, &request)
+        .map(|(node, answer)| Some(node.sights(answer?, command.keys())))
         .collect()
 }
 
 impl Node {
     fn sights(&self, answer: Answer, keys: usize) -> Vec<Sight> {
-        let failed = |error| Shown {
-            vote: Vote::Failed(error),
-            content: None,
-            is_reader: false,
-        };
-        let shown = match answer.result {
-            Ok(Said::Shown(shown)) => shown,
+        let rows = match answer.result {
+            Ok(Said::Shown(rows)) => rows,
             Ok(_) => Vec::new(),
-            Err(error) => repeat_n(failed(error), keys).collect(),
+            Err(error) => vec![Row::from(Vote::Failed(error)); keys],
         };
-        let sight = |shown: Shown| Sight {
-            report: self.report(shown.vote, answer.elapsed, answer.server.clone()),
-            content: shown.content,
-            is_reader: shown.is_reader,
+        let sight = |row: Row| Sight {
+            report: self.report(row.vote, answer.elapsed, answer.server.clone()),
+            content: row.content,
+            is_reader: row.is_reader,
         };
-        shown.into_iter().map(sight).collect()
+        rows.into_iter().map(sight).collect()
     }
 
     /// Makes the step from `cursor` of a scan for the keys that match a pattern. Returns the page, or why there is none, and the
     /// report of the node.
     pub(crate) fn scan(&self, cursor: u64, pattern: &str) -> (Result<Page, NodeError>, NodeReport) {
         let command = command::scan(cursor, pattern);
-        let answer = exchange(self, &Request::new(&command, Kind::Inspect, Verb::Scan));
+        let answer = exchange(self, &Request::new(&command, Verb::Scan));
         let page = match answer.result {
             Ok(Said::Page(page)) => Ok(page),
-            Ok(Said::Vote(Vote::Failed(error))) | Err(error) => Err(error),
-            Ok(_) => Err(NodeError::TimedOut),
+            Ok(Said::Vote(Vote::Failed(error), _)) | Err(error) => Err(error),
+            Ok(_) => Err(Said::misplaced()),
         };
         (
             page,

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::Node;
 use super::command::{self, WhenFree};
-use super::reply::{LookReply, Said, Verb};
-use super::request::{Kind, Request};
+use super::reply::{LookReply, Said};
+use super::request::{Request, Verb};
 use super::round::exchange;
 use crate::claim::Resource;
+use crate::error::{NodeError, Vote};
 use crate::sync::AtomicBool;
-use crate::wire::resp::Reply;
 
 /// How late an idle server ends a blocking command: it checks ten times a second.
 const SERVER_TICK: Duration = Duration::from_millis(100);
@@ -60,11 +60,12 @@ impl Node {
                 .saturating_add(self.timeout),
         };
         let command = command::look(resource, announced, when_free);
-        let verb = Verb::Look(resource.kind.permits());
-        match exchange(self, &Request::new(&command, Kind::Brief, verb)).result {
-            Ok(Said::Look(look)) => Some(look),
-            // A server that refuses, or is loading, has answered.
-            Ok(_) | Err(_) => None,
+        let permits = resource.kind.permits();
+        let answer = exchange(self, &Request::new(&command, Verb::Look { permits }));
+        if let Ok(Said::Look(look)) = answer.result {
+            Some(look)
+        } else {
+            None
         }
     }
 }
@@ -85,17 +86,16 @@ impl Listener<'_> {
         let until = self.node.now().saturating_add(span);
         let late = SERVER_TICK.saturating_add(self.node.timeout);
         let command = command::listen(bell, span);
-        let kind = Kind::Listen {
+        let listen = Verb::Listen {
             bell,
             until,
             patience: span.saturating_add(late).min(longest),
             given_up,
         };
-        let request = Request::new(&command, kind, Verb::Other);
-        match exchange(self.node, &request).result {
-            Ok(Said::Other(Reply::Array(_))) => ListenOutcome::Release,
-            Ok(Said::Other(Reply::Nil)) => ListenOutcome::Nothing,
-            Ok(Said::Other(reply)) if is_refusal(&reply) => {
+        match exchange(self.node, &Request::new(&command, listen)).result {
+            Ok(Said::Rang(true)) => ListenOutcome::Release,
+            Ok(Said::Rang(false)) => ListenOutcome::Nothing,
+            Ok(Said::Vote(Vote::Failed(error), _)) if forbids_to_block(&error) => {
                 self.node.listeners.refuse(self.node.generation());
                 ListenOutcome::Failed
             }
@@ -111,8 +111,8 @@ impl Drop for Listener<'_> {
 }
 
 /// Whether the server would refuse for any lock: no permission, or no such command.
-fn is_refusal(reply: &Reply) -> bool {
-    matches!(reply, Reply::Error(error) if matches!(error.code.as_str(), "NOPERM" | "ERR"))
+fn forbids_to_block(error: &NodeError) -> bool {
+    matches!(error, NodeError::Refused { code, .. } if matches!(code.as_str(), "NOPERM" | "ERR"))
 }
 
 #[cfg(test)]
@@ -122,11 +122,9 @@ mod tests {
 
     use super::*;
     use crate::clock::{FakeClock, Timestamp};
-    use crate::error::NodeError;
     use crate::node::doubles;
-
     use crate::wire::resp::ServerError;
-    use crate::wire::transport::{Connect, Transport};
+    use crate::wire::transport::{Connect, Transport, refusal};
 
     /// A server that is never reached, and how often that was tried.
     #[derive(Default)]
@@ -170,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_refuses_to_block_by_these_errors_alone() {
-        let error = |text: &str| Reply::Error(ServerError::new(text));
+    fn a_server_forbids_to_block_by_these_errors_alone() {
+        let error = |text| refusal(&ServerError::new(text));
         for text in ["NOPERM no", "ERR unknown command"] {
-            assert!(is_refusal(&error(text)));
+            assert!(forbids_to_block(&error(text)));
         }
-        for reply in [error("LOADING wait"), Reply::Okay, Reply::Int(1)] {
-            assert!(!is_refusal(&reply), "{reply:?}");
+        for error in [error("LOADING wait"), NodeError::protocol("ERR")] {
+            assert!(!forbids_to_block(&error), "{error}");
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::MARKER;
 use crate::health::{Facts, Health};
-use crate::node::Ballots;
-use crate::node::acquire::{Attempt, acquire_all};
+use crate::node::attempt::Attempt;
 use crate::node::health::question_all;
+use crate::node::votes::{Ballots, acquire_all};
 use crate::quorum::Term;
 use crate::token::Token;
 

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::clock::Timestamp;
 use crate::cluster::{Cluster, Places};
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::lease::state::healer::Healer;
 use crate::lease::state::{LeaseState, Renewal};
 use crate::node::command;
-use crate::node::extend::extend_all;
+use crate::node::votes::extend_all;
 use crate::quorum::Term;
 use crate::verdict::{self, Verdict};
 use crate::wire::pack::Packed;
@@ -60,14 +62,9 @@ impl Extension {
 
 /// Asks these nodes, with one write to each node for all locks.
 pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[usize]) {
-    let mut commands = extensions
-        .iter()
-        .map(|extension| command::keep(&extension.lease.claim, extension.term.ttl));
-    let Some(first) = commands.next() else {
-        return;
-    };
-    let command: Packed = first.followed_by(commands.collect());
-    let answers = extend_all(cluster.asking(asked), &command, extensions.len());
+    let keep = |extension: &Extension| command::keep(&extension.lease.claim, extension.term.ttl);
+    let commands: SmallVec<[Packed; 1]> = extensions.iter().map(keep).collect();
+    let answers = extend_all(cluster.asking(asked), &commands);
     for (extension, answers) in extensions.iter_mut().zip(answers) {
         extension.nodes = answers;
         // A node that was left out may still have the key, so its vote is unknown and not against us.

@@ -10,9 +10,9 @@ use super::extend::Extension;
 use crate::cluster::{Cluster, Options, Places, places};
 use crate::error::one_vote_each;
 use crate::log_lines;
-use crate::node::acquire::{Attempt, acquire_all};
-use crate::node::release::release_all;
-use crate::node::{Ballot, Node, command};
+use crate::node::attempt::Attempt;
+use crate::node::votes::{Ballot, acquire_all, release_all};
+use crate::node::{Node, command};
 use crate::quorum::Term;
 
 /// Whether there are nodes to heal.

@@ -2,8 +2,8 @@
 
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::node::acquire::open_all;
 use crate::node::command::MarkerAction;
+use crate::node::votes::open_all;
 
 /// Opens all nodes, or none.
 pub(crate) fn open(cluster: &Cluster) -> Result<(), Error> {

@@ -10,8 +10,8 @@ use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
 use crate::error::{Error, Vote};
 use crate::lease::state::nodes::NodeState;
-use crate::node::release::{Released, pass_all, release_all, release_later};
-use crate::node::{Ballot, command};
+use crate::node::command;
+use crate::node::votes::{Ballot, Released, pass_all, release_all};
 use crate::quorum::is_reached;
 
 /// The result of a pass.
@@ -42,9 +42,8 @@ pub(crate) fn pass(
 
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
-    let passed = pass_all(cluster.asking(&asked), &command, &attempt);
-    let mut released = passed.released;
-    let mut silent = places(&passed.silent, |is_silent| *is_silent);
+    let (mut released, passed) = pass_all(cluster.asking(&asked), &command, &attempt);
+    let mut silent = places(&passed, |one| one.as_ref().is_some_and(|one| one.is_silent));
     let answered_by = asked.len().saturating_sub(silent.len());
     silent.retain(|place| owed.contains(place));
     if !silent.is_empty() {
@@ -52,7 +51,9 @@ pub(crate) fn pass(
         let release = command::release(held);
         if is_reached(ended.len(), answered_by) {
             // In the background, because the next thread waits for this one.
-            release_later(nodes, &release, life);
+            for (node, _) in nodes.filter(|(_, is_silent)| *is_silent) {
+                node.owe(release.clone(), node.now(), life);
+            }
         } else {
             released.repeated(release_all(nodes, &release, life));
         }
@@ -63,8 +64,8 @@ pub(crate) fn pass(
             report.vote = Vote::NotAsked;
         }
     }
-    for (place, ballot) in answered(passed.ballots) {
-        cast(&mut ballots, place, ballot);
+    for (place, one) in answered(passed) {
+        cast(&mut ballots, place, one.ballot);
     }
     let next = if released.woken.any() {
         bid.call_off(&ballots, &attempt);

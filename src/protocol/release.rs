@@ -8,12 +8,13 @@ use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::FencingToken;
 use crate::lease::state::nodes::NodeState;
-use crate::node::command;
-use crate::node::release::{Released, release_all, release_now, rest_all};
 use crate::node::show::{Sight, show_all};
+use crate::node::votes::{Released, release_all, release_and};
+use crate::node::{Node, command};
 use crate::shown;
 use crate::value::Content;
 use crate::verdict;
+use crate::wire::pack::Packed;
 
 /// Releases the lock of a guard that has ended it. With a `rest`, nobody gets it before that time is over.
 pub(crate) fn release(
@@ -33,7 +34,9 @@ pub(crate) fn release(
     // The drift is added, so that the key does not end too early on a node whose clock runs fast.
     let ttl = cluster.options.ttl_for(left);
     let until = cluster.clock.now().saturating_add(ttl);
-    rest_all(nodes, &command::rest(claim, ttl), (&release, until), life)
+    // Nor does the release that is repeated in the background end it too early.
+    let repeat = |node: &Node| node.owe(release.clone(), until, life);
+    release_and(nodes, &[command::rest(claim, ttl)], repeat)
 }
 
 /// Releases the lock with this token, or with this value, whoever holds it.
@@ -66,14 +69,13 @@ pub(crate) fn release_by_token(
             resource.kind = Kind::Read;
         }
     }
-    let mut commands = values
-        .iter()
-        .map(|value| command::release_value(&resource, value, fence.as_ref()));
-    let Some(first) = commands.next() else {
+    let release = |value: &Vec<u8>| command::release_value(&resource, value, fence.as_ref());
+    let commands: Vec<Packed> = values.iter().map(release).collect();
+    if commands.is_empty() {
         return Ok(());
-    };
-    let command = first.followed_by(commands.collect());
-    let nodes = release_now(everywhere(), &command).nodes;
+    }
+    // Nothing is repeated in the background: another program may have a lock with this value, now or later.
+    let nodes = release_and(everywhere(), &commands, |_| ()).nodes;
     let waited = cluster.clock.now_for_records().saturating_since(started);
     verdict::released(&resource.name, waited, nodes)
 }

@@ -1,7 +1,6 @@
 //! Packs commands as arrays of bulk strings, in version 2 of the protocol of Redis.
 
 use std::borrow::Cow;
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +31,7 @@ pub(crate) fn pack(words: &[Word<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// A packed command, or several of one kind that go in one write.
+/// A packed command.
 #[derive(Clone)]
 pub(crate) struct Packed {
     /// What it does, for people.
@@ -40,8 +39,6 @@ pub(crate) struct Packed {
     bytes: Vec<u8>,
     /// Where the bytes call a script by its digest.
     call: Option<Call>,
-    /// The commands that go behind it.
-    others: Vec<Self>,
     /// The most bytes of a reply to it.
     longest_reply: usize,
     /// How many keys it is about: its reply has a row for each.
@@ -72,7 +69,6 @@ impl Packed {
             name,
             bytes: pack(words),
             call: None,
-            others: Vec::new(),
             longest_reply: LONGEST_REPLY,
             keys: 1,
             names: None,
@@ -94,7 +90,6 @@ impl Packed {
                 words,
                 rest_at,
             }),
-            others: Vec::new(),
             longest_reply: LONGEST_REPLY,
             keys: 1,
             names: None,
@@ -104,12 +99,6 @@ impl Packed {
     /// What it does, for people.
     pub(crate) fn name(&self) -> &'static str {
         self.name
-    }
-
-    /// The command with other commands of its kind behind it.
-    pub(crate) fn followed_by(mut self, others: Vec<Self>) -> Self {
-        self.others = others;
-        self
     }
 
     /// The command with room for a reply of so many bytes.
@@ -135,7 +124,7 @@ impl Packed {
         self
     }
 
-    /// How many keys it is about.
+    /// How many keys it is about, which tells how much a server has to do for it.
     pub(crate) fn keys(&self) -> usize {
         self.keys
     }
@@ -145,35 +134,14 @@ impl Packed {
         self.names.as_ref()
     }
 
-    /// The command, and those that go behind it.
-    pub(crate) fn each(&self) -> impl Iterator<Item = &Self> {
-        iter::once(self).chain(&self.others)
-    }
-
-    /// How much a server has to do for it, in commands for one resource.
-    pub(crate) fn weight(&self) -> usize {
-        self.each().map(Self::keys).fold(0, usize::saturating_add)
-    }
-
     /// The most bytes of a reply to it.
     pub(crate) fn longest_reply(&self) -> usize {
         self.longest_reply
     }
 
-    /// The number of commands.
-    pub(crate) fn count(&self) -> usize {
-        self.others.len().saturating_add(1)
-    }
-
     /// The number of bytes, for a server that has the scripts.
     pub(crate) fn bytes(&self) -> usize {
-        let others = self.others.iter().map(Self::bytes);
-        others.fold(self.bytes.len(), usize::saturating_add)
-    }
-
-    /// The commands that go behind it.
-    pub(crate) fn others(&self) -> &[Self] {
-        &self.others
+        self.bytes.len()
     }
 
     /// The script that it calls, if it can be called by its digest.

@@ -4,7 +4,6 @@
 //! A reply is accepted only as Redis writes it, to the byte. A laxer parser could read a vote where there is none.
 
 use std::fmt;
-use std::slice;
 
 /// A reply of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,18 +16,6 @@ pub(crate) enum Reply {
     Bulk(Vec<u8>),
     Array(Vec<Self>),
     Error(ServerError),
-}
-
-impl Reply {
-    /// The replies to the commands of one write. Several are an array with a reply for each; the reply to one has no array around it.
-    pub(crate) fn of_each(&self, commands: usize) -> &[Self] {
-        if let Self::Array(replies) = self
-            && commands != 1
-        {
-            return replies;
-        }
-        slice::from_ref(self)
-    }
 }
 
 /// An error that a server answers with.

@@ -195,16 +195,15 @@ fn digest(text: &str) -> String {
     redis::Script::new(text).get_hash().to_owned()
 }
 
-/// Whether the server wants the text of the script, of the command or of one of several commands: it does not know the digest, or
-/// the user's ACL allows `EVAL` alone. It has not executed that command.
+/// Whether the server wants the text of the script: it does not know the digest, or the user's ACL allows `EVAL` alone. It has not
+/// executed the command.
 pub(crate) fn is_missing(reply: &Reply) -> bool {
-    match reply {
-        Reply::Error(error) => match error.code.as_str() {
-            "NOSCRIPT" => true,
-            "NOPERM" => error.message.contains("'evalsha'"),
-            _ => false,
-        },
-        Reply::Array(replies) => replies.iter().any(is_missing),
-        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => false,
+    let Reply::Error(error) = reply else {
+        return false;
+    };
+    match error.code.as_str() {
+        "NOSCRIPT" => true,
+        "NOPERM" => error.message.contains("'evalsha'"),
+        _ => false,
     }
 }

@@ -1,17 +1,20 @@
 //! An exchange reads the replies to requests that were sent, and undoes those that get none.
 
+use std::borrow::Cow;
 use std::io;
 use std::mem::take;
+use std::slice;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::node::answer::Trace;
+use crate::node::connection::{SUSPICIOUS_IDLE, no_connection};
 use crate::node::echo;
 use crate::node::reply::Said;
-use crate::node::request::{Answer, Asked, Trace};
-use crate::node::slot::SUSPICIOUS_IDLE;
+use crate::node::request::Request;
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
 use crate::wire::transport::closed;
@@ -25,8 +28,9 @@ impl Exchange<'_> {
         let mut is_there = self.has_come(now, patience);
         while is_there && !self.is_answered() {
             self.read();
-            let deadline = self.step_deadline();
-            is_there = self.slot.has_surplus() && self.slot.is_ready(now, deadline);
+            let connection = self.connection.as_ref();
+            let has_more = connection.is_some_and(|it| it.has_surplus());
+            is_there = has_more && self.is_ready(now);
         }
         if !self.is_answered() && self.is_overdue() {
             self.fail_rest(&NodeError::TimedOut);
@@ -39,8 +43,8 @@ impl Exchange<'_> {
     /// Reads all replies.
     pub(in super::super) fn receive(&mut self) {
         while self.state == State::Sent {
-            if let [asked] = self.all {
-                self.receive_one(asked);
+            if let Some(request) = self.only_request() {
+                self.receive_one(request);
             } else {
                 self.poll(self.node.now(), Duration::MAX);
             }
@@ -48,9 +52,9 @@ impl Exchange<'_> {
     }
 
     /// Reads a reply to the only request. This takes one system call in most cases.
-    fn receive_one(&mut self, asked: &Asked<'_>) {
+    fn receive_one(&mut self, request: &Request<'_>) {
         let mut is_wanted = true;
-        if let Some(given_up) = asked.request.given_up() {
+        if let Some(given_up) = request.given_up() {
             while is_wanted && !self.has_come(self.node.now(), POLL_INTERVAL) && !self.is_overdue()
             {
                 is_wanted = !given_up.load(Ordering::Acquire);
@@ -71,8 +75,7 @@ impl Exchange<'_> {
     fn has_come(&mut self, now: Timestamp, patience: Duration) -> bool {
         let from = now.max(self.looked_until);
         let until = from.saturating_add(patience).min(self.deadline);
-        let deadline = self.step_deadline();
-        let has_come = self.slot.is_ready(until, deadline);
+        let has_come = self.is_ready(until);
         if !has_come {
             // The next wait ends later than this one, also on a clock that stands still during the wait.
             self.looked_until = until;
@@ -80,85 +83,66 @@ impl Exchange<'_> {
         has_come
     }
 
+    fn is_ready(&mut self, until: Timestamp) -> bool {
+        let deadline = self.step_deadline();
+        let connection = self.connection.as_mut();
+        connection.is_some_and(|it| it.is_ready(until, deadline))
+    }
+
     /// Whether the deadline has passed, or the clock has ended because the manager is gone.
     fn is_overdue(&self) -> bool {
         self.looked_until >= self.deadline || self.node.clock.has_ended()
     }
 
-    /// Reads the next reply.
+    /// Reads the next reply, to the oldest request without one.
     fn read(&mut self) {
-        let deadline = self.step_deadline();
-        match self.slot.recv(deadline) {
-            Ok(reply) => self.take_reply(reply),
-            Err(error) => self.broke(error),
-        }
-    }
-
-    /// The place of the oldest request without a reply.
-    fn oldest(&self) -> Option<usize> {
-        let mut in_order = self.answers.iter().enumerate().skip(self.next);
-        let first = in_order.find(|(_, answer)| answer.is_none());
-        let first = first.map(|(place, _)| place);
-        first.or_else(|| self.sent_again.front().copied())
-    }
-
-    /// Takes a reply for the oldest request without one.
-    fn take_reply(&mut self, reply: Reply) {
         debug_assert!(self.undos.is_empty(), "an undo is the last that is sent");
-        let Some(place) = self.oldest() else {
-            return;
-        };
-        let Some(asked) = self.all.get(place) else {
-            return;
-        };
-        let count = asked.request.packed.count();
-        let reply = if count == 1 {
-            reply
-        } else {
-            self.parts.push(reply);
-            if self.parts.len() < count {
-                return;
+        let deadline = self.step_deadline();
+        let connection = self.connection.as_mut();
+        let reply = connection.map_or_else(|| Err(no_connection()), |it| it.recv(deadline));
+        match (reply, self.due.get(self.replies).copied()) {
+            (Ok(reply), Some(place)) => {
+                self.replies = self.replies.saturating_add(1);
+                self.take_reply(place, reply);
             }
-            Reply::Array(take(&mut self.parts))
+            (Ok(_), None) => {}
+            (Err(error), _) => self.broke(error),
+        }
+    }
+
+    /// Answers a request with its reply, if that is one to its verb. Where the server lacks the script, sends the text once.
+    fn take_reply(&mut self, place: usize, mut reply: Reply) {
+        let Some(one) = self.requests.get_mut(place) else {
+            return;
         };
-        if place < self.next {
-            self.sent_again.pop_front();
-        } else {
-            self.next = place.saturating_add(1);
+        let request = one.asked.request;
+        if scripts::is_missing(&reply) && !one.has_text {
+            one.has_text = true;
+            return match self.send_script_again(request) {
+                Ok(()) => self.due.push(place),
+                Err(error) => self.fail_rest(&error),
+            };
         }
-        if self.missing_scripts > 0 && scripts::is_missing(&reply) {
-            return self.call_by_text(place, asked);
-        }
-        self.accept(place, asked, reply);
-    }
-
-    fn call_by_text(&mut self, place: usize, asked: &Asked<'_>) {
-        self.missing_scripts = self.missing_scripts.saturating_sub(1);
-        match self.send_script_again(asked.request) {
-            Ok(()) => self.sent_again.push_back(place),
-            Err(error) => self.fail_rest(&error),
-        }
-    }
-
-    /// Answers a request with its reply, if the rule of the request accepts it.
-    fn accept(&mut self, place: usize, asked: &Asked<'_>, mut reply: Reply) {
         let has_error = echo::has_error(&reply);
         if has_error {
-            reply = echo::without_echo(&reply, &asked.request.packed);
+            reply = echo::without_echo(&reply, &request.packed);
         }
-        let Some(said) = asked.request.read(&reply) else {
-            // Nothing that comes on this connection can be trusted any more.
-            self.slot.distrust();
+        let said = Said::read(&request.verb, &request.packed, &reply, &self.node.clock);
+        if let Some(connection) = &mut self.connection {
+            if said.is_none() {
+                // Nothing that comes on this connection can be trusted any more.
+                connection.distrust();
+            } else if has_error && self.idle.is_none() {
+                // A server that has enough clients says so and closes. In the pool, the connection would look as if the
+                // server had been restarted, and cost the others that still work.
+                connection.use_no_more();
+            }
+        }
+        let Some(said) = said else {
             return self.fail_rest(&NodeError::protocol(echo::kind(&reply)));
         };
-        if has_error && self.idle.is_none() {
-            // A server that has enough clients says so and closes. In the pool, the connection would look as if the
-            // server had been restarted, and cost the others that still work.
-            self.slot.use_no_more();
-        }
         self.tell(place, None);
-        let answer = self.answer_of(Ok(said), Trace::Possible);
-        self.answer(place, answer);
+        self.answer(place, Ok(said), Trace::Possible);
     }
 
     /// The connection has broken, or a reply on it.
@@ -171,9 +155,8 @@ impl Exchange<'_> {
             if was_warm {
                 self.node.retire(self.generation);
             }
-            for place in self.places() {
-                let asked = self.all.get(place);
-                let repetitions = asked.map_or(0, |asked| asked.request.repetitions());
+            for place in self.unanswered() {
+                let repetitions = self.request(place).map_or(0, Request::repetitions);
                 if !was_warm && self.repetitions >= repetitions {
                     self.fail(place, &error);
                 }
@@ -183,9 +166,6 @@ impl Exchange<'_> {
             }
             self.repetitions = self.repetitions.saturating_add(1);
             // No undo was sent on the old connection: it would have been the last thing that is.
-            self.next = 0;
-            self.sent_again.clear();
-            self.parts.clear();
             match self.send_again() {
                 Ok(()) => return,
                 Err(next) => error = next,
@@ -196,7 +176,7 @@ impl Exchange<'_> {
 
     /// Answers all requests that have no answer.
     fn fail_rest(&mut self, error: &NodeError) {
-        for place in self.places() {
+        for place in self.unanswered() {
             self.fail(place, error);
         }
     }
@@ -212,75 +192,65 @@ impl Exchange<'_> {
         } else {
             self.undo(place)
         };
-        let answer = self.answer_of(Err(error.clone()), trace);
-        self.answer(place, answer);
+        self.answer(place, Err(error.clone()), trace);
     }
 
     /// Sends the undo of a request whose outcome is unknown, if it has one. It goes on the same connection: on another one it could
     /// arrive first, and the key would stay. The connection must not be used again then.
     fn undo(&mut self, place: usize) -> Trace {
-        let Some(undo) = self.all.get(place).and_then(|asked| asked.request.undo()) else {
+        let Some(repair) = self.request(place).and_then(Request::repair) else {
             return Trace::Possible;
         };
-        if self.undos.is_empty() {
+        if let Some(connection) = self.connection.as_mut().filter(|_| self.undos.is_empty()) {
             // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
-            self.slot.forget_scripts();
+            connection.forget_scripts();
         }
-        if self.slot.send(&undo, self.deadline).is_err() {
+        let undo = repair.undo();
+        let sent = self.write(slice::from_ref(&Cow::Borrowed(&undo)), self.deadline);
+        if sent.is_err() {
             return Trace::Possible;
         }
         self.undos.push(undo);
         Trace::Undone
     }
 
-    fn answer_of(&self, result: Result<Said, NodeError>, trace: Trace) -> Answer {
-        Answer {
-            first_failure: self.first_failure.clone(),
-            idle: self.idle,
-            ..Answer::new(result, trace, self.node.now())
-        }
-    }
-
     /// A connection that was idle is silent. Perhaps it was forgotten on the way, and then those that were idle with it were, too.
     fn distrust_others(&self, place: usize) {
         let was_idle = self.idle.is_some_and(|idle| idle >= SUSPICIOUS_IDLE);
-        let asked = self.all.get(place).filter(|_| was_idle);
-        if asked.is_some_and(|asked| !self.excuses_time_out(asked.request)) {
+        let request = self.request(place).filter(|_| was_idle);
+        if request.is_some_and(|request| !self.excuses_time_out(request)) {
             self.node.retire(self.generation);
         }
     }
 
-    /// Gives up the connection, but not the undos on it.
-    pub(super) fn leave(&mut self) {
+    /// Gives up a connection with undos on it, but not the undos.
+    pub(super) fn keep_undos(&mut self) {
         let undos = take(&mut self.undos);
         if undos.is_empty() {
             return;
         }
-        match self.slot.take() {
-            Some(closing) => self.node.close_behind(closing, undos),
+        match self.connection.take() {
+            Some(connection) => self.node.close_behind(connection, undos),
             None => undos
                 .into_iter()
                 .for_each(|undo| self.node.owe(undo, self.node.now(), Duration::MAX)),
         }
     }
-}
 
-impl Drop for Exchange<'_> {
     /// After a panic, requests are left without an answer. Those with an undo are undone and answered; the others are asked
     /// again by their threads.
-    fn drop(&mut self) {
+    pub(in super::super) fn abandon(&mut self) {
         if self.state != State::Sent {
             return;
         }
-        for place in self.places() {
-            let asked = self.all.get(place);
-            if asked.is_some_and(|asked| asked.request.is_undone()) {
+        for place in self.unanswered() {
+            if self.request(place).and_then(Request::repair).is_some() {
                 let trace = self.undo(place);
                 let error = closed(io::ErrorKind::ConnectionAborted);
-                let answer = self.answer_of(Err(error), trace);
-                self.answer(place, answer);
+                self.answer(place, Err(error), trace);
             }
         }
-        self.leave();
+        self.keep_undos();
+        self.state = State::Ended;
     }
 }

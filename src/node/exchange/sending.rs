@@ -2,14 +2,17 @@
 
 use std::borrow::Cow;
 use std::mem;
+use std::slice;
+
+use smallvec::SmallVec;
 
 use super::{Exchange, State};
 use crate::error::NodeError;
+use crate::node::answer::Trace;
+use crate::node::connection::OpenConnection;
 use crate::node::gate::{Manner, OwnTry, Passage};
-use crate::node::request::{Answer, Patience, Request, Trace};
+use crate::node::request::{Patience, Request};
 use crate::wire::pack::Packed;
-use crate::wire::resp::Reply;
-use crate::wire::transport::refusal;
 
 impl<'x> Exchange<'x> {
     /// Sends the requests, and connects if need be.
@@ -17,8 +20,10 @@ impl<'x> Exchange<'x> {
         if !self.is_idle() {
             return;
         }
-        for (span, asked) in self.spans.iter().zip(self.all) {
-            span.command(asked.request.packed.name());
+        for one in &self.requests {
+            if let Some(span) = &one.span {
+                span.command(one.asked.request.packed.name());
+            }
         }
         self.sent_at = self.node.now();
         self.deadline = self.last_deadline();
@@ -29,12 +34,12 @@ impl<'x> Exchange<'x> {
     }
 
     fn send_first(&mut self) -> Result<(), NodeError> {
-        if !self.slot.is_open() {
+        let Some(connection) = &mut self.connection else {
             self.connect()?;
-            return self.send_all(Request::first);
-        }
-        self.idle = Some(self.slot.note_use(self.sent_at));
-        match self.send_all(Request::first) {
+            return self.send_all(|request| Cow::Borrowed(&*request.packed));
+        };
+        self.idle = Some(connection.note_use(self.sent_at));
+        match self.send_all(|request| Cow::Borrowed(&*request.packed)) {
             Err(error) if error.is_closed() => {
                 self.node.retire(self.generation);
                 self.send_again()
@@ -52,7 +57,7 @@ impl<'x> Exchange<'x> {
     }
 
     fn connect(&mut self) -> Result<(), NodeError> {
-        self.slot.close();
+        self.connection = None;
         self.idle = None;
         // This may take as long as a node timeout.
         self.pacer.is_late();
@@ -61,7 +66,8 @@ impl<'x> Exchange<'x> {
         let deadline = self.step_deadline();
         let transport = self.node.connector.connect(deadline)?;
         let now = self.node.now();
-        self.slot.open(transport, self.generation, now);
+        let connection = OpenConnection::new(transport, self.generation, now);
+        self.connection = Some(Box::new(connection));
         Ok(())
     }
 
@@ -70,21 +76,21 @@ impl<'x> Exchange<'x> {
         &mut self,
         packed: impl Fn(&'x Request<'x>) -> Cow<'x, Packed>,
     ) -> Result<(), NodeError> {
+        self.due = self.unanswered();
+        self.replies = 0;
+        let commands: SmallVec<[_; 1]> = self.open_requests().map(packed).collect();
+        self.may_be_sent = self.requests.len() > 1;
         let deadline = self.step_deadline();
-        if let [asked] = self.all {
-            return self.slot.send(&packed(asked.request), deadline);
-        }
-        let all = self.unanswered();
-        let all: Vec<_> = all.map(|(_, asked)| packed(asked.request)).collect();
-        self.may_be_sent = true;
-        self.slot.send_all(&all, deadline)
+        self.write(&commands, deadline)
     }
 
     /// Sends the text of a script that the server has forgotten. The same connection is safe: the request was not executed.
     pub(super) fn send_script_again(&mut self, request: &Request<'_>) -> Result<(), NodeError> {
-        self.slot.forget_scripts();
+        if let Some(connection) = &mut self.connection {
+            connection.forget_scripts();
+        }
         let again = request.again(self.node.now());
-        self.slot.send(&again, self.deadline)
+        self.write(slice::from_ref(&again), self.deadline)
     }
 
     /// Answers every request that has no answer, because connecting or sending has failed.
@@ -94,10 +100,9 @@ impl<'x> Exchange<'x> {
         } else {
             Trace::None
         };
-        let now = self.node.now();
-        for place in self.places() {
+        for place in self.unanswered() {
             self.tell(place, Some(error));
-            self.answer(place, Answer::new(Err(error.clone()), trace, now));
+            self.answer(place, Err(error.clone()), trace);
         }
         self.end();
     }
@@ -117,7 +122,7 @@ impl<'x> Exchange<'x> {
 
     /// What the requests demand of the gate. The most insistent one decides.
     fn manner(&self) -> Manner {
-        let all = || self.unanswered().map(|(_, asked)| asked.request);
+        let all = || self.open_requests();
         if all().any(Request::is_about_health) {
             Manner::Examines
         } else if all().any(|request| request.repetitions() > 0) {
@@ -147,13 +152,11 @@ impl<'x> Exchange<'x> {
         if !matches!(self.passage, Passage::New(_)) {
             return;
         }
+        let connection = self.connection.as_ref();
         // A server that has too many clients answers so, and closes.
-        let refused = match self.slot.refusal() {
-            Some(Reply::Error(refused)) => Some(refusal(refused)),
-            _ => None,
-        };
-        let failure = error.or(refused.as_ref());
-        let failure = failure.filter(|_| self.slot.run_id().is_none());
+        let refused = connection.and_then(|it| it.refusal());
+        let is_known = connection.is_some_and(|it| it.run_id().is_some());
+        let failure = error.or(refused.as_ref()).filter(|_| !is_known);
         let now = self.node.now();
         if let Passage::New(visit) = mem::replace(&mut self.passage, Passage::Known) {
             match failure {

@@ -1,5 +1,7 @@
 //! Requests that were sent to a server that does as a list says.
 
+use std::array;
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,15 +11,14 @@ use parking_lot::Mutex;
 
 use super::super::command::probe;
 use super::super::doubles::{self, Double, SECOND};
-use super::super::reply::{Said, Verb};
-use super::super::request::{Kind, Trace};
+use super::super::request::Verb;
 use super::super::round::exchange;
 use super::*;
 use crate::clock::FakeClock;
+use crate::error::Vote;
 use crate::spans::Caller;
 use crate::sync::AtomicBool;
-use crate::wire::resp::ServerError;
-use crate::wire::scripts;
+use crate::wire::resp::{Reply, ServerError};
 use crate::wire::transport::closed;
 
 mod sending;
@@ -32,8 +33,17 @@ enum Event {
 
 use Event::{Closes, Late, Panics};
 
+/// Of a key that another holder has for so many milliseconds.
 fn number(number: i64) -> Event {
-    Event::Reply(Reply::Int(number))
+    Event::Reply(Reply::Array(vec![Reply::Int(number)]))
+}
+
+fn number_of(result: Result<Said, NodeError>) -> u128 {
+    let (vote, _) = result.unwrap().vote();
+    let Vote::Held { remaining, .. } = vote else {
+        panic!("{vote}");
+    };
+    remaining.unwrap().as_millis()
 }
 
 fn error(text: &str) -> Event {
@@ -93,29 +103,25 @@ fn server(events: impl IntoIterator<Item = Event>) -> (Server, Arc<Node>) {
     (server, node)
 }
 
-fn ask(node: &Node, packed: &Packed, kind: Kind<'_>) -> Result<Reply, NodeError> {
-    exchange(node, &Request::new(packed, kind, Verb::Other))
-        .result
-        .map(Said::into_reply)
+fn ask(node: &Node, packed: &Packed, verb: Verb<'_>) -> Result<Said, NodeError> {
+    exchange(node, &Request::new(packed, verb)).result
 }
 
 /// What requests come to that go together.
-fn ask_together<const N: usize>(node: &Node, kinds: [Kind<'_>; N]) -> [Answer; N] {
+fn ask_together<const N: usize>(node: &Node, verbs: [Verb<'_>; N]) -> [Answer; N] {
     let (packed, caller) = (probe(), Caller::here());
-    let requests = kinds.map(|kind| Request::new(&packed, kind, Verb::Other));
+    let requests = verbs.map(|verb| Request::new(&packed, verb));
     let all = requests.each_ref().map(|request| Asked {
         request,
         since: node.now(),
         caller: &caller,
     });
-    let mut answers = [(); N].map(|()| None);
     let pacer = Pacer::new(None, &node.clock, node.now());
-    let mut one = Exchange::begin(node, &all, &mut answers, &pacer);
+    let mut one = Exchange::begin(node, &all, &pacer);
     one.send();
     one.receive();
     assert_eq!(one.state, State::Ended);
-    drop(one);
-    answers.map(Option::unwrap)
+    array::from_fn(|place| one.take_answer(place).unwrap())
 }
 
 #[test]
@@ -127,9 +133,9 @@ fn a_reply_answers_the_oldest_request_without_one_and_last_come_those_sent_again
         number(1),
         number(3),
     ]);
-    let answers = ask_together(&node, [(); 3].map(|()| Kind::Release));
-    let replies = answers.map(|answer| answer.result.unwrap().into_reply());
-    assert_eq!(replies, [1, 2, 3].map(Reply::Int));
+    let answers = ask_together(&node, [(); 3].map(|()| Verb::Drop));
+    let replies = answers.map(|answer| number_of(answer.result));
+    assert_eq!(replies, [1, 2, 3]);
 }
 
 #[test]
@@ -137,7 +143,7 @@ fn a_connection_whose_first_answer_is_an_error_is_not_used_again_and_an_older_on
     let events = [error("ERR no"), number(1), error("ERR no"), number(1)];
     let (server, node) = server(events);
     for connections in [1, 2, 2, 2] {
-        ask(&node, &probe(), Kind::Extend).unwrap();
+        ask(&node, &probe(), Verb::Keep).unwrap();
         assert_eq!(server.connections.load(Ordering::SeqCst), connections);
     }
 }
@@ -145,17 +151,20 @@ fn a_connection_whose_first_answer_is_an_error_is_not_used_again_and_an_older_on
 #[test]
 fn a_script_that_the_server_never_knows_is_sent_again_once() {
     let (_, node) = server([error("NOSCRIPT"), error("NOSCRIPT"), number(1)]);
-    let reply = ask(&node, &doubles::release_of("job"), Kind::Release).unwrap();
-    assert!(scripts::is_missing(&reply), "{reply:?}");
+    let said = ask(&node, &doubles::release_of("job"), Verb::Drop);
+    let (vote, _) = said.unwrap().vote();
+    assert!(
+        matches!(&vote, Vote::Failed(NodeError::Refused { code, .. }) if code == "NOSCRIPT"),
+        "{vote}"
+    );
 }
 
 #[test]
-fn a_request_goes_on_three_further_connections_if_they_break_and_its_parts_are_read_anew() {
-    let packed = probe().followed_by(vec![probe()]);
-    let events = [Closes, number(7), Closes, Closes, number(1), number(2)];
+fn requests_go_on_three_further_connections_if_they_break_and_those_with_an_answer_do_not() {
+    let events = [Closes, number(7), Closes, Closes, number(1)];
     let (server, node) = server(events);
-    let reply = ask(&node, &packed, Kind::Extend).unwrap();
-    assert_eq!(reply, Reply::Array(vec![Reply::Int(1), Reply::Int(2)]));
+    let answers = ask_together(&node, [Verb::Keep, Verb::Keep]);
+    assert_eq!(answers.map(|answer| number_of(answer.result)), [7, 1]);
     assert_eq!(server.connections.load(Ordering::SeqCst), 4);
 }
 
@@ -172,7 +181,7 @@ fn a_request_that_is_left_without_an_answer_by_a_panic_is_undone() {
 fn a_wait_that_is_given_up_reads_nothing_more() {
     let (server, node) = server([Late]);
     let given_up = AtomicBool::new(true);
-    let listen = Kind::Listen {
+    let listen = Verb::Listen {
         bell: "bell",
         until: Timestamp::from_nanos(0),
         patience: SECOND * 60,
@@ -187,8 +196,8 @@ fn a_wait_that_is_given_up_reads_nothing_more() {
 fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behind_the_others() {
     let (server, node) = server([number(1), Late]);
     let [first, last] = ["first", "last"].map(doubles::acquire_of);
-    let [first, extension, last] = ask_together(&node, [first, Kind::Extend, last]);
-    assert_eq!(first.result.unwrap().into_reply(), Reply::Int(1));
+    let [first, extension, last] = ask_together(&node, [first, Verb::Keep, last]);
+    assert_eq!(number_of(first.result), 1);
     for (answer, trace) in [(extension, Trace::Possible), (last, Trace::Undone)] {
         assert!(matches!(answer.result, Err(NodeError::TimedOut)));
         assert_eq!(answer.trace, trace);
@@ -197,17 +206,17 @@ fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behi
     assert_eq!(**server.sent.lock().last().unwrap(), *undo.in_full());
     // The next request finds no connection in the slot.
     server.events.lock().extend([number(1), number(1)]);
-    ask(&node, &probe(), Kind::Extend).unwrap();
+    ask(&node, &probe(), Verb::Keep).unwrap();
     assert_eq!(server.connections.load(Ordering::SeqCst), 2);
 }
 
 #[test]
 fn where_a_new_connection_breaks_those_with_repetitions_go_again_and_the_others_are_answered() {
     let (server, node) = server([Closes, number(1)]);
-    let kinds = [doubles::acquire_of("job"), Kind::Extend];
-    let [acquire, extension] = ask_together(&node, kinds);
+    let verbs = [doubles::acquire_of("job"), Verb::Keep];
+    let [acquire, extension] = ask_together(&node, verbs);
     assert!(matches!(acquire.result, Err(NodeError::Closed { .. })));
     assert_eq!(acquire.trace, Trace::Possible);
-    assert_eq!(extension.result.unwrap().into_reply(), Reply::Int(1));
+    assert_eq!(number_of(extension.result), 1);
     assert_eq!(server.connections.load(Ordering::SeqCst), 2);
 }

@@ -13,15 +13,16 @@ use parking_lot::Mutex;
 
 use super::super::Node;
 use super::super::command::probe;
-use super::super::doubles::{self, Double};
-use super::super::reply::{Said, Verb};
-use super::super::request::{Kind, Request};
+use super::super::doubles::{self, Double, release_of};
+use super::super::reply::Said;
+use super::super::request::{Request, Verb};
 use super::super::round::exchange;
 use super::*;
 use crate::clock::FakeClock;
 use crate::error::NodeError;
+use crate::health::answers::Question;
 use crate::wire::resp::{Reply, ServerError};
-use crate::wire::transport::{closed, refusal, unconnected};
+use crate::wire::transport::{closed, unconnected};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -64,9 +65,11 @@ struct Server {
     connections: Arc<AtomicU32>,
     /// Asked for a vote while the next connection is made.
     meanwhile: Arc<Mutex<Option<Weak<Node>>>>,
-    answer: Arc<Mutex<Option<Result<Reply, NodeError>>>>,
+    answer: Arc<Mutex<Option<Result<Said, NodeError>>>>,
     /// Of a connection: what the server does with it, and how many replies were read.
     line: (Does, u32),
+    /// Whether the last command was the probe.
+    is_probed: bool,
 }
 
 impl Server {
@@ -109,6 +112,11 @@ impl Double for Server {
         }
     }
 
+    fn take_in(&mut self, bytes: &[u8]) -> Result<(), NodeError> {
+        self.is_probed = bytes.ends_with(&probe().in_full());
+        Ok(())
+    }
+
     fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
         let error = |text| Ok(Reply::Error(ServerError::new(text)));
         self.line.1 += 1;
@@ -118,7 +126,8 @@ impl Double for Server {
             (Does::Loads, _) => error("LOADING wait"),
             (Does::TurnsAway, 1) => error("ERR max number of clients reached"),
             (Does::ClosesAtTheCommand, 1) => Ok(Reply::Bulk(b"a run id".to_vec())),
-            (Does::Works, _) => Ok(Reply::Int(1)),
+            (Does::Works, _) if self.is_probed => Ok(Reply::Int(1)),
+            (Does::Works, _) => Ok(Reply::Array(vec![Reply::Int(-2)])),
             _ => Err(closed(io::ErrorKind::ConnectionReset)),
         }
     }
@@ -133,6 +142,7 @@ fn server(does: Does, timeout: Duration) -> (Server, Arc<Node>) {
         meanwhile: Arc::default(),
         answer: Arc::default(),
         line: (does, 0),
+        is_probed: false,
     };
     // The probes would be tries of their own.
     let time = FakeClock::new();
@@ -144,29 +154,27 @@ fn server(does: Does, timeout: Duration) -> (Server, Arc<Node>) {
     (server, node)
 }
 
-fn ask(node: &Node, kind: Kind<'_>) -> Result<Reply, NodeError> {
-    exchange(node, &Request::new(&probe(), kind, Verb::Other))
-        .result
-        .map(Said::into_reply)
+fn ask(node: &Node, verb: Verb<'_>) -> Result<Said, NodeError> {
+    exchange(node, &Request::new(&release_of("job"), verb)).result
 }
 
-fn vote(node: &Node) -> Result<Reply, NodeError> {
-    let kind = doubles::acquire_of("job");
-    ask(node, kind)
+/// It is asked as one that does not insist.
+fn vote(node: &Node) -> Result<Said, NodeError> {
+    exchange(node, &Request::new(&probe(), Verb::Probe)).result
 }
 
-fn listen(node: &Node) -> Result<Reply, NodeError> {
-    let kind = Kind::Listen {
+fn listen(node: &Node) -> Result<Said, NodeError> {
+    let listen = Verb::Listen {
         bell: "bell",
         until: node.now().saturating_add(TIMEOUT),
         patience: TIMEOUT,
         given_up: None,
     };
-    ask(node, kind)
+    ask(node, listen)
 }
 
 /// Whether it is the answer of a server that does this.
-fn is_answer_of(does: Does, result: &Result<Reply, NodeError>) -> bool {
+fn is_answer_of(does: Does, result: &Result<Said, NodeError>) -> bool {
     match does {
         Does::Works => result.is_ok(),
         Does::Refuses => matches!(result, Err(NodeError::Connect { .. })),
@@ -183,10 +191,9 @@ fn is_answer_of(does: Does, result: &Result<Reply, NodeError>) -> bool {
 }
 
 /// The first one gets the reply, and the others the error that is made of it.
-fn is_error(result: &Result<Reply, NodeError>, words: &str) -> bool {
+fn is_error(result: &Result<Said, NodeError>, words: &str) -> bool {
     match result {
-        Ok(Reply::Error(error)) => refusal(error).to_string().contains(words),
-        Ok(_) => false,
+        Ok(said) => said.clone().vote().0.to_string().contains(words),
         Err(error) => error.to_string().contains(words),
     }
 }
@@ -248,7 +255,7 @@ fn a_node_that_takes_connections_again_votes_after_one_pause_and_the_next_failur
         server.clock.advance(MS * 63);
         assert!(is_answer_of(does, &vote(&node)), "{does:?}");
         server.clock.advance(MS);
-        assert_eq!(vote(&node).unwrap(), Reply::Int(1), "{does:?}");
+        assert!(vote(&node).is_ok(), "{does:?}");
 
         node.retire(node.generation());
         server.does(does);
@@ -279,13 +286,13 @@ fn while_one_thread_tries_the_others_get_the_last_answer() {
 fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() {
     for does in REFUSALS {
         for (timeout, longest) in [(TIMEOUT, LONGEST_PAUSE), (10 * MS, 5 * MS)] {
-            for kind in [Kind::Release, Kind::Extend, Kind::Inspect] {
+            for verb in [Verb::Drop, Verb::Keep, Verb::Show] {
                 let (server, node) = server(does, timeout);
                 shut_for_long(&server, &node);
                 server.does(Does::Works);
                 let before = server.clock.elapsed();
-                let result = ask(&node, kind);
-                assert_eq!(result.unwrap(), Reply::Int(1), "{does:?}");
+                let result = ask(&node, verb);
+                assert!(is_answer_of(Does::Works, &result), "{does:?}: {result:?}");
                 assert_eq!(server.clock.elapsed(), before + longest, "{does:?}");
             }
         }
@@ -300,7 +307,7 @@ fn a_request_that_insists_tries_a_node_that_is_not_back_once_in_half_of_its_time
             let (server, node) = server(does, timeout);
             shut_for_long(&server, &node);
             let before = (server.connections(), server.clock.elapsed());
-            let result = ask(&node, Kind::Release);
+            let result = ask(&node, Verb::Drop);
             assert!(is_answer_of(does, &result), "{does:?}: {result:?}");
             let tries = server.connections() - before.0;
             assert!((1..=most).contains(&tries), "{does:?} {timeout:?}: {tries}");
@@ -319,7 +326,7 @@ fn who_waits_for_a_release_never_tries_and_a_question_about_health_always_does()
     assert_eq!(server.connections(), before);
     server.does(Does::RejectsTheLogin);
     for tries in 1..=3 {
-        let result = ask(&node, Kind::Health);
+        let result = ask(&node, Verb::Ask(Question::Time));
         assert!(is_answer_of(Does::RejectsTheLogin, &result), "{result:?}");
         assert_eq!(server.connections(), before + tries);
     }

@@ -5,39 +5,46 @@ use std::mem::take;
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::{Connection, LONGEST_TRY, REPEATED_FOR, Release, SILENT_FOR, State, releases};
+use super::{Closing, LONGEST_TRY, Progress, REPEATED_FOR, Release, SILENT_FOR, State};
 use crate::clock::Timestamp;
 use crate::node::Node;
-use crate::node::release::repeat;
-use crate::node::slot::closing::{Closing, Progress};
+use crate::node::connection::OpenConnection;
+use crate::node::votes::repeat;
 use crate::wire::pack::Packed;
 
 impl Node {
     /// Repeats a release in the background until the node has answered it, but not before `from`, and not beyond the life of the
     /// key.
-    pub(in super::super) fn owe(&self, command: Packed, from: Timestamp, life: Duration) {
+    pub(crate) fn owe(&self, command: Packed, from: Timestamp, life: Duration) {
         let span = life.saturating_add(self.timeout).min(REPEATED_FOR);
         let until = self.now().max(from).saturating_add(span);
-        self.owe_all([Release {
-            command,
-            from,
-            until,
-        }]);
+        self.owe_more(|state| {
+            state.releases.push_back(Release {
+                command,
+                from,
+                until,
+            });
+        });
     }
 
     /// Keeps a connection open until the server has answered these undos, which were sent on it.
-    pub(in super::super) fn close_behind(&self, mut closing: Closing, undos: Vec<Packed>) {
+    pub(in super::super) fn close_behind(
+        &self,
+        mut connection: Box<OpenConnection>,
+        undos: Vec<Packed>,
+    ) {
+        connection.stop_asking();
         let now = self.now();
+        let mut closing = Closing {
+            connection,
+            undos,
+            since: now,
+            has_refused: false,
+        };
         match closing.read(now) {
             Progress::Done => {}
-            Progress::Broken => self.owe_all(releases(undos, now)),
-            Progress::Waits => self.owe_more(|state| {
-                state.connections.push_back(Connection {
-                    closing,
-                    undos,
-                    since: now,
-                });
-            }),
+            Progress::Waits => self.owe_more(|state| state.closing.push_back(closing)),
+            Progress::Broken => self.owe_more(|state| state.releases.extend(closing.releases(now))),
         }
     }
 
@@ -46,11 +53,7 @@ impl Node {
     pub(crate) fn owes_nothing_more(&self) {
         let mut state = self.owed.state.lock();
         state.releases.clear();
-        state.connections.clear();
-    }
-
-    fn owe_all(&self, releases: impl IntoIterator<Item = Release>) {
-        self.owe_more(|state| state.releases.extend(releases));
+        state.closing.clear();
     }
 
     fn owe_more(&self, add: impl FnOnce(&mut State)) {
@@ -70,28 +73,36 @@ impl Node {
         });
     }
 
-    /// One try of all that is owed.
+    /// One try of all that is owed. Nothing is read or sent under the mutex.
     fn pay(&self) {
         let now = self.now();
-        let (connections, mut releases) = {
+        let (closing, mut releases) = {
             let mut state = self.owed.state.lock();
-            (take(&mut state.connections), take(&mut state.releases))
+            (take(&mut state.closing), take(&mut state.releases))
         };
-        let owed = (connections.len(), releases.len());
+        let owed = (closing.len(), releases.len());
         let patience = if self.is_closed() {
             SILENT_FOR
         } else {
             REPEATED_FOR
         };
-        let began_by = now.saturating_sub(patience);
-        let connections = still_open(connections, &mut releases, (began_by, now));
+        let mut open = VecDeque::new();
+        for mut one in closing {
+            match one.read(now) {
+                Progress::Done => {}
+                Progress::Waits if now.saturating_since(one.since) < patience => {
+                    open.push_back(one);
+                }
+                Progress::Waits | Progress::Broken => releases.extend(one.releases(now)),
+            }
+        }
         let releases = self.unanswered(releases, now);
         self.owe_more(|state| {
             state.is_planned = false;
-            if (connections.len(), releases.len()) != owed {
+            if (open.len(), releases.len()) != owed {
                 state.pause = Duration::ZERO;
             }
-            prepend(&mut state.connections, connections);
+            prepend(&mut state.closing, open);
             prepend(&mut state.releases, releases);
         });
     }
@@ -123,25 +134,6 @@ impl Node {
         left.append(&mut refused);
         left
     }
-}
-
-/// Reads what has come on the connections. Undos that a connection has not brought to the server go to the releases.
-fn still_open(
-    connections: VecDeque<Connection>,
-    to_repeat: &mut VecDeque<Release>,
-    (began_by, now): (Timestamp, Timestamp),
-) -> VecDeque<Connection> {
-    let mut open = VecDeque::new();
-    for mut connection in connections {
-        match connection.closing.read(now) {
-            Progress::Done => {}
-            Progress::Waits if connection.since > began_by => open.push_back(connection),
-            Progress::Waits | Progress::Broken => {
-                to_repeat.extend(releases(connection.undos, now));
-            }
-        }
-    }
-    open
 }
 
 /// Puts back what was taken, before what has come meanwhile.

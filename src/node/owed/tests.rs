@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::super::answer::Answer;
 use super::super::command::probe;
 use super::super::doubles::{self, Double, SECOND};
-use super::super::release::{release_all, release_now, rest_all};
-use super::super::reply::Verb;
-use super::super::request::{Answer, Request};
+use super::super::request::Request;
 use super::super::round::exchange;
+use super::super::votes::{release_all, release_and};
 use super::super::{Node, Setup, Trace};
 use super::*;
 use crate::clock::{Clock, FakeClock};
@@ -182,8 +182,9 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
     server.set(|server| &server.is_away, true);
     let nodes = [(&*node, true)].into_iter();
     let until = node.now().saturating_add(SECOND * 60);
-    let release = (&release_of("a"), until);
-    rest_all(nodes, &release_of("rest"), release, SECOND * 60);
+    release_and(nodes, &[release_of("rest")], |node| {
+        node.owe(release_of("a"), until, SECOND * 60);
+    });
     server.set(|server| &server.is_away, false);
     server.advance(SECOND * 59);
     assert_eq!(server.released(), [""; 0]);
@@ -195,7 +196,7 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
 fn a_value_that_may_be_that_of_another_program_is_not_released_later() {
     let (server, node) = Server::start();
     server.set(|server| &server.is_away, true);
-    release_now([(&*node, true)].into_iter(), &release_of("a"));
+    release_and([(&*node, true)].into_iter(), &[release_of("a")], |_| ());
     server.set(|server| &server.is_away, false);
     server.advance(SECOND * 60);
     assert_eq!(server.released(), [""; 0]);
@@ -234,8 +235,8 @@ fn of_too_many_releases_the_oldest_are_given_up() {
 fn is_undone(server: &Server, node: &Node, name: &str) {
     server.set(|server| &server.is_silent, true);
     let command = probe();
-    let kind = doubles::acquire_of(&format!("job {name}"));
-    let Answer { trace, .. } = exchange(node, &Request::new(&command, kind, Verb::Other));
+    let verb = doubles::acquire_of(&format!("job {name}"));
+    let Answer { trace, .. } = exchange(node, &Request::new(&command, verb));
     assert_eq!(trace, Trace::Undone);
     server.set(|server| &server.is_silent, false);
 }

@@ -2,76 +2,44 @@
 
 use std::time::Duration;
 
-use crate::claim::Names;
+use crate::claim::{Claim, Names};
 use crate::error::{NodeError, Vote};
-use crate::health::answers::Question;
+use crate::node::request::Verb;
 use crate::shown;
 use crate::value::Content;
+use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 use crate::wire::transport::refusal;
 
-/// The verb of a command, as far as its reply depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Verb {
-    Take(Taker),
-    Keep,
-    Drop,
-    Pass(Taker),
-    Show,
-    /// At the slots of a semaphore with so many permits, if it is one.
-    Look(Option<u32>),
-    Open,
-    Scan,
-    Probe,
-    Ask(Question),
-    /// The reply is read by who asks.
-    Other,
-}
-
-/// Who asks for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Taker {
-    pub(in super::super) is_fenced: bool,
-    pub(in super::super) is_reader: bool,
-}
-
-/// What is under a key.
+/// What a node says about one key.
 #[derive(Debug, Clone)]
-pub(crate) struct Shown {
-    /// As a vote for nobody.
+pub(crate) struct Row {
     pub(crate) vote: Vote,
     /// The value, if the node shows one.
     pub(crate) content: Option<Content>,
     /// Whether it is that of a reader who was looked for.
     pub(crate) is_reader: bool,
+    /// Whether a release has woken a client.
+    has_woken: bool,
 }
 
 /// For which resources of a lock a node has woken a client that waits, by their places: a bit for each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Woken(pub(super) u64);
 
-/// A reader of rows.
+/// Reads the rows of a reply to this command.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'c> {
-    pub(super) verb: Verb,
-    pub(super) keys: usize,
-    pub(super) names: Option<&'c Names>,
-}
-
-pub(super) struct Row {
-    pub(super) shown: Shown,
-    has_woken: bool,
+    pub(super) verb: &'c Verb<'c>,
+    pub(super) command: &'c Packed,
 }
 
 impl From<Vote> for Row {
     fn from(vote: Vote) -> Self {
-        let shown = Shown {
+        Self {
             vote,
             content: None,
             is_reader: false,
-        };
-        Self {
-            shown,
             has_woken: false,
         }
     }
@@ -80,10 +48,10 @@ impl From<Vote> for Row {
 impl Rows<'_> {
     /// The vote of a node from its rows, and whom it has woken.
     pub(super) fn vote(&self, reply: &Reply) -> Option<(Vote, Woken)> {
-        let Some(names) = self.names else {
+        let Some(names) = self.command.names() else {
             let row = self.row(reply)?;
-            let is_skipped = matches!(row.shown.vote, Vote::NotAsked);
-            return (!is_skipped).then_some((row.shown.vote, Woken::one(row.has_woken)));
+            let is_skipped = matches!(row.vote, Vote::NotAsked);
+            return (!is_skipped).then_some((row.vote, Woken::one(row.has_woken)));
         };
         if let Reply::Error(error) = reply {
             return Some((Vote::Failed(refusal(error)), Woken::default()));
@@ -93,20 +61,20 @@ impl Rows<'_> {
         for (place, _) in rows.iter().enumerate().filter(|(_, row)| row.has_woken) {
             woken = woken.and(place);
         }
-        let votes = rows.into_iter().map(|row| row.shown.vote);
+        let votes = rows.into_iter().map(|row| row.vote);
         Some((one_vote(votes, names)?, woken))
     }
 
     /// A row for each key.
     pub(super) fn read(&self, reply: &Reply) -> Option<Vec<Row>> {
-        if self.keys == 1 {
+        let keys = self.command.keys();
+        if keys == 1 {
             return Some(vec![self.row(reply)?]);
         }
         if let (Reply::Error(error), Verb::Show) = (reply, self.verb) {
-            let row = || Row::from(Vote::Failed(refusal(error)));
-            return Some((0..self.keys).map(|_| row()).collect());
+            return Some(vec![Vote::Failed(refusal(error)).into(); keys]);
         }
-        let items = items(reply).filter(|items| items.len() == self.keys)?;
+        let items = items(reply).filter(|items| items.len() == keys)?;
         items.iter().map(|item| self.row(item)).collect()
     }
 
@@ -115,9 +83,8 @@ impl Rows<'_> {
             (Reply::Error(error), _) => return Some(Vote::Failed(refusal(error)).into()),
             (Reply::Int(1), Verb::Keep) => return Some(Vote::Granted.into()),
             (Reply::Int(number @ 1..=2), Verb::Drop) => {
-                let has_woken = *number == 2;
                 return Some(Row {
-                    has_woken,
+                    has_woken: *number == 2,
                     ..Vote::Released.into()
                 });
             }
@@ -125,48 +92,16 @@ impl Rows<'_> {
             (Reply::Array(items), _) => items.as_slice(),
             _ => return None,
         };
-        let is_shown = self.verb == Verb::Show;
         let vote = match items {
-            [Reply::Int(-2)] if !matches!(self.verb, Verb::Take(_)) => Vote::Missing,
+            [Reply::Int(-2)] if self.attempt().is_none() => Vote::Missing,
             [Reply::Int(-3)] => Vote::Failed(NodeError::other_type()),
-            [Reply::Int(-1)] if !is_shown => Vote::Failed(NodeError::never_expires(None, None)),
-            // Of a set of readers, the last one.
+            // Of a set of readers, the value is that of the last one.
             [Reply::Int(-1), Reply::Bulk(value)] => {
                 Vote::Failed(NodeError::never_expires(Some(value), None))
             }
-            [Reply::Int(left @ 0..), rest @ ..] if !is_shown => {
-                self.taken_by_another(millis(*left), rest)?
-            }
-            [
-                Reply::Int(last @ 0..),
-                Reply::Int(readers @ 1..),
-                Reply::Int(first @ 0..),
-            ] if is_shown => Vote::Read {
-                readers: readers.unsigned_abs(),
-                first: Some(millis(*first)),
-                last: millis(*last),
-                resource: None,
-            },
-            [
-                Reply::Int(left @ -1..),
-                Reply::Int(length),
-                Reply::Bulk(value),
-            ] if is_shown => {
-                return shown_value(*left, *length, value);
-            }
-            [Reply::Bulk(kind), Reply::Bulk(value)] if is_shown && kind == b"READER" => {
-                let content = Some(Content::read(value));
-                let vote = Vote::held(None);
-                let shown = Shown {
-                    vote,
-                    content,
-                    is_reader: true,
-                };
-                return Some(Row {
-                    shown,
-                    has_woken: false,
-                });
-            }
+            _ if matches!(self.verb, Verb::Show) => return shown_row(items),
+            [Reply::Int(-1)] => Vote::Failed(NodeError::never_expires(None, None)),
+            [Reply::Int(left @ 0..), rest @ ..] => self.taken_by_another(millis(*left), rest)?,
             _ => return None,
         };
         Some(vote.into())
@@ -174,13 +109,7 @@ impl Rows<'_> {
 
     /// Reads what follows the time for which another holder has the key.
     fn taken_by_another(&self, left: Duration, rest: &[Reply]) -> Option<Vote> {
-        let is_reader = matches!(
-            self.verb,
-            Verb::Take(Taker {
-                is_reader: true,
-                ..
-            })
-        );
+        let is_reader = self.attempt().is_some_and(|claim| claim.resource.is_read());
         match rest {
             [] => Some(Vote::held(Some(left))),
             [Reply::Bulk(value)] => Some(Vote::Held {
@@ -201,13 +130,49 @@ impl Rows<'_> {
             _ => None,
         }
     }
+
+    /// What is asked for, if anything is.
+    fn attempt(&self) -> Option<&Claim> {
+        if let Verb::Take(repair) | Verb::Pass(repair) = self.verb {
+            Some(&repair.claim)
+        } else {
+            None
+        }
+    }
 }
 
-/// Reads a value that was asked for.
-fn shown_value(left: i64, length: i64, value: &[u8]) -> Option<Row> {
-    let length = usize::try_from(length)
-        .ok()
-        .filter(|length| value.len() <= *length)?;
+/// Reads what is shown of a key that is there.
+fn shown_row(items: &[Reply]) -> Option<Row> {
+    match items {
+        [
+            Reply::Int(last @ 0..),
+            Reply::Int(readers @ 1..),
+            Reply::Int(first @ 0..),
+        ] => Some(Row::from(Vote::Read {
+            readers: readers.unsigned_abs(),
+            first: Some(millis(*first)),
+            last: millis(*last),
+            resource: None,
+        })),
+        [
+            Reply::Int(left @ -1..),
+            Reply::Int(length),
+            Reply::Bulk(value),
+        ] => shown_value(*left, usize::try_from(*length).ok()?, value),
+        [Reply::Bulk(kind), Reply::Bulk(value)] if kind == b"READER" => Some(Row {
+            content: Some(Content::read(value)),
+            is_reader: true,
+            ..Vote::held(None).into()
+        }),
+        _ => None,
+    }
+}
+
+/// Reads a value of this length, or its beginning.
+fn shown_value(left: i64, length: usize, value: &[u8]) -> Option<Row> {
+    if value.len() > length {
+        return None;
+    }
     let content = Content::read(value);
     let vote = if left < 0 {
         Vote::Failed(NodeError::never_expires(Some(value), Some(length)))
@@ -220,14 +185,9 @@ fn shown_value(left: i64, length: i64, value: &[u8]) -> Option<Row> {
             resource: None,
         }
     };
-    let shown = Shown {
-        vote,
-        content: Some(content),
-        is_reader: false,
-    };
     Some(Row {
-        shown,
-        has_woken: false,
+        content: Some(content),
+        ..vote.into()
     })
 }
 
@@ -282,13 +242,6 @@ fn bit(place: usize) -> u64 {
     1_u64.checked_shl(place).unwrap_or_default()
 }
 
-impl Taker {
-    pub(super) const PLAIN: Self = Self {
-        is_fenced: false,
-        is_reader: false,
-    };
-}
-
 pub(super) fn millis(number: i64) -> Duration {
     Duration::from_millis(number.unsigned_abs())
 }
@@ -296,6 +249,14 @@ pub(super) fn millis(number: i64) -> Duration {
 pub(super) fn items(reply: &Reply) -> Option<&[Reply]> {
     if let Reply::Array(items) = reply {
         Some(items)
+    } else {
+        None
+    }
+}
+
+pub(super) fn bytes(value: &Reply) -> Option<&[u8]> {
+    if let Reply::Bulk(bytes) = value {
+        Some(bytes)
     } else {
         None
     }

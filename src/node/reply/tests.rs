@@ -1,54 +1,78 @@
 //! Every reply of the scripts has its meaning, and any other reply is none.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 mod others;
 mod rows;
 
+use super::super::attempt::Repair;
 use super::*;
-use crate::claim::{Claim, Kind};
+use crate::claim::{Fence, Kind};
+use crate::clock::{FakeClock, Timestamp};
+use crate::fencing::{FencingToken, Rules};
 use crate::node::command;
 use crate::wire::resp::whole;
 
-const PLAIN: Verb = taker(false, false);
-const READER: Verb = taker(false, true);
-const FENCED: Verb = taker(true, false);
-const FENCED_READER: Verb = taker(true, true);
+/// Makes a verb.
+type Asks = fn() -> Verb<'static>;
 
-const fn taker(is_fenced: bool, is_reader: bool) -> Verb {
-    Verb::Take(Taker {
-        is_fenced,
-        is_reader,
-    })
+const PLAIN: Asks = || Verb::Take(repair(false, Kind::Lock));
+const READER: Asks = || Verb::Take(repair(false, Kind::Read));
+const FENCED: Asks = || Verb::Take(repair(true, Kind::Lock));
+const FENCED_READER: Asks = || Verb::Take(repair(true, Kind::Read));
+const KEEP: Asks = || Verb::Keep;
+const DROP: Asks = || Verb::Drop;
+const PASS: Asks = || Verb::Pass(repair(false, Kind::Lock));
+const FENCED_PASS: Asks = || Verb::Pass(repair(true, Kind::Lock));
+const SHOW: Asks = || Verb::Show;
+const SCAN: Asks = || Verb::Scan;
+const OPEN: Asks = || Verb::Open(&RULES);
+const PROBE: Asks = || Verb::Probe;
+
+static RULES: LazyLock<Arc<Rules>> = LazyLock::new(|| {
+    let rules = Rules::new("", 3, Duration::from_mins(1), Duration::from_secs(1));
+    Arc::new(rules)
+});
+
+fn repair(is_fenced: bool, kind: Kind) -> Repair<'static> {
+    let mut claim = Claim::of_kind("a", kind);
+    claim.fence = is_fenced.then(|| Fence {
+        rules: Arc::clone(&RULES),
+        token: FencingToken::new(1),
+    });
+    Repair::new(&claim, Duration::from_secs(1)).for_others()
 }
 
 /// What is read from a reply, about one key.
-fn told(verb: Verb, reply: &str) -> Option<String> {
+fn told(verb: Asks, reply: &str) -> Option<String> {
     told_to(&command::release(&Claim::of_key("a")), verb, reply)
 }
 
 /// What is read from a reply, about two resources.
-fn told_of_two(verb: Verb, reply: &str) -> Option<String> {
+fn told_of_two(verb: Asks, reply: &str) -> Option<String> {
     let names = ["a", "b"].map(Arc::from);
     let claim = Claim::of_kind("a, b", Kind::Several(names.into()));
     told_to(&command::release(&claim), verb, reply)
 }
 
 /// Of a reply as it is on the wire, but with spaces for the ends of lines.
-fn told_to(command: &Packed, verb: Verb, reply: &str) -> Option<String> {
+fn told_to(command: &Packed, verb: Asks, reply: &str) -> Option<String> {
     let mut wire = reply.replace(' ', "\r\n").replace('_', " ");
     wire.push_str("\r\n");
-    Said::read(verb, &whole(wire.as_bytes()), command).map(|said| shown(&said))
+    let clock = Clock::from(FakeClock::new());
+    Said::read(&verb(), command, &whole(wire.as_bytes()), &clock).map(|said| shown(&said))
 }
 
 fn shown(said: &Said) -> String {
     match said {
-        Said::Released(vote, woken) if woken.any() => format!("{vote}, woke {}", woken.0),
-        Said::Vote(vote) | Said::Released(vote, _) => vote.to_string(),
-        Said::Word(word) => format!("{word:?}"),
-        Said::Passed(both) => {
-            let asked = both.1.as_ref().map_or_else(|| "nothing".into(), shown);
-            format!("{} / {asked}", shown(&both.0))
+        Said::Vote(vote, woken) if woken.any() => format!("{vote}, woke {}", woken.0),
+        Said::Vote(vote, _) => vote.to_string(),
+        Said::Passed(vote, woken, asked) => {
+            let released = shown(&Said::Vote(vote.clone(), *woken));
+            let asked = asked
+                .as_ref()
+                .map_or_else(|| "nothing".into(), ToString::to_string);
+            format!("{released} / {asked}")
         }
         Said::Shown(all) => {
             let each = all.iter().map(|one| {
@@ -74,37 +98,35 @@ fn shown(said: &Said) -> String {
             let keys = page.keys.iter().map(|key| key.escape_ascii().to_string());
             format!("{}: {}", page.cursor, keys.collect::<Vec<_>>().join(" "))
         }
-        Said::Alive => "alive".into(),
         Said::Fact(fact) => format!("{fact:?}"),
-        Said::Each(all) => all.iter().map(shown).collect::<Vec<_>>().join(" + "),
-        Said::Other(reply) => format!("{reply:?}"),
+        Said::Rang(has_rung) => format!("rang: {has_rung}"),
     }
 }
 
 #[track_caller]
-fn assert_table(tell: fn(Verb, &str) -> Option<String>, table: &[(&[Verb], &str, &str)]) {
+fn assert_table(tell: fn(Asks, &str) -> Option<String>, table: &[(&[Asks], &str, &str)]) {
     for (verbs, reply, meaning) in table {
         for verb in *verbs {
             let told = tell(*verb, reply);
-            assert_eq!(told.as_deref(), Some(*meaning), "{verb:?} {reply}");
+            assert_eq!(told.as_deref(), Some(*meaning), "{:?} {reply}", verb());
         }
     }
 }
 
 #[track_caller]
-fn assert_none(tell: fn(Verb, &str) -> Option<String>, table: &[(&[Verb], &[&str])]) {
+fn assert_none(tell: fn(Asks, &str) -> Option<String>, table: &[(&[Asks], &[&str])]) {
     for (verbs, replies) in table {
         for (verb, reply) in verbs
             .iter()
             .flat_map(|verb| replies.iter().map(move |reply| (verb, reply)))
         {
-            assert_eq!(tell(*verb, reply), None, "{verb:?} {reply}");
+            assert_eq!(tell(*verb, reply), None, "{:?} {reply}", verb());
         }
     }
 }
 
-const OF_LOCKS: &[Verb] = &[PLAIN, READER, FENCED, FENCED_READER, Verb::Keep, Verb::Drop];
-const TAKES: &[Verb] = &[PLAIN, READER, FENCED, FENCED_READER];
+const OF_LOCKS: &[Asks] = &[PLAIN, READER, FENCED, FENCED_READER, KEEP, DROP];
+const TAKES: &[Asks] = &[PLAIN, READER, FENCED, FENCED_READER];
 
 #[test]
 fn a_row_about_one_key_means_what_the_table_of_the_scripts_says() {
@@ -128,7 +150,7 @@ fn a_row_about_one_key_means_what_the_table_of_the_scripts_says() {
             ),
             (OF_LOCKS, "*2 :1500 $7 rest:me", "rests, for another 1.5s"),
             (
-                &[PLAIN, FENCED, Verb::Keep, Verb::Drop],
+                &[PLAIN, FENCED, KEEP, DROP],
                 "*2 :1500 :3",
                 "read by 3, for another 1.5s",
             ),
@@ -137,12 +159,12 @@ fn a_row_about_one_key_means_what_the_table_of_the_scripts_says() {
                 "*2 :1500 :-1",
                 "a writer waits, for another 1.5s",
             ),
-            (&[Verb::Keep, Verb::Drop], "*1 :-2", "no key"),
-            (&[Verb::Keep], ":1", "granted"),
-            (&[Verb::Drop], ":1", "released"),
-            (&[Verb::Drop], ":2", "released, woke 1"),
-            (&[Verb::Probe], ":1", "alive"),
-            (&[Verb::Probe], "-LOADING_wait", "alive"),
+            (&[KEEP, DROP], "*1 :-2", "no key"),
+            (&[KEEP], ":1", "granted"),
+            (&[DROP], ":1", "released"),
+            (&[DROP], ":2", "released, woke 1"),
+            (&[PROBE], ":1", "granted"),
+            (&[PROBE], "-LOADING_wait", LOADING),
         ],
     );
 }
@@ -153,7 +175,7 @@ fn any_other_row_says_nothing() {
         told,
         &[
             (
-                &[READER, FENCED, FENCED_READER, Verb::Keep, Verb::Drop],
+                &[READER, FENCED, FENCED_READER, KEEP, DROP],
                 &["$-1", "*-1"],
             ),
             (TAKES, &[":0", ":1", ":2", "*1 :-2"]),
@@ -162,13 +184,13 @@ fn any_other_row_says_nothing() {
                 &["*2 :1500 :0", "*2 :1500 :3", "*2 :-1 :-1", "*2 :-3 :-1"],
             ),
             (
-                &[PLAIN, FENCED, Verb::Keep, Verb::Drop],
+                &[PLAIN, FENCED, KEEP, DROP],
                 &["*2 :1500 :-1", "*2 :-1 :3", "*2 :-2 :3", "*2 :-3 :3"],
             ),
-            (&[Verb::Keep], &[":2", ":0", "+OK"]),
-            (&[Verb::Drop], &[":3", ":0", "+OK"]),
+            (&[KEEP], &[":2", ":0", "+OK"]),
+            (&[DROP], &[":3", ":0", "+OK"]),
             (
-                &[PLAIN, READER, Verb::Keep, Verb::Drop],
+                &[PLAIN, READER, KEEP, DROP],
                 &["*2 $5 STALE :5", "*1 $6 MARKER"],
             ),
             (
@@ -189,41 +211,25 @@ fn any_other_row_says_nothing() {
                     "*3 :1500 :2 $2 me",
                 ],
             ),
-            (&[Verb::Probe], &[":0", "$-1", "+OK", "*0"]),
+            (&[PROBE], &[":0", "$-1", "+OK", "*0"]),
         ],
     );
 }
 
 #[test]
 fn a_word_of_a_node_is_read_where_it_may_come() {
-    let fenced = [FENCED, FENCED_READER, Verb::Open];
+    let fenced = [FENCED, FENCED_READER, OPEN];
+    for verb in fenced {
+        for word in ["*1 $6 MARKER", "*1 $7 SERVING", "*2 $5 STALE :5"] {
+            assert!(told(verb, word).is_some(), "{word}");
+        }
+    }
+    let refused = told(KEEP, "-NOPERM_no").unwrap();
     assert_table(
         told,
         &[
-            (&fenced, "*1 $6 MARKER", "Marker"),
-            (&fenced, "*2 $7 COUNTER :2", "Counter(1)"),
-            (&fenced, "*1 $7 SERVING", "Serving"),
-            (&fenced, "*2 $7 UNKNOWN $7 CLUSTER", "Unknown(\"CLUSTER\")"),
-            (&fenced, "*2 $6 CONFIG $3 5:3", "Config(\"5:3\")"),
-            (
-                &fenced,
-                "*3 $6 CLOSED :5 $3 new",
-                "Closed(5\u{b5}s, Unmarked)",
-            ),
-            (
-                &fenced,
-                "*3 $6 CLOSED :5 $6 reborn",
-                "Closed(5\u{b5}s, Reborn)",
-            ),
-            (&fenced, "*2 $6 FUTURE :5", "Future(5\u{b5}s)"),
-            (&fenced, "*2 $4 SKEW :5", "Skew(5)"),
-            (&fenced, "*2 $5 STALE :5", "Stale(5)"),
-            (&[Verb::Open], "+OK", "Done"),
-            (
-                &[Verb::Open],
-                "-NOPERM_no",
-                &told(Verb::Keep, "-NOPERM_no").unwrap(),
-            ),
+            (&[OPEN], "+OK", "granted"),
+            (&[OPEN], "-NOPERM_no", &refused),
         ],
     );
     assert_none(
@@ -242,6 +248,7 @@ fn a_word_of_a_node_is_read_where_it_may_come() {
                 "*2 $6 MARKER :5",
                 "*1 $7 COUNTER",
                 "*2 $7 COUNTER :0",
+                "*2 $7 COUNTER :2",
                 "*2 $7 COUNTER $1 2",
             ],
         )],
@@ -249,40 +256,62 @@ fn a_word_of_a_node_is_read_where_it_may_come() {
 }
 
 #[test]
-fn a_pass_tells_of_the_release_and_of_what_rode_with_it() {
-    let plain = Verb::Pass(Taker::PLAIN);
-    let fenced = Verb::Pass(Taker {
-        is_fenced: true,
-        is_reader: false,
-    });
+fn a_bell_rings_or_does_not() {
+    const LISTEN: Asks = || Verb::Listen {
+        bell: "bell",
+        until: Timestamp::from_nanos(0),
+        patience: Duration::ZERO,
+        given_up: None,
+    };
     assert_table(
         told,
         &[
-            (&[plain, fenced], "*2 :1 +OK", "released / granted"),
-            (&[plain, fenced], "*2 *1 :-2 +OK", "no key / granted"),
+            (&[LISTEN], "*2 $4 bell $1 1", "rang: true"),
+            (&[LISTEN], "*-1", "rang: false"),
+            (&[LISTEN], "-ERR_no", "the server answered ERR no"),
+        ],
+    );
+    assert_none(told, &[(&[LISTEN], &["+OK", ":1", "$1 1"])]);
+}
+
+#[test]
+fn a_pass_tells_of_the_release_and_of_what_rode_with_it() {
+    assert_table(
+        told,
+        &[
+            (&[PASS, FENCED_PASS], "*2 :1 +OK", "released / granted"),
+            (&[PASS, FENCED_PASS], "*2 *1 :-2 +OK", "no key / granted"),
             (
-                &[plain, fenced],
+                &[PASS, FENCED_PASS],
                 "*2 :1 -OOM_no",
                 "released / the server answered OOM no (the server is out of memory)",
             ),
             (
-                &[plain, fenced],
+                &[PASS, FENCED_PASS],
                 "-ERR_no",
                 "the server answered ERR no / the server answered ERR no",
             ),
-            (&[plain, fenced], "*2 :2 :0", "released, woke 1 / nothing"),
             (
-                &[plain, fenced],
+                &[PASS, FENCED_PASS],
+                "*2 :2 :0",
+                "released, woke 1 / nothing",
+            ),
+            (
+                &[PASS, FENCED_PASS],
                 "*2 *1 :2 *1 :2",
                 "held by another, for another 2.0ms / held by another, for another 2.0ms",
             ),
-            (&[fenced], "*2 :1 *2 $5 STALE :5", "released / Stale(5)"),
+            (
+                &[FENCED_PASS],
+                "*2 :1 *2 $5 STALE :5",
+                "released / the proposed fencing token is not above its counter, 5",
+            ),
         ],
     );
     assert_none(
         told,
         &[(
-            &[plain],
+            &[PASS],
             &[
                 ":1",
                 ":2",
@@ -301,17 +330,6 @@ fn a_pass_tells_of_the_release_and_of_what_rode_with_it() {
             ],
         )],
     );
-}
-
-#[test]
-fn each_of_several_commands_has_its_reply() {
-    let release = || command::release(&Claim::of_key("a"));
-    let both = release().followed_by(vec![release()]);
-    let tell = |reply: &str| told_to(&both, Verb::Drop, reply);
-    assert_eq!(tell("*2 :1 *1 :-2").as_deref(), Some("released + no key"));
-    for bad in [":1", "*1 :1", "*3 :1 :1 :1", "*2 :1 +OK"] {
-        assert_eq!(tell(bad), None, "{bad}");
-    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::node::Node;
 use crate::node::exchange::{Exchange, News};
 use crate::node::pacer::Pacer;
-use crate::node::request::{Answer, Asked};
+use crate::node::request::Asked;
 use crate::quorum::quorum;
 use crate::wire::nonblocking::are_quiet;
 
@@ -18,17 +18,18 @@ const PATIENCE: Duration = Duration::from_millis(2);
 /// Some nodes in the canonical order, each with whether it is asked.
 pub(super) type Nodes<'n> = [(&'n Node, bool)];
 
-/// Those of the nodes that are asked.
-type Exchanges<'x> = SmallVec<[Exchange<'x>; 5]>;
+/// With the nodes that are asked.
+pub(super) type Exchanges<'x> = SmallVec<[Exchange<'x>; 5]>;
 
-/// Sends the requests to every node that is asked, and reads the replies. Nodes whose connections are all in use come last.
+/// Sends the requests to every node that is asked, and reads the replies. Nodes whose connections are all in use come last. Returns what
+/// the log has to be told.
 pub(super) fn drive<'x>(
-    nodes: &'x Nodes<'x>,
-    requests: &'x [Asked<'x>],
-    answers: &'x mut [Option<Answer>],
+    all: &mut Exchanges<'x>,
+    nodes: &Nodes<'x>,
+    requests: &[Asked<'x>],
     pacer: &'x Pacer<'_>,
 ) -> Vec<News> {
-    let mut all = begin(nodes, requests, answers, pacer);
+    begin(all, nodes, requests, pacer);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     let warm = all.iter_mut().filter(|one| one.is_warm());
     warm.for_each(Exchange::send);
@@ -36,7 +37,7 @@ pub(super) fn drive<'x>(
     let count_under_way =
         |all: &[Exchange<'_>]| all.iter().filter(|one| one.is_under_way()).count();
     loop {
-        let under_way = count_under_way(&all);
+        let under_way = count_under_way(all);
         let waiting = all.iter_mut().find(|one| one.has_no_slot());
         match (under_way, waiting) {
             (0, None) => break,
@@ -48,7 +49,7 @@ pub(super) fn drive<'x>(
             }
             // One exchange is left, and holds nobody up, so it may wait until its deadline.
             (1, None) if pacer.has_no_lane() => {
-                for exchange in &mut all {
+                for exchange in all.iter_mut() {
                     exchange.send();
                     exchange.receive();
                 }
@@ -65,7 +66,7 @@ pub(super) fn drive<'x>(
                         exchange.poll(now, take(&mut patience));
                     }
                 }
-                if count_under_way(&all) < under_way {
+                if count_under_way(all) < under_way {
                     pacer.answered();
                 } else {
                     pacer.is_late();
@@ -76,19 +77,15 @@ pub(super) fn drive<'x>(
     all.iter_mut().flat_map(Exchange::news).collect()
 }
 
-/// The exchanges with the nodes that are asked, in the order in which the nodes are sent the requests.
+/// Begins an exchange with each node that is asked, in the order in which they are sent the requests.
 fn begin<'x>(
-    nodes: &'x Nodes<'x>,
-    requests: &'x [Asked<'x>],
-    answers: &'x mut [Option<Answer>],
+    all: &mut Exchanges<'x>,
+    nodes: &Nodes<'x>,
+    requests: &[Asked<'x>],
     pacer: &'x Pacer<'_>,
-) -> Exchanges<'x> {
-    let rooms = answers.chunks_mut(requests.len());
-    let asked = nodes.iter().zip(rooms).filter(|((_, asked), _)| *asked);
-    let begin = |((node, _), answers): (&'x (&Node, bool), _)| {
-        Exchange::begin(node, requests, answers, pacer)
-    };
-    let mut all: Exchanges<'x> = asked.map(begin).collect();
+) {
+    let asked = nodes.iter().filter(|(_, is_asked)| *is_asked);
+    all.extend(asked.map(|(node, _)| Exchange::begin(node, requests, pacer)));
     if requests.iter().any(|asked| asked.request.rings_the_bell()) {
         // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops
         // here, and is not kept waiting for longer than that.
@@ -98,8 +95,7 @@ fn begin<'x>(
             majority.reverse();
         }
     }
-    check(&mut all);
-    all
+    check(all);
 }
 
 /// Closes the connections that must not be used again. Asks the system about all of them at once, and about each for itself

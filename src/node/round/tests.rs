@@ -10,9 +10,8 @@ use redlatch_testing::{eventually, within};
 use super::super::command::probe;
 use super::super::doubles::{self, Double};
 use super::super::lanes;
-use super::super::release::release_all;
-use super::super::reply::Verb;
-use super::super::request::{Batched, Kind};
+use super::super::request::Verb;
+use super::super::votes::release_all;
 use super::*;
 use crate::clock::{self, Clock, FakeClock, Timestamp, VirtualTime};
 use crate::error::Vote;
@@ -70,16 +69,15 @@ fn node(server: &Server, timeout: Duration) -> Arc<Node> {
 #[test]
 fn a_request_goes_with_those_to_the_same_nodes() {
     let packed = probe();
-    let request = Request::new(&packed, Kind::Extend, Verb::Other);
-    let job = |asked: &[bool]| Batched {
+    let request = Request::new(&packed, Verb::Keep);
+    let job = |places: &[usize]| Batched {
         request: request.for_others().unwrap(),
-        asked: asked.into(),
+        places: places.into(),
         since: Timestamp::from_nanos(0),
         caller: Caller::here(),
-        size: request.size(),
     };
-    let one = job(&[true, false]);
-    assert!(one.goes_with(&job(&[true, false])) && !one.goes_with(&job(&[true, true])));
+    let one = job(&[0]);
+    assert!(one.goes_with(&job(&[0])) && !one.goes_with(&job(&[0, 1])));
 }
 
 #[test]
@@ -93,12 +91,12 @@ fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
         let servers = [first, second];
         let nodes = [0, 1].map(|at| node(&servers[at], Duration::from_millis(50)));
         let packed = probe();
-        let request = Request::new(&packed, Kind::Extend, Verb::Other);
+        let request = Request::new(&packed, Verb::Keep);
         let answer_in_time = || {
             let nodes = nodes.iter().map(|node| (&**node, true));
-            let answers = exchange_all(nodes, &request).into_iter();
+            let answers = exchange_all(nodes, &request);
             answers
-                .map(|answer| answer.unwrap().result.is_ok())
+                .map(|(_, answer)| answer.unwrap().result.is_ok())
                 .collect::<Vec<_>>()
         };
         // From now on the connections are open. Nobody connects with a lane.
@@ -124,7 +122,7 @@ fn a_round_to_a_node_in_this_process_waits_for_no_other() {
     let lane = node.lanes.try_enter(|_| false, MOST);
     assert!(lane.is_some());
     let packed = probe();
-    let answer = exchange(&node, &Request::new(&packed, Kind::Extend, Verb::Other));
+    let answer = exchange(&node, &Request::new(&packed, Verb::Keep));
     assert!(answer.result.is_ok());
     assert_eq!(server.clock.elapsed(), Duration::ZERO);
 }
@@ -138,8 +136,7 @@ fn a_round_waits_half_of_the_node_timeout_for_a_connection_and_then_only_what_in
     let results = within(Duration::from_mins(1), move || {
         let packed = probe();
         let acquire = doubles::acquire_of("job");
-        [acquire, Kind::Release]
-            .map(|kind| exchange(&asked, &Request::new(&packed, kind, Verb::Other)).result)
+        [acquire, Verb::Drop].map(|verb| exchange(&asked, &Request::new(&packed, verb)).result)
     });
     assert!(
         matches!(&results, [Err(NodeError::PoolExhausted), Ok(_)]),
@@ -204,7 +201,7 @@ fn the_wait_for_a_connection_is_a_part_of_the_time_that_an_acquire_has_for_the_n
     let answer = thread::spawn(move || {
         let packed = probe();
         let acquire = doubles::acquire_of("job");
-        exchange(&asked, &Request::new(&packed, acquire, Verb::Other))
+        exchange(&asked, &Request::new(&packed, acquire))
     });
     // Its time has begun, and it waits for the connection, which comes when some of the time is over.
     assert!(eventually(MINUTE, || watched.was_read_without_a_lane()));

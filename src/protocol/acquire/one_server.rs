@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{cast, name_own_refusals};
 use crate::error::{NodeError, NodeReport, Vote};
-use crate::node::{Ballot, Trace};
+use crate::node::Trace;
+use crate::node::votes::Ballot;
 
 const SERVERS: [&str; 4] = ["first", "second", "first", "second"];
 

@@ -2,11 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use r2d2::PooledConnection;
-
 use super::*;
-use crate::node::request::Trace;
-use crate::node::slot::{Slot, Slots};
 
 /// A server that takes in nothing in time, and how often it was connected to.
 #[derive(Clone, Default)]
@@ -30,30 +26,30 @@ impl Double for Slow {
 /// Checks an exchange of these requests, which began at that time. Returns what the answers say that they have left behind.
 fn check_exchange(
     node: &Node,
-    kinds: Vec<Kind<'_>>,
+    verbs: Vec<Verb<'_>>,
     began: Timestamp,
     check: impl FnOnce(&mut Exchange<'_>),
 ) -> Vec<Trace> {
     let (packed, caller) = (probe(), Caller::here());
-    let request = |kind| Request::new(&packed, kind, Verb::Other);
-    let requests: Vec<Request<'_>> = kinds.into_iter().map(request).collect();
+    let request = |verb| Request::new(&packed, verb);
+    let requests: Vec<Request<'_>> = verbs.into_iter().map(request).collect();
     let asked = |request| Asked {
         request,
         since: began,
         caller: &caller,
     };
     let all: Vec<Asked<'_>> = requests.iter().map(asked).collect();
-    let mut answers: Vec<Option<Answer>> = all.iter().map(|_| None).collect();
     let pacer = Pacer::new(None, &node.clock, began);
-    check(&mut Exchange::begin(node, &all, &mut answers, &pacer));
-    let answers = answers.into_iter().flatten();
+    let mut exchange = Exchange::begin(node, &all, &pacer);
+    check(&mut exchange);
+    let answers = (0..all.len()).filter_map(|place| exchange.take_answer(place));
     answers.map(|answer| answer.trace).collect()
 }
 
 /// The same with an open connection, whose slot came so long after the round began.
 fn traces(
     server: &Slow,
-    kinds: Vec<Kind<'_>>,
+    verbs: Vec<Verb<'_>>,
     waited: Duration,
     check: impl FnOnce(&mut Exchange<'_>),
 ) -> Vec<Trace> {
@@ -61,10 +57,11 @@ fn traces(
     let node = doubles::node(server.clone(), &clock, |_| ());
     let began = node.now();
     clock.advance(waited);
-    check_exchange(&node, kinds, began, |exchange| {
-        let mut slot = Slot::default();
-        slot.open(Box::new(server.clone()), 0, Timestamp::from_nanos(0));
-        exchange.set_slot(SlotInUse::Extra(slot), node.now());
+    check_exchange(&node, verbs, began, |exchange| {
+        exchange.set_slot(None, node.now());
+        let transport = Box::new(server.clone());
+        let connection = OpenConnection::new(transport, 0, Timestamp::from_nanos(0));
+        exchange.connection = Some(Box::new(connection));
         check(exchange);
     })
 }
@@ -72,8 +69,8 @@ fn traces(
 fn fail(exchange: &mut Exchange<'_>) {
     exchange.send();
     assert_eq!(exchange.state, State::Ended);
-    assert!(exchange.answers.iter().all(|answer| {
-        let result = answer.as_ref().map(|answer| &answer.result);
+    assert!(exchange.requests.iter().all(|one| {
+        let result = one.answer.as_ref().map(|answer| &answer.result);
         matches!(result, Some(Err(NodeError::TimedOut)))
     }));
 }
@@ -81,15 +78,15 @@ fn fail(exchange: &mut Exchange<'_>) {
 #[test]
 fn a_write_that_takes_too_long_is_not_repeated_on_another_connection() {
     let server = Slow::default();
-    let left = traces(&server, vec![Kind::Extend], Duration::ZERO, fail);
+    let left = traces(&server, vec![Verb::Keep], Duration::ZERO, fail);
     assert_eq!(left, [Trace::None]);
     assert_eq!(server.0.load(Ordering::SeqCst), 0);
 }
 
 #[test]
 fn of_several_requests_in_a_write_that_was_cut_each_may_have_arrived() {
-    let kinds = vec![Kind::Extend, Kind::Release];
-    let left = traces(&Slow::default(), kinds, Duration::ZERO, fail);
+    let verbs = vec![Verb::Keep, Verb::Drop];
+    let left = traces(&Slow::default(), verbs, Duration::ZERO, fail);
     assert_eq!(left, [Trace::Possible; 2]);
 }
 
@@ -98,8 +95,8 @@ fn a_time_out_is_excused_if_more_than_a_quarter_of_the_time_went_by_before_there
     let quarter = SECOND / 4;
     let more = quarter + Duration::from_nanos(1);
     for (waited, expected) in [(Duration::ZERO, false), (quarter, false), (more, true)] {
-        traces(&Slow::default(), vec![Kind::Brief], waited, |exchange| {
-            let request = exchange.all[0].request;
+        traces(&Slow::default(), vec![Verb::Probe], waited, |exchange| {
+            let request = exchange.request(0).unwrap();
             assert_eq!(exchange.excuses_time_out(request), expected, "{waited:?}");
         });
     }
@@ -110,7 +107,7 @@ fn no_step_of_a_request_that_can_be_given_up_takes_as_long_as_it_may_wait() {
     let flag = AtomicBool::new(false);
     let patience = SECOND * 60;
     for (given_up, expected) in [(None, patience), (Some(&flag), SECOND + POLL_INTERVAL)] {
-        let listen = Kind::Listen {
+        let listen = Verb::Listen {
             bell: "bell",
             until: Timestamp::from_nanos(0),
             patience,
@@ -129,12 +126,12 @@ fn no_step_of_a_request_that_can_be_given_up_takes_as_long_as_it_may_wait() {
 fn requests_that_go_together_have_the_time_of_the_most_patient_one() {
     // The wait for a slot is a part of the time of the first.
     let half = SECOND / 2;
-    for (kinds, expected) in [
-        (vec![Kind::Brief], SECOND),
-        (vec![Kind::Brief, Kind::Extend], SECOND + half),
-        (vec![Kind::Extend, Kind::Brief], SECOND + half),
+    for (verbs, expected) in [
+        (vec![Verb::Probe], SECOND),
+        (vec![Verb::Probe, Verb::Keep], SECOND + half),
+        (vec![Verb::Keep, Verb::Probe], SECOND + half),
     ] {
-        traces(&Slow::default(), kinds, half, |exchange| {
+        traces(&Slow::default(), verbs, half, |exchange| {
             let deadline = exchange.last_deadline();
             assert_eq!(deadline.saturating_since(exchange.began), expected);
         });
@@ -143,14 +140,14 @@ fn requests_that_go_together_have_the_time_of_the_most_patient_one() {
 
 /// Begins an exchange of these requests while the only slot is in use.
 fn without_slot(
-    kinds: Vec<Kind<'_>>,
+    verbs: Vec<Verb<'_>>,
     then: impl FnOnce(&mut Exchange<'_>, PooledConnection<Slots>),
 ) {
     let node = doubles::node(Slow::default(), &FakeClock::new(), |setup| {
         setup.timeout = Duration::from_millis(10);
     });
     let taken = node.pool.try_get().unwrap();
-    check_exchange(&node, kinds, node.now(), |exchange| {
+    check_exchange(&node, verbs, node.now(), |exchange| {
         assert_eq!(exchange.state, State::NoSlot);
         then(exchange, taken);
     });
@@ -158,7 +155,7 @@ fn without_slot(
 
 #[test]
 fn a_slot_that_comes_free_is_taken() {
-    without_slot(vec![Kind::Brief], |exchange, taken| {
+    without_slot(vec![Verb::Probe], |exchange, taken| {
         exchange.try_slot();
         assert_eq!(exchange.state, State::NoSlot);
         drop(taken);
@@ -169,15 +166,17 @@ fn a_slot_that_comes_free_is_taken() {
 
 #[test]
 fn without_a_slot_in_time_those_that_insist_get_one_beside_the_pool_and_the_others_are_answered() {
-    without_slot(vec![Kind::Brief, Kind::Extend], |exchange, _taken| {
+    without_slot(vec![Verb::Probe, Verb::Keep], |exchange, _taken| {
         exchange.wait_for_slot();
         assert_eq!(exchange.state, State::Idle);
-        let [Some(answer), None] = exchange.answers else {
-            panic!("one is to be sent");
+        let [first, second] = &exchange.requests[..] else {
+            panic!("two requests");
         };
-        assert!(matches!(answer.result, Err(NodeError::PoolExhausted)));
+        let result = first.answer.as_ref().map(|answer| &answer.result);
+        assert!(matches!(result, Some(Err(NodeError::PoolExhausted))));
+        assert!(second.answer.is_none());
     });
-    without_slot(vec![Kind::Brief, Kind::Brief], |exchange, _taken| {
+    without_slot(vec![Verb::Probe, Verb::Probe], |exchange, _taken| {
         exchange.wait_for_slot();
         assert_eq!(exchange.state, State::Ended);
     });

@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn a_look_tells_of_a_lock_or_of_all_slots() {
-    let (lock, slots) = (Verb::Look(None), Verb::Look(Some(3)));
+    let lock: Asks = || Verb::Look { permits: None };
+    let slots: Asks = || Verb::Look { permits: Some(3) };
     assert_table(
         told,
         &[
@@ -57,7 +58,7 @@ fn a_look_tells_of_a_lock_or_of_all_slots() {
 
 #[test]
 fn a_page_has_a_cursor_and_keys_of_any_bytes() {
-    let scan = [Verb::Scan];
+    let scan = [SCAN];
     assert_table(
         told,
         &[
@@ -73,7 +74,7 @@ fn a_page_has_a_cursor_and_keys_of_any_bytes() {
     );
     let of_keys =
         |count: usize| format!("*{} $1 0{}", count.saturating_add(1), " $1 x".repeat(count));
-    assert!(told(Verb::Scan, &of_keys(MOST_KEYS)).is_some());
+    assert!(told(SCAN, &of_keys(MOST_KEYS)).is_some());
     let many = of_keys(MOST_KEYS.saturating_add(1));
     assert_none(
         told,
@@ -101,9 +102,9 @@ fn a_page_has_a_cursor_and_keys_of_any_bytes() {
 
 #[test]
 fn a_fact_of_its_type_is_read_and_any_other_is_not() {
-    const MARKER: Verb = Verb::Ask(Question::Marker);
-    const SERVER: Verb = Verb::Ask(Question::Info("server"));
-    const TIME: Verb = Verb::Ask(Question::Time);
+    const MARKER: Asks = || Verb::Ask(Question::Marker);
+    const SERVER: Asks = || Verb::Ask(Question::Info("server"));
+    const TIME: Asks = || Verb::Ask(Question::Time);
     assert_table(
         told,
         &[

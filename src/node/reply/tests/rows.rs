@@ -3,9 +3,9 @@
 use super::*;
 
 /// Who asks for two resources: no reader.
-const TAKES_TWO: &[Verb] = &[PLAIN, FENCED];
+const TAKES_TWO: &[Asks] = &[PLAIN, FENCED];
 
-const ABOUT_TWO: &[(&[Verb], &str, &str)] = &[
+const ABOUT_TWO: &[(&[Asks], &str, &str)] = &[
     (TAKES_TWO, "+OK", "granted"),
     (
         TAKES_TWO,
@@ -17,38 +17,38 @@ const ABOUT_TWO: &[(&[Verb], &str, &str)] = &[
         "*2 *2 :1500 :2 :0",
         "\"a\" read by 2, for another 1.5s",
     ),
-    (&[Verb::Keep], "*2 :1 :1", "granted"),
-    (&[Verb::Keep], "*2 :1 *1 :-2", "no key"),
-    (&[Verb::Keep], "*2 *1 :-2 :1", "no key"),
+    (&[KEEP], "*2 :1 :1", "granted"),
+    (&[KEEP], "*2 :1 *1 :-2", "no key"),
+    (&[KEEP], "*2 *1 :-2 :1", "no key"),
     (
-        &[Verb::Keep],
+        &[KEEP],
         "*2 *1 :2500 *1 :1500",
         "\"a\" held by another, for another 2.5s",
     ),
     (
-        &[Verb::Keep],
+        &[KEEP],
         "*2 *1 :-1 *1 :1500",
         "\"b\" held by another, for another 1.5s",
     ),
     (
-        &[Verb::Keep],
+        &[KEEP],
         "*2 *1 :-2 -OOM_no",
         "the server answered OOM no (the server is out of memory)",
     ),
     (
-        &[Verb::Keep, Verb::Drop],
+        &[KEEP, DROP],
         "-OOM_no",
         "the server answered OOM no (the server is out of memory)",
     ),
-    (&[Verb::Drop], "*2 :1 :1", "released"),
-    (&[Verb::Drop], "*2 :1 :2", "released, woke 2"),
-    (&[Verb::Drop], "*2 :2 *1 :-2", "no key, woke 1"),
+    (&[DROP], "*2 :1 :1", "released"),
+    (&[DROP], "*2 :1 :2", "released, woke 2"),
+    (&[DROP], "*2 :2 *1 :-2", "no key, woke 1"),
 ];
 
 #[test]
 fn a_vote_on_several_resources_is_what_tells_most() {
     assert_table(told_of_two, ABOUT_TWO);
-    let named = told_of_two(Verb::Keep, "*2 *1 :-2 *1 :-1").unwrap();
+    let named = told_of_two(KEEP, "*2 *1 :-2 *1 :-1").unwrap();
     assert!(
         named.starts_with("the key of \"b\" is not a lock: it never expires"),
         "{named}"
@@ -70,7 +70,7 @@ fn a_vote_on_several_resources_is_what_tells_most() {
                 ],
             ),
             (
-                &[Verb::Keep, Verb::Drop],
+                &[KEEP, DROP],
                 &[
                     "+OK",
                     "$-1",
@@ -82,17 +82,17 @@ fn a_vote_on_several_resources_is_what_tells_most() {
                     "*3 :1 :1 :1",
                 ],
             ),
-            (&[Verb::Keep], &["*2 :2 :1"]),
+            (&[KEEP], &["*2 :2 :1"]),
         ],
     );
 }
 
 #[test]
 fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
-    let never = told(Verb::Keep, "*1 :-1").unwrap();
+    let never = told(KEEP, "*1 :-1").unwrap();
     let with_length = never.replace("expires;", "expires; its value has 2 bytes;");
-    let other_type = told(Verb::Keep, "*1 :-3").unwrap();
-    let show = [Verb::Show];
+    let other_type = told(KEEP, "*1 :-3").unwrap();
+    let show = [SHOW];
     assert_table(
         told,
         &[
@@ -151,7 +151,7 @@ fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
 
 #[test]
 fn what_shows_no_key_is_none() {
-    let show = [Verb::Show];
+    let show = [SHOW];
     assert_none(
         told,
         &[(

@@ -1,0 +1,333 @@
+//! An open connection to a node, in or out of its slot in the r2d2 pool: what was sent, which replies are still to come, and when it must
+//! not be used again.
+//!
+//! The server is asked first which process it is. Two names of one server have the same run id. A node of a Redis Cluster can't vote.
+//! A process of Redis, Valkey or `KeyDB` has a `run_id`, 40 random characters, for as long as it lives. Dragonfly has a
+//! `master_replid` instead. A server that gives neither is used all the same.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::mem;
+use std::net::TcpStream;
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use r2d2::ManageConnection;
+use smallvec::SmallVec;
+
+use super::command;
+use crate::clock::Timestamp;
+use crate::error::NodeError;
+use crate::wire::pack::Packed;
+use crate::wire::resp::{Reply, ServerError};
+use crate::wire::scripts::Script;
+use crate::wire::transport::{Transport, refusal};
+
+/// A connection that has carried nothing for this long and is silent then may have been forgotten on the way.
+pub(super) const SUSPICIOUS_IDLE: Duration = Duration::from_secs(1);
+
+/// A connection that has carried nothing for this long is not used again. What is between may have forgotten it without a word:
+/// load balancers do after some minutes.
+const LONGEST_IDLE: Duration = Duration::from_secs(60);
+
+/// Longer than any known run id.
+const LONGEST_RUN_ID: usize = 64;
+
+pub(super) struct OpenConnection {
+    transport: Box<dyn Transport>,
+    /// Commands that were sent and whose replies were not read.
+    in_flight: u32,
+    /// The most bytes of a reply to one of them.
+    longest_reply: usize,
+    /// The node's generation when it was opened.
+    generation: u64,
+    /// When something was sent on it last, or when it was opened.
+    used_at: Timestamp,
+    /// Whether no further request may be sent on it.
+    is_used_up: bool,
+    server: Server,
+    replies: Replies,
+    /// The scripts whose text was sent on it. They are called by their digests from then on.
+    scripts: Vec<&'static Script>,
+}
+
+/// What is known of the server at the other end. Behind a proxy, another process may have taken its place, so nothing that
+/// is sent depends on this.
+enum Server {
+    /// The server is asked for its run id in the same write as the first command: a server that hangs must get the command all the
+    /// same.
+    ToBeAsked,
+    /// The server was asked for its run id. The answer comes before any other reply.
+    Asked,
+    /// The run id, if the server has given one.
+    Known(Option<Arc<str>>),
+    /// The server answered with this error, and may close the connection next.
+    Refused(ServerError),
+}
+
+/// Whether the next reply belongs to the oldest command without one.
+enum Replies {
+    InOrder,
+    /// A receive failed, and the next receive returns the error.
+    Failed(NodeError),
+    /// A receive failed. Nothing is read any more, because the next bytes would answer an abandoned command. An undo may
+    /// still be sent.
+    OutOfOrder,
+}
+
+impl OpenConnection {
+    pub(super) fn new(transport: Box<dyn Transport>, generation: u64, now: Timestamp) -> Self {
+        Self {
+            transport,
+            in_flight: 0,
+            longest_reply: 0,
+            generation,
+            used_at: now,
+            is_used_up: false,
+            server: Server::ToBeAsked,
+            replies: Replies::InOrder,
+            scripts: Vec::new(),
+        }
+    }
+
+    /// Whether it is of this generation and was not idle for too long.
+    pub(super) fn is_current(&self, generation: u64, now: Timestamp) -> bool {
+        self.generation == generation && now.saturating_since(self.used_at) < LONGEST_IDLE
+    }
+
+    /// Whether the server has neither closed it nor sent bytes that nobody asked for.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.transport.is_quiet()
+    }
+
+    /// The socket of a connection that is quiet if the socket has nothing to read.
+    pub(super) fn socket(&self) -> Option<&TcpStream> {
+        self.transport.socket()
+    }
+
+    /// Something is sent on the connection now. Returns for how long it was idle.
+    pub(super) fn note_use(&mut self, now: Timestamp) -> Duration {
+        let before = mem::replace(&mut self.used_at, now);
+        now.saturating_since(before)
+    }
+
+    /// Whether the connection may be used again: every command has its reply.
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight == 0 && !self.is_used_up && matches!(self.replies, Replies::InOrder)
+    }
+
+    /// Lets no further request be sent on this connection. Replies may still be read.
+    pub(super) fn use_no_more(&mut self) {
+        self.is_used_up = true;
+    }
+
+    /// Lets no reply be read from this connection any more. An undo may still be sent.
+    pub(super) fn distrust(&mut self) {
+        self.replies = Replies::OutOfOrder;
+    }
+
+    /// Lets the next call of each script carry its text again.
+    pub(super) fn forget_scripts(&mut self) {
+        self.scripts.clear();
+    }
+
+    /// The run id of the server at the other end, if it is known.
+    pub(super) fn run_id(&self) -> Option<&Arc<str>> {
+        if let Server::Known(run_id) = &self.server {
+            run_id.as_ref()
+        } else {
+            None
+        }
+    }
+
+    /// The error that has answered everything on this connection, if one has.
+    pub(super) fn refusal(&self) -> Option<NodeError> {
+        if let Server::Refused(error) = &self.server {
+            Some(refusal(error))
+        } else {
+            None
+        }
+    }
+
+    /// Sends commands in one write. After an error the connection is of no use: what is in the stream is unknown.
+    pub(super) fn send(
+        &mut self,
+        commands: &[Cow<'_, Packed>],
+        deadline: Timestamp,
+    ) -> Result<(), NodeError> {
+        let is_new = matches!(self.server, Server::ToBeAsked);
+        let introduction = is_new.then(command::introduce);
+        let mut all: SmallVec<[Cow<'_, [u8]>; 1]> = SmallVec::new();
+        if let Some(introduction) = &introduction {
+            self.server = Server::Asked;
+            all.push(introduction.in_full());
+        }
+        if self.in_flight == 0 {
+            self.longest_reply = 0;
+        }
+        for command in commands {
+            self.longest_reply = self.longest_reply.max(command.longest_reply());
+            all.push(bytes_for(command, &mut self.scripts));
+        }
+        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        self.in_flight = self.in_flight.saturating_add(count);
+        self.transport.allow_replies_up_to(self.longest_reply);
+        if let [command] = all.as_slice() {
+            self.transport.send(command, deadline)
+        } else {
+            self.transport.send_all(&all, deadline)
+        }
+    }
+
+    /// Whether a part of the next reply has come already.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.transport.has_surplus()
+    }
+
+    /// Waits until `until` at most for a reply; returns whether there is something to receive. The answer of the server who it is
+    /// is read on the way, by `deadline`.
+    pub(super) fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
+        if !self.transport.is_ready(until, deadline) {
+            return false;
+        }
+        if !matches!(self.server, Server::Asked) {
+            return true;
+        }
+        // So far, only the introduction may have come. The next receive returns an error in it.
+        if let Err(error) = self.read_introduction(deadline) {
+            self.replies = Replies::Failed(error);
+            return true;
+        }
+        self.transport.is_ready(until, deadline)
+    }
+
+    /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
+    /// undo may still be sent behind the command.
+    pub(super) fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
+        match mem::replace(&mut self.replies, Replies::OutOfOrder) {
+            Replies::InOrder => self.replies = Replies::InOrder,
+            Replies::Failed(error) => return Err(error),
+            Replies::OutOfOrder => return Err(no_connection()),
+        }
+        self.read_introduction(deadline)?;
+        let reply = self.next_reply(deadline);
+        if let Server::Refused(last) = &self.server {
+            match &reply {
+                // A server with too many clients says so once, and closes. That answers all that was sent.
+                Err(error) if error.is_closed() => {
+                    let last = last.clone();
+                    self.in_flight = self.in_flight.saturating_sub(1);
+                    if self.in_flight > 0 {
+                        self.replies = Replies::InOrder;
+                    }
+                    return Ok(Reply::Error(last));
+                }
+                Ok(Reply::Error(_)) => {}
+                _ => self.server = Server::Known(None),
+            }
+        }
+        reply
+    }
+
+    /// Reads the reply to the first command on this connection, which asks for the run id.
+    fn read_introduction(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
+        if !matches!(self.server, Server::Asked) {
+            return Ok(());
+        }
+        self.server = Server::Known(None);
+        let reply = self.next_reply(deadline)?;
+        if let Reply::Bulk(id) = &reply {
+            self.server = Server::Known(run_id(id));
+        } else if reply == Reply::Text("CLUSTER".into()) {
+            self.replies = Replies::OutOfOrder;
+            return Err(NodeError::InCluster);
+        } else if let Reply::Error(error) = reply
+            && error.code != "NOPERM"
+        {
+            // After any other error than that the user may not ask, the server may close the connection.
+            self.server = Server::Refused(error);
+        }
+        Ok(())
+    }
+
+    fn next_reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
+        let reply = self.transport.recv(deadline);
+        let reply = reply.inspect_err(|_| self.replies = Replies::OutOfOrder)?;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if self.in_flight == 0 && self.transport.has_surplus() {
+            self.replies = Replies::OutOfOrder;
+            return Err(NodeError::protocol("more than the reply to what was sent"));
+        }
+        Ok(reply)
+    }
+
+    /// Lets replies only tell that the server has executed what was sent.
+    pub(super) fn stop_asking(&mut self) {
+        self.transport.stop_asking();
+    }
+
+    /// Reads one of the replies that are still to come and that answer nobody, if it is there. None if all have come.
+    pub(super) fn drain(&mut self, now: Timestamp) -> Option<Result<Reply, NodeError>> {
+        if self.in_flight == 0 {
+            return None;
+        }
+        if !self.transport.is_ready(now, now) {
+            return Some(Err(NodeError::TimedOut));
+        }
+        let reply = self.transport.recv(now);
+        if reply.is_ok() {
+            self.in_flight = self.in_flight.saturating_sub(1);
+        }
+        Some(reply)
+    }
+}
+
+/// What is sent for a command, given the scripts that the server was sent before.
+fn bytes_for<'c>(command: &'c Packed, scripts: &mut Vec<&'static Script>) -> Cow<'c, [u8]> {
+    if let Some(script) = command.script() {
+        if scripts.iter().any(|known| ptr::eq(*known, script)) {
+            return Cow::Borrowed(command.short());
+        }
+        scripts.push(script);
+    }
+    command.in_full()
+}
+
+fn run_id(id: &[u8]) -> Option<Arc<str>> {
+    let id = str::from_utf8(id).ok()?;
+    (1..=LONGEST_RUN_ID)
+        .contains(&id.len())
+        .then(|| Arc::from(id))
+}
+
+pub(super) fn no_connection() -> NodeError {
+    NodeError::protocol("none, the connection is closed")
+}
+
+/// Makes empty slots for r2d2, without I/O. The thread that checks a slot out connects.
+#[derive(Debug)]
+pub(super) struct Slots;
+
+/// Room for one connection, which leaves its slot while it is used. So a slot is never broken.
+pub(super) type Slot = Option<Box<OpenConnection>>;
+
+impl ManageConnection for Slots {
+    type Connection = Slot;
+    type Error = Infallible;
+
+    fn connect(&self) -> Result<Slot, Infallible> {
+        Ok(None)
+    }
+
+    fn is_valid(&self, _: &mut Slot) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn has_broken(&self, _: &mut Slot) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! What a node of the fenced protocol says about itself: a word, and what follows it.
+
+use std::time::Duration;
+
+use super::rows::bytes;
+use crate::error::{NodeError, QuarantineCause, Vote};
+use crate::fencing::{FencingToken, Rules};
+use crate::wire::resp::Reply;
+use crate::wire::transport::clean;
+
+/// What a word means for a client of these rules and with this wall clock. It is about locks with these keys.
+pub(super) fn word(
+    items: &[Reply],
+    rules: &Rules,
+    keys: &[String],
+    wall_micros: u64,
+) -> Option<Vote> {
+    let skew = |node_micros: u64| NodeError::ClockSkew {
+        difference: Duration::from_micros(node_micros.abs_diff(wall_micros)),
+        node_is_ahead: node_micros > wall_micros,
+        allowed: rules.skew,
+    };
+    // The largest counter above which nodes with the same wall clock still grant a token.
+    let span = u64::try_from(rules.quarantine.as_micros()).unwrap_or(u64::MAX);
+    let latest = wall_micros.saturating_add(span);
+    let (word, rest) = items.split_first()?;
+    let error = match (bytes(word)?, rest) {
+        (b"STALE", [counter]) => {
+            let counter = number(counter)?;
+            if counter <= latest {
+                let counter = FencingToken::new(counter);
+                return Some(Vote::Stale { counter });
+            }
+            // A proposal above this counter would be refused by every other node.
+            skew(counter)
+        }
+        (b"SKEW", [node_micros]) => skew(number(node_micros)?),
+        (b"MARKER", []) => NodeError::InvalidKey {
+            key: rules.marker.clone(),
+            reason: "it is not a marker of the fenced protocol",
+        },
+        (b"COUNTER", [place]) => {
+            let place = usize::try_from(number(place)?).ok()?.checked_sub(1)?;
+            NodeError::InvalidKey {
+                key: Rules::fence(keys.get(place)?),
+                reason: "it is not a counter of fencing tokens",
+            }
+        }
+        (b"CONFIG", [theirs]) => NodeError::ConfigMismatch {
+            ours: rules.config.clone(),
+            theirs: text(theirs)?,
+        },
+        (b"CLOSED", [left, why]) => {
+            let remaining = Duration::from_micros(number(left)?);
+            let cause = match bytes(why)? {
+                b"new" => QuarantineCause::Unmarked,
+                _ => QuarantineCause::Reborn,
+            };
+            NodeError::Quarantined { remaining, cause }
+        }
+        (b"FUTURE", [ahead]) => {
+            let ahead = Duration::from_micros(number(ahead)?);
+            NodeError::FutureCounter { ahead }
+        }
+        (b"SERVING", []) => NodeError::Serving,
+        (b"UNKNOWN", [why]) => unidentified(&text(why)?),
+        _ => return None,
+    };
+    Some(Vote::Failed(error))
+}
+
+/// The server does not say which process it is.
+fn unidentified(why: &str) -> NodeError {
+    if why == "CLUSTER" {
+        return NodeError::InCluster;
+    }
+    let (code, message) = why.split_once(' ').unwrap_or((why, ""));
+    let (code, message) = (code.to_owned(), message.to_owned());
+    let reason = NodeError::Refused { code, message }.to_string();
+    NodeError::Unidentified { reason }
+}
+
+fn text(value: &Reply) -> Option<String> {
+    Some(clean(&String::from_utf8_lossy(bytes(value)?)))
+}
+
+fn number(value: &Reply) -> Option<u64> {
+    if let Reply::Int(number) = value {
+        u64::try_from(*number).ok()
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUARANTINE_US: u64 = 61_001_000;
+
+    /// What a client whose wall clock shows this takes a word with a number for.
+    fn told(name: &str, rest: &[Reply], wall_micros: u64) -> Vote {
+        let rules = Rules::new("", 3, Duration::from_mins(1), Duration::from_secs(1));
+        let items = [&[Reply::Bulk(name.into())], rest].concat();
+        word(&items, &rules, &["job".into()], wall_micros).unwrap()
+    }
+
+    #[test]
+    fn each_word_is_told_as_what_it_is() {
+        let told = |name, rest: &[Reply]| {
+            let vote = told(name, rest, 0);
+            vote.failure().cloned().unwrap()
+        };
+        let text = |text: &str| Reply::Bulk(text.into());
+        let is_of = |error, name: &str| matches!(error, NodeError::InvalidKey { key, .. } if key.contains(name));
+        assert!(is_of(told("MARKER", &[]), "redlatch"));
+        assert!(is_of(told("COUNTER", &[Reply::Int(1)]), "job"));
+        assert!(matches!(told("SERVING", &[]), NodeError::Serving));
+        let cluster = told("UNKNOWN", &[text("CLUSTER")]);
+        assert!(matches!(cluster, NodeError::InCluster));
+        let refused = told("UNKNOWN", &[text("NOPERM no")]);
+        assert!(
+            matches!(&refused, NodeError::Unidentified { reason } if reason.contains("NOPERM")),
+            "{refused}"
+        );
+        let theirs = told("CONFIG", &[text("5:3")]);
+        assert!(matches!(theirs, NodeError::ConfigMismatch { theirs, .. } if theirs == "5:3"));
+        let span = Duration::from_micros(5);
+        for (name, expected) in [
+            ("new", QuarantineCause::Unmarked),
+            ("reborn", QuarantineCause::Reborn),
+        ] {
+            let closed = told("CLOSED", &[Reply::Int(5), text(name)]);
+            assert!(
+                matches!(closed, NodeError::Quarantined { remaining, cause } if remaining == span && cause == expected)
+            );
+        }
+        let future = told("FUTURE", &[Reply::Int(5)]);
+        assert!(matches!(future, NodeError::FutureCounter { ahead } if ahead == span));
+    }
+
+    #[test]
+    fn a_counter_that_no_client_with_this_clock_can_pass_is_the_fault_of_a_clock() {
+        let told = |name, number: u64| {
+            let number = i64::try_from(number).unwrap();
+            told(name, &[Reply::Int(number)], 1_000)
+        };
+        let stale = told("STALE", 1_000 + QUARANTINE_US);
+        assert!(matches!(stale, Vote::Stale { .. }), "{stale:?}");
+        for (vote, is_ahead) in [
+            (told("STALE", 1_001 + QUARANTINE_US), true),
+            (told("SKEW", 1_001), true),
+            (told("SKEW", 999), false),
+        ] {
+            let Vote::Failed(NodeError::ClockSkew { node_is_ahead, .. }) = vote else {
+                panic!("{vote:?}");
+            };
+            assert_eq!(node_is_ahead, is_ahead);
+        }
+    }
+}
