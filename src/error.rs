@@ -1,30 +1,34 @@
 //! `Error`: why a call failed, with the vote of each node.
 //!
-//! `message` has its text, and `loss` how a lock was lost; `report` is what one node said, and `reports` what all of them say
-//! together; `node` is why a node gave no vote, with `not_a_lock` for what is under a key and is no lock.
+//! `message` has its text, `held` what it tells of who has the lock, and `loss` how a lock was lost; `report` is what one node said, and `reports` what all of them say
+//! together; `node` is why a node gave no vote, with `not_a_lock` for what is under a key and is no lock; `words` has what several
+//! texts share.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod held;
 mod loss;
 mod message;
 mod node;
 mod not_a_lock;
 mod report;
 mod reports;
+mod words;
 
 pub use self::loss::LossCause;
 pub use self::node::{NodeError, QuarantineCause};
 pub use self::report::{NodeReport, Vote};
-pub(crate) use self::report::{NodeReports, ReadBy, Shown, one_vote_each};
-use self::reports::{is_resting, readers, writer_waits};
+pub(crate) use self::report::{NodeReports, one_vote_each};
+pub(crate) use self::reports::Told;
+pub(crate) use self::words::{done_by, named, read_by};
 use crate::holder::Holder;
 
 /// Why a lock was not acquired, extended or released.
 ///
-/// Contention is [`Held`](Self::Held), the normal "no". Every other variant is a failure, a loss or a bad argument. The
-/// variants that come from a round over the nodes have a [`NodeReport`] for each node, which is also in their message.
+/// Contention is [`Held`](Self::Held), the normal "no". Every other variant is a failure, a loss or a bad argument, or
+/// [`Unconfirmed`](Self::Unconfirmed), which says nothing of the work. The variants that come from a round over the nodes have a [`NodeReport`] for each node, which is also in their message.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,7 +49,8 @@ use crate::holder::Holder;
 ///
 /// A message names the resource, how long the call has taken and what each node said, so that one line in a log is
 /// enough. [`source`](std::error::Error::source) returns only what the message leaves out.
-#[derive(Debug, Clone)]
+/// Its `Debug` is the message as well, because a program that returns an error from `main` prints that.
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
     /// No majority is possible, because others hold the lock, or all permits of the semaphore.
@@ -69,9 +74,23 @@ pub enum Error {
         /// that was asked for.
         nodes: Vec<NodeReport>,
     },
-    /// Failures alone rule out a majority: the lock may be free, but too few nodes can say so.
+    /// Failures alone rule out a majority: the lock may be free, but too few nodes can say so. Or its key lost its time to
+    /// live, as by `PERSIST`: then its holder may still have it.
     #[non_exhaustive]
     Unavailable {
+        /// The resource that was asked for.
+        resource: Arc<str>,
+        /// How long the call has taken.
+        waited: Duration,
+        /// What each node said, in the order in which they are asked.
+        nodes: Vec<NodeReport>,
+    },
+    /// Something that is no lock is under the key on a majority of the nodes: a key of another program, which never expires or
+    /// has another type ([`NodeError::NotALock`]).
+    ///
+    /// The nodes are well. Choose another name or another [`key_prefix`](crate::Builder::key_prefix), or delete the key.
+    #[non_exhaustive]
+    NotALock {
         /// The resource that was asked for.
         resource: Arc<str>,
         /// How long the call has taken.
@@ -110,6 +129,36 @@ pub enum Error {
         resource: Arc<str>,
         /// How it was lost, and what each node said.
         cause: LossCause,
+    },
+    /// The lock was given back, and too few nodes have answered to confirm it. No loss is known.
+    ///
+    /// **The work is done**, and nobody else had the lock meanwhile: don't report it as failed, and don't do it again. At
+    /// worst the lock blocks others until its time to live ends. A guard goes on telling the nodes in the background.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use redlatch::{Error, LockManager};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = LockManager::builder().fakes(&nodes).build()?;
+    ///
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// println!("sending the invoices");
+    /// # for node in &nodes[..2] { node.refuse() }
+    /// match guard.unlock() {
+    ///     // They are sent.
+    ///     Err(error @ Error::Unconfirmed { .. }) => eprintln!("{error}"),
+    ///     other => other?,
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[non_exhaustive]
+    Unconfirmed {
+        /// The resource that was locked.
+        resource: Arc<str>,
+        /// How long the release has taken.
+        waited: Duration,
+        /// What each node said, in the order in which they are asked.
+        nodes: Vec<NodeReport>,
     },
     /// A list of locks lacks some, because too many nodes failed while it was made.
     #[non_exhaustive]
@@ -168,17 +217,10 @@ pub enum Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NoThread { source } | Self::NoRandomness { source } => Some(source),
-            Self::Held { .. }
-            | Self::Unavailable { .. }
-            | Self::Cancelled { .. }
-            | Self::TooSlow { .. }
-            | Self::Lost { .. }
-            | Self::Incomplete { .. }
-            | Self::NotOpened { .. }
-            | Self::Invalid { .. }
-            | Self::Forked => None,
+        if let Self::NoThread { source } | Self::NoRandomness { source } = self {
+            Some(source)
+        } else {
+            None
         }
     }
 }
@@ -196,14 +238,6 @@ impl Error {
         }
     }
 
-    /// The same error, of a call for one of so many permits.
-    pub(crate) fn of_semaphore(mut self, number: Option<u32>) -> Self {
-        if let Self::Held { permits, .. } = &mut self {
-            *permits = number;
-        }
-        self
-    }
-
     /// The same error, for a thread that waited for the one which met it, in the line of `in_the_way`, and that asks for
     /// `asked`. None if it is about another one of several resources, which this thread may not want.
     pub(crate) fn met_by_another(
@@ -211,123 +245,47 @@ impl Error {
         in_the_way: &Arc<str>,
         asked: &Arc<str>,
     ) -> Option<Self> {
-        if let Self::Unavailable { resource, .. } | Self::TooSlow { resource, .. } = &mut self {
+        if let Self::Unavailable { resource, .. }
+        | Self::NotALock { resource, .. }
+        | Self::TooSlow { resource, .. } = &mut self
+        {
             *resource = Arc::clone(asked);
         }
         let is_about_another = self.resource().is_some_and(|name| name != &**in_the_way);
         (!is_about_another).then_some(self)
     }
 
-    /// Which resource is in the way, if this error is [`Held`](Self::Held).
-    pub(crate) fn resource(&self) -> Option<&str> {
-        if let Self::Held { resource, .. } = self {
-            Some(resource)
-        } else {
-            None
-        }
-    }
-
-    /// Returns who has the lock, if this error is [`Held`](Self::Held), the holder says so, and the call could learn it.
+    /// Returns whether a further call may get the lock without a change of the program: others have it, too few nodes answered,
+    /// a key is in the way, or a majority granted it too late. A call that may wait tries again by itself.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let ttl = Duration::from_secs(10);
-    /// let _guard = manager.request("invoices").holder("web-3").lock()?;
-    /// let error = manager.try_lock("invoices", ttl).expect_err("it is held");
-    /// assert_eq!(error.holder().map(|holder| &*holder.label), Some("web-3"));
+    /// let refused = manager.try_lock("invoices", Duration::from_millis(1)).expect_err("too short");
+    /// assert!(!refused.is_transient());
+    /// for node in &nodes {
+    ///     node.refuse();
+    /// }
+    /// let outage = manager.try_lock("invoices", Duration::from_secs(10)).expect_err("an outage");
+    /// assert!(outage.is_transient() && !outage.is_held());
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn holder(&self) -> Option<&Holder> {
-        if let Self::Held { holder, .. } = self {
-            holder.as_ref()
-        } else {
-            None
-        }
-    }
-
-    /// The same error, if it is [`Held`](Self::Held), with the holder and what the nodes said of it.
-    pub(crate) fn naming(mut self, named: Holder, votes: Vec<NodeReport>) -> Self {
-        if let Self::Held { holder, nodes, .. } = &mut self {
-            (*holder, *nodes) = (Some(named), votes);
-        }
-        self
-    }
-
-    /// Returns whether the lock [rests](crate::LockRequest::at_least), as far as the answers of the nodes tell: its last
-    /// holder has given it back, and nobody gets it before its time is over.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let request = manager.request("report").at_least(Duration::from_secs(600));
-    /// request.lock()?.unlock()?;
-    /// let error = request.try_lock().expect_err("it rests");
-    /// assert!(error.is_resting());
-    /// println!("{error}");
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn is_resting(&self) -> bool {
-        matches!(self, Self::Held { nodes, .. } if is_resting(nodes))
-    }
-
-    /// Returns how many [readers](crate::LockManager::rw_lock) have the lock, as far as the answers of the nodes tell, if it is
-    /// they. A node counts those that it knows; this is the largest number.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let ttl = Duration::from_secs(10);
-    /// let _reader = manager.rw_lock("ledger").read()?;
-    /// let error = manager.try_lock("ledger", ttl).expect_err("it is read");
-    /// assert_eq!(error.readers(), Some(1));
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn readers(&self) -> Option<u64> {
-        if let Self::Held { nodes, .. } = self {
-            readers(nodes)
-        } else {
-            None
-        }
-    }
-
-    /// Returns whether a [reader](crate::LockManager::rw_lock) was refused because a writer waits for the lock, as far as the
-    /// answers of the nodes tell. Other readers may have the lock at that time.
-    ///
-    /// ```
-    /// use std::thread;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    ///
-    /// let ledger = manager.rw_lock("ledger");
-    /// let reader = ledger.read()?;
-    /// thread::scope(|scope| {
-    ///     // It waits for the reader.
-    ///     let writer = scope.spawn(|| ledger.write());
-    ///     let error = loop {
-    ///         match ledger.try_read() {
-    ///             Ok(another) => drop(another),
-    /// #           Err(_) if writer.is_finished() => panic!("it has not waited"),
-    ///             Err(error) => break error,
-    ///         }
-    ///     };
-    ///     assert!(error.writer_waits(), "{error}");
-    ///     drop(reader);
-    ///     writer.join().expect("a thread that ends").map(drop)
-    /// })?;
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn writer_waits(&self) -> bool {
-        matches!(self, Self::Held { nodes, .. } if writer_waits(nodes))
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Held { .. }
+                | Self::Unavailable { .. }
+                | Self::NotALock { .. }
+                | Self::TooSlow { .. }
+        )
     }
 
     /// The same error, with how long the call has taken.
     pub(crate) fn after(mut self, taken: Duration) -> Self {
         if let Self::Held { waited, .. }
         | Self::Unavailable { waited, .. }
+        | Self::NotALock { waited, .. }
         | Self::Cancelled { waited, .. }
         | Self::TooSlow { waited, .. } = &mut self
         {

@@ -1,6 +1,7 @@
-//! Pure: any bytes as text that people can read and type, and back.
+//! Pure: any bytes as text that people can read and type, and back; spans of time for people.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Values up to this length are shown completely. Tokens of all Redlock libraries are shorter. A longer value is no
 /// token, and may be private.
@@ -48,6 +49,15 @@ pub(crate) fn is_printable(c: char) -> bool {
 pub(crate) fn one_line(words: impl fmt::Display) -> String {
     let shown = |c| if is_printable(c) { c } else { ' ' };
     words.to_string().chars().map(shown).collect()
+}
+
+/// A span of time for people, who need neither less than a millisecond nor tenths of many seconds.
+pub(crate) fn span(span: Duration) -> String {
+    if span < Duration::from_secs(10) {
+        format!("{:.1?}", span.max(Duration::from_millis(1)))
+    } else {
+        format!("{span:.0?}")
+    }
 }
 
 /// The bytes that [`text`] shows as this text, or why there are none.

@@ -45,7 +45,7 @@ pub struct Stats {
     pub woken: u64,
     /// Calls that failed with [`Error::Held`](crate::Error::Held).
     pub failed_held: u64,
-    /// Calls that failed with [`Error::Unavailable`](crate::Error::Unavailable).
+    /// Calls that failed with [`Error::Unavailable`](crate::Error::Unavailable) or [`Error::NotALock`](crate::Error::NotALock).
     pub failed_unavailable: u64,
     /// Calls that failed with [`Error::TooSlow`](crate::Error::TooSlow).
     pub failed_too_slow: u64,

@@ -10,8 +10,9 @@ mod serialise;
 
 pub use self::listed::ListedLock;
 pub use self::semaphore::SemaphoreStatus;
-use crate::error::{NodeError, NodeReport, ReadBy, Shown};
+use crate::error::{NodeError, NodeReport, Told, done_by, named, read_by};
 use crate::holder::Holder;
+use crate::shown::span;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
 ///
@@ -151,56 +152,42 @@ impl LockStatus {
     }
 }
 
-/// What a status says, without what each node said.
-struct Summary<'s>(&'s LockStatus);
-
-impl fmt::Display for Summary<'_> {
+/// With `{:#}`, without what each node said.
+impl fmt::Display for LockStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            LockStatus::Held {
+        f.write_str(&match self {
+            Self::Held {
                 token,
                 remaining,
                 holder,
                 ..
             } => {
-                let holder = Shown(token, holder.as_ref());
-                write!(f, "held by {holder}, for another {remaining:.1?}")
+                let holder = named(token, holder.as_ref());
+                format!("held by {holder}, for another {}", span(*remaining))
             }
-            LockStatus::Read {
+            Self::Read {
                 readers,
                 remaining,
                 last,
                 ..
-            } => ReadBy(*readers, *remaining, *last).fmt(f),
-            LockStatus::Resting {
+            } => read_by(*readers, Some(*remaining), *last),
+            Self::Resting {
                 remaining, holder, ..
             } => {
-                f.write_str("resting")?;
-                if let Some(holder) = holder {
-                    write!(f, ", done by {}", holder.label)?;
-                }
-                write!(f, ", free in {remaining:.1?}")
+                let done_by = done_by(holder.as_ref());
+                format!("resting{done_by}, free in {}", span(*remaining))
             }
-            LockStatus::Free { .. } => f.write_str("free"),
-            LockStatus::Blocked { .. } => {
-                f.write_str("held by nobody, and no majority is possible")
+            Self::Free { .. } => "free".to_owned(),
+            Self::Blocked { .. } => "held by nobody, and no majority is possible".to_owned(),
+            Self::Unknown { nodes } if nodes.iter().any(lost_its_ttl) => {
+                "unknown, the key lost its time to live".to_owned()
             }
-            LockStatus::Unknown { nodes } if nodes.iter().any(lost_its_ttl) => {
-                f.write_str("unknown, the key lost its time to live")
-            }
-            LockStatus::Unknown { .. } => f.write_str("unknown, too few nodes answered"),
+            Self::Unknown { .. } => "unknown, too few nodes answered".to_owned(),
+        })?;
+        match self.nodes() {
+            nodes if !f.alternate() && !nodes.is_empty() => write!(f, ": {}", Told(nodes)),
+            _ => Ok(()),
         }
-    }
-}
-
-impl fmt::Display for LockStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Summary(self))?;
-        for (i, node) in self.nodes().iter().enumerate() {
-            f.write_str(if i == 0 { ": " } else { "; " })?;
-            write!(f, "{node}")?;
-        }
-        Ok(())
     }
 }
 

@@ -66,10 +66,34 @@ pub(crate) fn released(
     waited: Duration,
     nodes: NodeReports,
 ) -> Result<(), Error> {
-    if let Verdict::Confirmed = judge(&nodes, Vote::is_gone) {
-        return Ok(());
+    match judge(&nodes, Vote::is_gone) {
+        Verdict::Confirmed => Ok(()),
+        Verdict::Lost => confirm(resource, waited, nodes.into_vec()).map(drop),
+        Verdict::Unknown => Err(unconfirmed(Arc::clone(resource), waited, nodes.into_vec())),
     }
-    confirm(resource, waited, nodes.into_vec()).map(drop)
+}
+
+/// Why too few nodes have released a lock of which no loss is known.
+fn unconfirmed(resource: Arc<str>, waited: Duration, nodes: Vec<NodeReport>) -> Error {
+    if is_blocked(&nodes) {
+        Error::NotALock {
+            resource,
+            waited,
+            nodes,
+        }
+    } else {
+        Error::Unconfirmed {
+            resource,
+            waited,
+            nodes,
+        }
+    }
+}
+
+/// Whether keys that are no locks alone make a majority impossible.
+fn is_blocked(nodes: &[NodeReport]) -> bool {
+    let foreign = nodes.iter().filter(|node| node.vote.is_foreign()).count();
+    quorum::is_ruled_out(nodes.len(), foreign)
 }
 
 /// What a node says of a lock that is taken over, and for how long it will have all keys of the lock.
@@ -106,7 +130,13 @@ pub(crate) fn attempt_error(
     nodes: Vec<NodeReport>,
 ) -> Error {
     let failed = nodes.iter().filter(|node| node.vote.is_failure()).count();
-    if quorum::is_ruled_out(nodes.len(), failed) {
+    if is_blocked(&nodes) {
+        Error::NotALock {
+            resource: Arc::clone(resource),
+            waited,
+            nodes,
+        }
+    } else if quorum::is_ruled_out(nodes.len(), failed) {
         Error::Unavailable {
             resource: Arc::clone(resource),
             waited,

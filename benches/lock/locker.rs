@@ -22,7 +22,7 @@ impl Locker for Redlatch {
         section();
         // If a stall of the machine keeps nodes from answering, the next caller waits longer, and that wait is measured.
         let unlocked = guard.unlock();
-        let is_fair = matches!(unlocked, Ok(()) | Err(Error::Unavailable { .. }));
+        let is_fair = matches!(unlocked, Ok(()) | Err(Error::Unconfirmed { .. }));
         assert!(is_fair, "lost within a section: {unlocked:?}");
         true
     }

@@ -49,9 +49,11 @@ impl From<Error> for Failure {
         let (code, advice) = match &error {
             Error::Held { .. } => (HELD, "wait longer with --wait"),
             Error::Unavailable { nodes, .. } if are_unopened(nodes) => (UNAVAILABLE, OPEN_NODES),
-            Error::Unavailable { .. } | Error::TooSlow { .. } | Error::Incomplete { .. } => {
-                (UNAVAILABLE, "see 'redlatch health'")
-            }
+            Error::Unavailable { .. }
+            | Error::Unconfirmed { .. }
+            | Error::TooSlow { .. }
+            | Error::Incomplete { .. } => (UNAVAILABLE, "see 'redlatch health'"),
+            Error::NotALock { .. } => (USAGE, "see 'redlatch status'"),
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
             Error::Invalid { field, .. } => (USAGE, advice_on(field)),
             Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),

@@ -86,6 +86,9 @@ impl Service<'_> {
             (true, Ok(Some(leaders))) => format!("standby: {leaders}"),
             // Given back meanwhile, so the next attempt tells more.
             (true, Ok(None)) => return,
+            _ if matches!(error, Error::NotALock { .. }) => {
+                "standby: something else has the key".to_owned()
+            }
             _ => "standby: too few servers answer".to_owned(),
         };
         if self.shown == state {

@@ -43,7 +43,7 @@ pub(crate) fn of_release(name: &str, result: &Result<(), Error>, why: Option<&st
     let (outcome, released) = match result {
         Ok(()) => ("released", Some(true)),
         Err(Error::Lost { .. }) => ("not_held", Some(false)),
-        Err(Error::Unavailable { .. }) => ("unknown", None),
+        Err(Error::Unconfirmed { .. } | Error::NotALock { .. }) => ("unknown", None),
         Err(_) => ("refused", Some(false)),
     };
     json!({

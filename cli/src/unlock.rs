@@ -48,7 +48,7 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
             };
             Err(Failure::new(LOST, format!("{why}; {advice}")))
         }
-        Err(error @ Error::Unavailable { .. }) => Err(error.into()),
+        Err(error @ Error::Unconfirmed { .. }) => Err(error.into()),
         Err(error) => Err(Failure {
             code: USAGE,
             ..error.into()

@@ -72,11 +72,7 @@ impl Attempt {
         let Self::Refused(error) = self else {
             return None;
         };
-        let is_passing = matches!(
-            error,
-            Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }
-        );
-        is_passing.then_some(error)
+        error.is_transient().then_some(error)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::NodeReport;
-use super::reports::{Reports, is_no_lock, is_resting};
+use super::reports::Told;
 
 /// How a lock was lost, with what the nodes said.
 ///
@@ -112,12 +112,13 @@ impl LossCause {
 
 impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = Told(self.nodes());
         f.write_str(match self {
             Self::Expired { .. } => "its validity has ended",
-            Self::Taken { nodes } if is_resting(nodes) => {
+            Self::Taken { .. } if nodes.is_rest() => {
                 "a majority of the nodes has lost it, and on most of them the lock rests"
             }
-            Self::Taken { nodes } if is_no_lock(nodes) => {
+            Self::Taken { .. } if nodes.is_no_lock() => {
                 "a majority of the nodes has lost it, and on most of them something else is under its key"
             }
             Self::Taken { .. } => {
@@ -132,7 +133,7 @@ impl fmt::Display for LossCause {
         })?;
         match self.nodes() {
             [] => Ok(()),
-            nodes => write!(f, ": {}", Reports(nodes)),
+            _ => write!(f, ": {nodes}"),
         }
     }
 }

@@ -1,38 +1,18 @@
-//! The messages of [`Error`]: lower case, without a full stop, and with what each node said.
+//! The messages of [`Error`]: lower case, without a full stop, and with what each node told.
 
+use std::error::Error as _;
 use std::fmt;
+use std::time::Duration;
 
-use super::Error;
-use super::reports::{Reports, is_resting, is_unasked, readers, writer_waits};
+use super::reports::Told;
+use super::words::done_by;
+use super::{Error, NodeReport};
+use crate::holder::Holder;
+use crate::shown::span;
 
 impl fmt::Display for Error {
-    #[expect(clippy::too_many_lines, reason = "one arm a variant")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held {
-                resource,
-                permits: None,
-                waited,
-                holder,
-                nodes,
-            } if is_resting(nodes) => {
-                write!(f, "the lock on {resource:?} rests")?;
-                if let Some(holder) = holder {
-                    write!(f, ", done by {}", holder.label)?;
-                }
-                write!(f, " (waited {waited:.1?}): {}", Reports(nodes))
-            }
-            Self::Held {
-                resource,
-                permits: None,
-                waited,
-                nodes,
-                ..
-            } if writer_waits(nodes) => write!(
-                f,
-                "a writer waits for the lock on {resource:?}, and comes before further readers (waited {waited:.1?}): {}",
-                Reports(nodes)
-            ),
             Self::Held {
                 resource,
                 permits,
@@ -40,45 +20,28 @@ impl fmt::Display for Error {
                 holder,
                 nodes,
             } => {
-                if let (None, Some(readers)) = (permits, readers(nodes)) {
-                    return write!(
-                        f,
-                        "the lock on {resource:?} is read by {readers} (waited {waited:.1?}): {}",
-                        Reports(nodes)
-                    );
-                }
-                match permits {
-                    None => write!(f, "the lock on {resource:?} is held by ")?,
-                    Some(n) => write!(f, "the permits of {resource:?}, {n} in all, are held by ")?,
-                }
-                match (permits, holder, is_unasked(nodes)) {
-                    (None, Some(holder), true) => write!(f, "another guard of this manager, {holder}")?,
-                    (None, Some(holder), false) => write!(f, "{holder}")?,
-                    (None, None, true) => {
-                        f.write_str("another guard of this manager, or another thread asks for it")?;
-                    }
-                    (None, None, false) => f.write_str("another holder")?,
-                    (Some(_), _, true) => {
-                        f.write_str("guards of this manager, or another thread asks for one")?;
-                    }
-                    (Some(_), Some(holder), false) => write!(f, "other holders, {holder} among them")?,
-                    (Some(_), None, false) => f.write_str("other holders")?,
-                }
-                if is_unasked(nodes) {
-                    write!(f, "; no node was asked (waited {waited:.1?})")
-                } else {
-                    write!(f, " (waited {waited:.1?}): {}", Reports(nodes))
-                }
+                let who = match permits {
+                    None => held(resource, holder.as_ref(), Told(nodes)),
+                    Some(permits) => all_held(resource, *permits, holder.as_ref(), Told(nodes)),
+                };
+                write!(f, "{who}{}", after(*waited, nodes))
             }
             Self::Unavailable {
                 resource,
                 waited,
                 nodes,
-            } => write!(
-                f,
-                "too many nodes failed for a majority for {resource:?} (waited {waited:.1?}): {}",
-                Reports(nodes)
-            ),
+            } => {
+                let after = after(*waited, nodes);
+                write!(f, "too many nodes failed for a majority for {resource:?}{after}")
+            }
+            Self::NotALock {
+                resource,
+                waited,
+                nodes,
+            } => {
+                let after = after(*waited, nodes);
+                write!(f, "the key of {resource:?} is in use by something else{after}")
+            }
             Self::TooSlow {
                 resource,
                 waited,
@@ -86,26 +49,35 @@ impl fmt::Display for Error {
                 nodes,
             } => write!(
                 f,
-                "a majority granted the lock on {resource:?}, but its validity was used up after {elapsed:.1?}; \
-                 use a longer ttl (waited {waited:.1?}): {}",
-                Reports(nodes)
+                "a majority granted the lock on {resource:?}, but its validity was used up after {}; use a longer ttl{}",
+                span(*elapsed),
+                after(*waited, nodes)
             ),
             Self::Cancelled { resource, waited } => {
-                write!(f, "the wait for the lock on {resource:?} was cancelled (waited {waited:.1?})")
+                let after = after(*waited, &[]);
+                write!(f, "the wait for the lock on {resource:?} was cancelled{after}")
             }
             Self::Lost { resource, cause } => {
                 write!(f, "the lock on {resource:?} is no longer held: {cause}")
             }
-            Self::Incomplete { waited, nodes } => write!(
+            Self::Unconfirmed {
+                resource,
+                waited,
+                nodes,
+            } => write!(
                 f,
-                "the list of locks is incomplete, because too many nodes failed (after {waited:.1?}): {}",
-                Reports(nodes)
+                "the release of the lock on {resource:?} is not confirmed, because too few nodes answered; it ends with \
+                 its time to live{}",
+                after(*waited, nodes)
             ),
-            Self::NotOpened { nodes } => write!(
-                f,
-                "the nodes were not opened, because not all of them are fresh: {}",
-                Reports(nodes)
-            ),
+            Self::Incomplete { waited, nodes } => {
+                let after = after(*waited, nodes);
+                write!(f, "the list of locks is incomplete, because too many nodes failed{after}")
+            }
+            Self::NotOpened { nodes } => {
+                let said = Told(nodes);
+                write!(f, "the nodes were not opened, because not all of them are fresh: {said}")
+            }
             Self::Invalid { field, reason } => write!(f, "invalid {field}: {reason}"),
             Self::Forked => f.write_str(
                 "a forked child can use no LockManager, neither its parent's nor one of its own: execute a program in the \
@@ -116,5 +88,67 @@ impl fmt::Display for Error {
             }
             Self::NoRandomness { .. } => f.write_str("the operating system gave no random bytes"),
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        self.source()
+            .map_or(Ok(()), |source| write!(f, ": {source}"))
+    }
+}
+
+/// Who has a lock, or why nobody gets it.
+fn held(resource: &str, holder: Option<&Holder>, told: Told<'_>) -> String {
+    if told.is_nothing() {
+        let whom = match holder {
+            Some(holder) => format!(", {holder}"),
+            None => ", or another thread asks for it".to_owned(),
+        };
+        return format!("the lock on {resource:?} is held by another guard of this manager{whom}");
+    }
+    if told.is_rest() {
+        return format!("the lock on {resource:?} rests{}", done_by(holder));
+    }
+    if told.writer_waits() {
+        return format!(
+            "a writer waits for the lock on {resource:?}, and comes before further readers"
+        );
+    }
+    match (told.readers(), holder) {
+        (Some(readers), _) => format!("the lock on {resource:?} is read by {readers}"),
+        (None, Some(holder)) => format!("the lock on {resource:?} is held by {holder}"),
+        (None, None) => format!("the lock on {resource:?} is held by another holder"),
+    }
+}
+
+/// Who has the permits of a semaphore.
+fn all_held(resource: &str, permits: u32, holder: Option<&Holder>, told: Told<'_>) -> String {
+    let whom = match holder {
+        _ if told.is_nothing() => {
+            "guards of this manager, or another thread asks for one".to_owned()
+        }
+        Some(holder) => format!("other holders, {holder} among them"),
+        None => "other holders".to_owned(),
+    };
+    format!("the permits of {resource:?}, {permits} in all, are held by {whom}")
+}
+
+/// How long a call has taken, if that is worth a word, and what each node told.
+fn after(waited: Duration, nodes: &[NodeReport]) -> String {
+    let told = Told(nodes);
+    let asked = match (nodes, told.is_nothing()) {
+        ([], _) | (_, false) => "",
+        (_, true) => "; no node was asked",
+    };
+    let waited = match waited.as_millis() {
+        0 => String::new(),
+        _ => format!(" (waited {})", span(waited)),
+    };
+    if told.is_nothing() {
+        format!("{asked}{waited}")
+    } else {
+        format!("{waited}: {told}")
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::shown::one_line;
+use crate::shown::{one_line, span};
 
 mod advice;
 
@@ -232,7 +232,7 @@ impl fmt::Display for NodeError {
                 "the server does not tell its run_id ({reason}), which Protocol::Fenced needs; allow INFO"
             ),
             Self::Quarantined { remaining, cause } => {
-                write!(f, "abstains for another {remaining:.1?}: {cause}")
+                write!(f, "abstains for another {}: {cause}", span(*remaining))
             }
             Self::ConfigMismatch { ours, theirs } => write!(
                 f,
@@ -245,13 +245,16 @@ impl fmt::Display for NodeError {
                 allowed,
             } => write!(
                 f,
-                "its clock is {difference:.1?} {} that of this machine, and {allowed:.1?} is allowed; set the clocks",
-                if *node_is_ahead { "ahead of" } else { "behind" }
+                "its clock is {} {} that of this machine, and {} is allowed; set the clocks",
+                span(*difference),
+                if *node_is_ahead { "ahead of" } else { "behind" },
+                span(*allowed)
             ),
             Self::FutureCounter { ahead } => write!(
                 f,
-                "its counter for this resource is {ahead:.1?} ahead of its clock, so that was set back, or another \
-                 program wrote the counter; set the clock right"
+                "its counter for this resource is {} ahead of its clock, so that was set back, or another program wrote \
+                 the counter; set the clock right",
+                span(*ahead)
             ),
             Self::InvalidKey { key, reason } => write!(
                 f,

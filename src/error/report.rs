@@ -7,8 +7,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::NodeError;
+use super::words::{done_by, named, read_by};
 use crate::fencing::FencingToken;
 use crate::holder::Holder;
+use crate::shown::span;
 
 /// What one node said in one round, or of the key of a lock in a [`LockStatus`](crate::LockStatus).
 ///
@@ -203,6 +205,17 @@ impl Vote {
         }
     }
 
+    /// Whether it tells no more than that another holder has a key.
+    pub(crate) fn is_terse(&self) -> bool {
+        matches!(
+            self,
+            Self::Held {
+                remaining: None,
+                ..
+            }
+        )
+    }
+
     /// How many readers the node has, if it is they.
     pub(crate) fn readers(&self) -> Option<u64> {
         if let Self::Read { readers, .. } = self {
@@ -233,6 +246,12 @@ impl Vote {
     /// Whether what the node has under the key is no lock.
     pub(crate) fn is_no_lock(&self) -> bool {
         self.failure().is_some_and(NodeError::is_about_the_key)
+    }
+
+    /// Whether something is under the key that never was a lock.
+    pub(crate) fn is_foreign(&self) -> bool {
+        let error = self.failure();
+        error.is_some_and(|error| error.is_about_the_key() && !error.is_a_lock_without_ttl())
     }
 
     /// Whether the node does not tell what is under the key.
@@ -267,75 +286,32 @@ impl fmt::Display for Vote {
                 resting,
                 ..
             } => {
-                match (token, resting, holder) {
-                    (Some(token), ..) => {
-                        let how = if *resting { "rests as" } else { "held by" };
-                        write!(f, "{how} {}", Shown(token, holder.as_ref()))?;
-                    }
-                    (None, true, Some(holder)) => write!(f, "rests, done by {}", holder.label)?,
-                    (None, true, None) => f.write_str("rests")?,
-                    (None, false, Some(holder)) => write!(f, "held by {holder}")?,
-                    (None, false, None) => f.write_str("held by another")?,
-                }
-                match remaining {
-                    Some(remaining) => write!(f, ", for another {remaining:.1?}"),
-                    None => Ok(()),
-                }
+                let holder = holder.as_ref();
+                f.write_str(&match (token, resting, holder) {
+                    (Some(token), true, _) => format!("rests as {}", named(token, holder)),
+                    (Some(token), false, _) => format!("held by {}", named(token, holder)),
+                    (None, true, _) => format!("rests{}", done_by(holder)),
+                    (None, false, Some(holder)) => format!("held by {holder}"),
+                    (None, false, None) => "held by another".to_owned(),
+                })?;
+                remaining.map_or(Ok(()), |left| write!(f, ", for another {}", span(left)))
             }
             Self::Read {
                 readers,
-                first: Some(first),
+                first,
                 last,
                 ..
-            } => ReadBy(*readers, *first, *last).fmt(f),
-            Self::Read { readers, last, .. } => {
-                write!(f, "read by {readers}, for another {last:.1?}")
-            }
+            } => f.write_str(&read_by(*readers, *first, *last)),
             Self::WriterWaits { remaining } => {
-                write!(f, "a writer waits, for another {remaining:.1?}")
+                write!(f, "a writer waits, for another {}", span(*remaining))
             }
-            Self::Stale { counter } => {
-                write!(
-                    f,
-                    "the proposed fencing token is not above its counter, {counter}"
-                )
-            }
+            Self::Stale { counter } => write!(
+                f,
+                "the proposed fencing token is not above its counter, {counter}"
+            ),
             Self::Missing => f.write_str("no key"),
             Self::Failed(error) => write!(f, "{error}"),
             Self::NotAsked => f.write_str("not asked"),
         }
-    }
-}
-
-/// Who has a key, as a part of a sentence.
-pub(crate) struct Shown<'v>(pub(crate) &'v str, pub(crate) Option<&'v Holder>);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() {
-            "an empty value"
-        } else {
-            self.0
-        })?;
-        match self.1 {
-            Some(holder) => write!(f, " ({holder})"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// How many readers there are, and for how long the first and the last of them to end.
-pub(crate) struct ReadBy(pub(crate) u64, pub(crate) Duration, pub(crate) Duration);
-
-impl fmt::Display for ReadBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(readers, first, last) = self;
-        let (first, last) = (format!("{first:.1?}"), format!("{last:.1?}"));
-        write!(f, "read by {readers}, oldest for another {first}")?;
-        // Of one reader they differ by the drift alone.
-        if *readers > 1 && last != first {
-            write!(f, ", last for another {last}")?;
-        }
-        Ok(())
     }
 }

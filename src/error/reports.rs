@@ -4,70 +4,62 @@ use std::fmt;
 
 use super::report::{NodeReport, Vote};
 
-/// The reports of a round in one line.
-pub(super) struct Reports<'a>(pub(super) &'a [NodeReport]);
+/// What the nodes said in a round.
+#[derive(Clone, Copy)]
+pub(crate) struct Told<'a>(pub(crate) &'a [NodeReport]);
 
-impl fmt::Display for Reports<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, report) in self.0.iter().enumerate() {
-            if i > 0 {
-                f.write_str("; ")?;
-            }
-            write!(f, "{report}")?;
-        }
-        Ok(())
+impl Told<'_> {
+    fn count(self, kind: impl Fn(&Vote) -> bool) -> usize {
+        self.0.iter().filter(|report| kind(&report.vote)).count()
+    }
+
+    /// Whether more nodes say that the lock rests than that somebody has it.
+    pub(super) fn is_rest(self) -> bool {
+        let rests = self.count(|vote| matches!(vote, Vote::Held { resting: true, .. }));
+        // A node that tells no more than that there is a key may have one that rests.
+        let told = self.count(|vote| vote.is_refusal() && !vote.is_terse());
+        rests.saturating_mul(2) > told
+    }
+
+    /// Whether more nodes have something that is no lock under the key than another holder's.
+    pub(super) fn is_no_lock(self) -> bool {
+        self.count(Vote::is_no_lock) > self.count(Vote::is_refusal)
+    }
+
+    /// Whether a reader was refused because a writer waits.
+    pub(super) fn writer_waits(self) -> bool {
+        self.count(|vote| matches!(vote, Vote::WriterWaits { .. })) > 0
+    }
+
+    /// The largest number of readers that a node names, unless more nodes say that somebody has the lock alone.
+    pub(super) fn readers(self) -> Option<u64> {
+        let named = self.0.iter().filter_map(|report| report.vote.readers());
+        let alone = self.count(|vote| matches!(vote, Vote::Held { .. }) && !vote.is_terse());
+        let is_read = named.clone().count() >= alone;
+        named.max().filter(|_| is_read)
+    }
+
+    /// Whether no node was asked.
+    pub(super) fn is_nothing(self) -> bool {
+        self.count(|vote| matches!(vote, Vote::NotAsked)) == self.0.len()
     }
 }
 
-/// Whether more nodes say that the lock rests than that somebody has it.
-pub(super) fn is_resting(nodes: &[NodeReport]) -> bool {
-    let rests = count(nodes, |vote| {
-        matches!(vote, Vote::Held { resting: true, .. })
-    });
-    // A node that tells no more than that there is a key may have one that rests.
-    let told = count(nodes, |vote| {
-        vote.is_refusal()
-            && !matches!(
-                vote,
-                Vote::Held {
-                    remaining: None,
-                    ..
-                }
-            )
-    });
-    rests.saturating_mul(2) > told
-}
-
-/// Whether more nodes have something that is no lock under the key than another holder's.
-pub(super) fn is_no_lock(nodes: &[NodeReport]) -> bool {
-    count(nodes, Vote::is_no_lock) > count(nodes, Vote::is_refusal)
-}
-
-/// Whether a reader was refused because a writer waits.
-pub(super) fn writer_waits(nodes: &[NodeReport]) -> bool {
-    count(nodes, |vote| matches!(vote, Vote::WriterWaits { .. })) > 0
-}
-
-/// The largest number of readers that a node names, unless more nodes say that somebody has the lock alone.
-pub(super) fn readers(nodes: &[NodeReport]) -> Option<u64> {
-    let named = nodes.iter().filter_map(|report| report.vote.readers());
-    let alone = count(nodes, |vote| {
-        matches!(
-            vote,
-            Vote::Held {
-                remaining: Some(_),
-                ..
+/// In one line. What several nodes say in the same words is told once, with their names.
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told: Vec<(String, String)> = Vec::new();
+        for report in self.0 {
+            let words = report.vote.to_string();
+            match told.iter_mut().find(|(_, other)| *other == words) {
+                Some((nodes, _)) => *nodes = format!("{nodes}, {}", report.node),
+                None => told.push((report.node.to_string(), words)),
             }
-        )
-    });
-    let is_read = named.clone().count() >= alone;
-    named.max().filter(|_| is_read)
-}
-
-fn count(nodes: &[NodeReport], kind: fn(&Vote) -> bool) -> usize {
-    nodes.iter().filter(|report| kind(&report.vote)).count()
-}
-
-pub(super) fn is_unasked(nodes: &[NodeReport]) -> bool {
-    count(nodes, |vote| matches!(vote, Vote::NotAsked)) == nodes.len()
+        }
+        for (i, (nodes, words)) in told.iter().enumerate() {
+            let separator = if i > 0 { "; " } else { "" };
+            write!(f, "{separator}{nodes}: {words}")?;
+        }
+        Ok(())
+    }
 }

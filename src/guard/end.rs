@@ -34,9 +34,10 @@ impl LockGuard {
     ///
     /// - [`Error::Lost`] when the lock was not held up to now: the loss was known before, its validity ended before a
     ///   majority had released it, or a majority no longer has our key.
-    /// - [`Error::Unavailable`] when no loss is known and too few nodes answered to tell. The others are told again in the
-    ///   background, and keys that remain expire. Of a lock that is to rest: fewer nodes than a majority have said that it
-    ///   does, so others may get it when its time to live ends.
+    /// - [`Error::Unconfirmed`] when no loss is known and too few nodes answered to confirm the release. What was done under
+    ///   the lock is done, so don't report it as failed. The other nodes are told again in the background, and keys that
+    ///   remain expire. Of a lock that is to rest: fewer nodes than a majority have said that it does, so others may get it
+    ///   when its time to live ends.
     /// - [`Error::Forked`] in a forked child; the parent keeps its lock.
     ///
     /// ```

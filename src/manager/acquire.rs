@@ -102,7 +102,7 @@ impl LockManager {
                 None => self.ask(params, &round, record),
             };
             let error = match result {
-                Err(error) if is_worth_a_retry(&error) => error,
+                Err(error) if error.is_transient() => error,
                 result => return result,
             };
             turns.met(&error);
@@ -273,11 +273,4 @@ fn needs_another_token(error: &Error) -> bool {
             matches!(report.vote, Vote::Stale { .. })
         }
     })
-}
-
-pub(super) fn is_worth_a_retry(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }
-    )
 }

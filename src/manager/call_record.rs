@@ -142,7 +142,7 @@ impl<'a> CallRecord<'a> {
 fn outcome_of(error: &Error) -> (CallOutcome, &[NodeReport]) {
     if let Error::Held { nodes, .. } = error {
         (CallOutcome::Held, nodes)
-    } else if let Error::Unavailable { nodes, .. } = error {
+    } else if let Error::Unavailable { nodes, .. } | Error::NotALock { nodes, .. } = error {
         (CallOutcome::Unavailable, nodes)
     } else if let Error::TooSlow { nodes, .. } = error {
         (CallOutcome::TooSlow, nodes)

@@ -74,7 +74,8 @@ impl LockManager {
     /// # Errors
     ///
     /// - [`Error::Lost`] when a majority of the nodes does not have this token: there was no such lock, or it has ended.
-    /// - [`Error::Unavailable`] when too few nodes answered to tell.
+    /// - [`Error::Unconfirmed`] when too few nodes answered to tell.
+    /// - [`Error::NotALock`] when something else is under the key.
     /// - [`Error::Invalid`] for a `token` that shows no value, or only the beginning of one, and for a name that can't be
     ///   locked; [`Error::Forked`] in a forked child.
     ///

@@ -1,7 +1,6 @@
 //! A call for a read lock: the first attempt in parallel with all others, then the line of those who have to wait.
 
 use super::LockManager;
-use super::acquire::is_worth_a_retry;
 use super::call_record::CallRecord;
 use super::params::LockParams;
 use super::turn::{Start, line_of_readers};
@@ -32,7 +31,7 @@ impl LockManager {
         let mut result = self.ask_to_read(params, order, record);
         loop {
             let error = match result {
-                Err(error) if is_worth_a_retry(&error) => error,
+                Err(error) if error.is_transient() => error,
                 result => return result,
             };
             if patience.is_cancelled() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{LockStatus, Summary};
+use super::LockStatus;
 use crate::error::Vote;
 
 /// A lock that [`LockManager::locks`](crate::LockManager::locks) has found.
@@ -40,7 +40,7 @@ impl fmt::Display for ListedLock {
         if let Some(slot) = self.slot {
             write!(f, " slot {slot}")?;
         }
-        write!(f, ": {}", Summary(&self.status))?;
+        write!(f, ": {:#}", self.status)?;
         if let LockStatus::Resting { token, .. } = &self.status {
             // Who wants to end the rest needs it.
             write!(f, ", as {token}")?;

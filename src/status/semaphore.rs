@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{LockStatus, Summary};
+use super::LockStatus;
 
 /// What [`LockManager::semaphore_status`](crate::LockManager::semaphore_status) found: a snapshot, which may be out of
 /// date when it is read.
@@ -41,7 +41,7 @@ impl fmt::Display for SemaphoreStatus {
         }
         for (slot, status) in self.slots.iter().enumerate() {
             if !matches!(status, LockStatus::Free { .. }) {
-                write!(f, "; slot {slot}: {}", Summary(status))?;
+                write!(f, "; slot {slot}: {status:#}")?;
             }
         }
         Ok(())

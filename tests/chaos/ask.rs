@@ -83,7 +83,9 @@ pub(crate) fn why(error: &Error, on: &On) -> Why {
             let is_one = on.names().iter().any(|name| **name == **resource);
             is_one.then_some(Why::Held)
         }
-        Error::Unavailable { nodes, .. } | Error::TooSlow { nodes, .. } => {
+        Error::Unavailable { nodes, .. }
+        | Error::Unconfirmed { nodes, .. }
+        | Error::TooSlow { nodes, .. } => {
             count_abstentions(nodes);
             Some(Why::Unknown)
         }

@@ -89,7 +89,7 @@ impl Worker {
         match result {
             Ok(()) => state.count("released by token"),
             Err(Error::Lost { .. }) => state.count("not released by token: lost"),
-            Err(Error::Unavailable { .. }) => state.count("not released by token: not told"),
+            Err(Error::Unconfirmed { .. }) => state.count("not released by token: not told"),
             Err(error) => state.fail(format!("c{id} got an error that makes no sense: {error}")),
         }
         // Nobody brings a key back that was deleted, but a node that goes back to an earlier state.

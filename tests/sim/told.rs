@@ -14,10 +14,7 @@ impl Worker {
         let id = self.id;
         state.note(|| format!("c{id} does not get it: {error}"));
         drop(state);
-        if !matches!(
-            error,
-            Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }
-        ) {
+        if !error.is_transient() || matches!(error, Error::NotALock { .. }) {
             self.world
                 .broken_promise(format!("c{id} got an error that makes no sense: {error}"));
         }

@@ -86,7 +86,7 @@ fn a_reply_too_many_is_never_the_vote_of_the_next_command() {
     within(Duration::from_secs(30), move || {
         let guard = manager.try_lock("first", TTL).unwrap();
         match guard.unlock() {
-            Err(Error::Unavailable { nodes, .. }) => {
+            Err(Error::Unconfirmed { nodes, .. }) => {
                 let vote = &nodes[0].vote;
                 assert!(
                     matches!(vote, Vote::Failed(NodeError::Protocol { .. })),

@@ -370,7 +370,7 @@ fn an_unlock_that_may_have_given_back_on_a_connection_that_broke_is_not_lost() {
     let manager = manager([between.url()], 1);
     let guard = manager.try_lock("job", TTL).unwrap();
     match guard.unlock() {
-        Err(Error::Unavailable { nodes, .. }) => {
+        Err(Error::Unconfirmed { nodes, .. }) => {
             let vote = &nodes[0].vote;
             assert!(
                 matches!(vote, Vote::Failed(NodeError::Closed { .. })),

@@ -86,7 +86,7 @@ fn a_node_that_has_deleted_the_key_is_reported_as_one_that_released_it() {
     let error = guard.unlock().unwrap_err();
     assert!(matches!(
         &error,
-        Error::Unavailable { nodes, .. } if matches!(nodes[0].vote, Vote::Released)
+        Error::Unconfirmed { nodes, .. } if matches!(nodes[0].vote, Vote::Released)
     ));
     let text = error.to_string();
     assert!(
@@ -138,11 +138,16 @@ fn unlock_tells_that_a_majority_could_not_be_reached() {
         server.kill();
     }
     let error = guard.unlock().unwrap_err();
-    let Error::Unavailable { .. } = &error else {
+    let Error::Unconfirmed { .. } = &error else {
         panic!("{error}");
     };
+    let text = error.to_string();
+    assert!(
+        text.starts_with("the release of the lock on \"report\" is not confirmed, "),
+        "{text}"
+    );
     for server in &servers[..3] {
-        assert!(error.to_string().contains(&server.name()), "{error}");
+        assert!(text.contains(&server.name()), "{text}");
     }
     assert_empty(&servers[3..]);
 }

@@ -252,17 +252,29 @@ fn a_key_that_is_no_lock_is_a_failure_that_says_so_and_stays() {
         server.command(&["SET", "forever", "x"]);
     }
     for (key, what) in [("list", "another type"), ("forever", "never expires")] {
-        let error = manager.try_lock(key, TTL).unwrap_err();
-        let Error::Unavailable { nodes, .. } = &error else {
-            panic!("{error}");
-        };
-        let vote = &nodes[0].vote;
+        let waiting = manager.try_lock_for(key, TTL, Duration::from_millis(300));
+        for error in [manager.try_lock(key, TTL), waiting].map(Result::unwrap_err) {
+            let Error::NotALock { nodes, .. } = &error else {
+                panic!("{error}");
+            };
+            let vote = &nodes[0].vote;
+            assert!(
+                matches!(vote, Vote::Failed(NodeError::NotALock { .. })),
+                "{vote}"
+            );
+            let text = error.to_string();
+            let expected = format!("the key of {key:?} is in use by something else");
+            assert!(text.starts_with(&expected), "{text}");
+            // What several nodes say is told once.
+            assert_eq!(text.matches(what).count(), 1, "{text}");
+            assert!(text.contains("delete the key"), "{text}");
+        }
+        // Nobody can give it back either.
+        let refused = manager.release(key, "x");
         assert!(
-            matches!(vote, Vote::Failed(NodeError::NotALock { .. })),
-            "{vote}"
+            matches!(refused, Err(Error::NotALock { .. })),
+            "{refused:?}"
         );
-        assert!(error.to_string().contains(what), "{error}");
-        assert!(error.to_string().contains("delete the key"), "{error}");
     }
     for server in &servers {
         assert_eq!(server.keys(), 2);

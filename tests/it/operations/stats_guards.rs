@@ -56,7 +56,7 @@ fn a_release_that_no_node_hears_is_counted_as_unconfirmed() {
     let Fixture { nodes, manager, .. } = fixture();
     let guard = manager.lock("job", TTL).unwrap();
     nodes.iter().for_each(FakeNode::refuse);
-    assert!(matches!(guard.unlock(), Err(Error::Unavailable { .. })));
+    assert!(matches!(guard.unlock(), Err(Error::Unconfirmed { .. })));
     assert_counted(
         &manager,
         &[("attempts", 1), ("acquired", 1), ("unconfirmed", 1)],

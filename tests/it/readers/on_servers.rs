@@ -36,8 +36,10 @@ pub(crate) fn processes(protocol: Protocol) -> (Vec<Server>, [LockManager; 2]) {
 pub(super) fn assert_read_by(result: Result<LockGuard, Error>, number: u64) {
     let error = result.expect_err("it is read");
     assert_eq!(error.readers(), Some(number), "{error}");
-    let text = format!("the lock on \"ledger\" is read by {number} (waited ");
-    assert!(error.to_string().starts_with(&text), "{error}");
+    let text = format!("the lock on \"ledger\" is read by {number}");
+    let message = error.to_string();
+    let rest = message.strip_prefix(&text).expect(&message);
+    assert!(rest.starts_with([' ', ':']), "{message}");
 }
 
 #[track_caller]

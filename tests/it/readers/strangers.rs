@@ -37,7 +37,7 @@ pub(super) fn readers(server: &Server) -> Vec<(String, f64)> {
 #[track_caller]
 fn assert_not_a_lock(result: Result<LockGuard, Error>, expected: &str) {
     let error = result.expect_err("no key of a lock");
-    let Error::Unavailable { nodes, .. } = &error else {
+    let Error::NotALock { nodes, .. } = &error else {
         panic!("{error}");
     };
     for report in nodes

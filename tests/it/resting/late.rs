@@ -109,7 +109,7 @@ fn no_renewal_no_release_and_no_undo_that_comes_late_touches_a_rest() {
         }
         // A release by its token.
         let unknown = manager.release("job", &token);
-        assert!(matches!(unknown, Err(Error::Unavailable { .. })));
+        assert!(matches!(unknown, Err(Error::Unconfirmed { .. })));
         // And a renewal, which is under way when the guard ends.
         let has_begun = |node: &Node| node.stage.late.lock().len() >= 2;
         assert!(eventually(BOUND, || nodes.iter().all(has_begun)));

@@ -122,7 +122,7 @@ fn fewer_rests_than_a_quorum_are_an_error_of_unlock() {
     everywhere(|world| {
         let (token, result) = rest_without(&world, &world.nodes[..2]);
         match result {
-            Err(Error::Unavailable { nodes, .. }) => {
+            Err(Error::Unconfirmed { nodes, .. }) => {
                 let rests = nodes
                     .iter()
                     .filter(|node| matches!(node.vote, Vote::Released));

@@ -216,7 +216,7 @@ fn a_key_of_another_type_and_one_that_never_expires_are_named() {
         server.command(&["HSET", "b", "field", "value"]);
     }
     let error = take(&manager, &NAMES).unwrap_err();
-    let Error::Unavailable {
+    let Error::NotALock {
         resource, nodes, ..
     } = &error
     else {

@@ -81,7 +81,7 @@ fn without_a_majority_nothing_is_left_and_the_next_thread_is_told() {
         });
         servers[1].kill();
         servers[2].kill();
-        assert!(matches!(guard.unlock(), Err(Error::Unavailable { .. })));
+        assert!(matches!(guard.unlock(), Err(Error::Unconfirmed { .. })));
         let error = got(waiting).unwrap_err();
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         assert_eq!(servers[0].get("job"), None);
@@ -116,7 +116,7 @@ fn what_a_connection_that_breaks_may_have_done_already_says_nothing() {
     let waiting = next(&manager, TTL);
     let result = guard.unlock();
     assert!(
-        matches!(result, Err(Error::Unavailable { .. })),
+        matches!(result, Err(Error::Unconfirmed { .. })),
         "{result:?}"
     );
     let second = got(waiting);
@@ -254,7 +254,7 @@ fn a_node_that_failed_a_moment_ago_is_left_out_unless_it_may_have_the_key() {
     nodes[1].refuse();
     let result = guard.unlock();
     assert!(
-        matches!(result, Err(Error::Unavailable { .. })),
+        matches!(result, Err(Error::Unconfirmed { .. })),
         "{result:?}"
     );
     nodes[1].recover();
