@@ -70,7 +70,8 @@
 //! lock of a holder that no longer runs.
 //!
 //! **Errors.** [`Error::Held`] is the normal "no": others have the lock. [`Error::Unavailable`] is an outage: too few nodes answer to
-//! tell whether the lock is free. [`Error::TooSlow`] means that a majority granted the lock too late, and [`Error::Lost`] that a
+//! tell whether the lock is free. [`Error::Unconfirmed`] comes from a release: the work is done, and the lock ends with its time to
+//! live at the latest. [`Error::TooSlow`] means that a majority granted the lock too late, and [`Error::Lost`] that a
 //! guard's lock is no longer held. Each has a [`NodeReport`] for each node, with its [`Vote`] or the [`NodeError`].
 //!
 //! ```
