@@ -231,6 +231,11 @@ fn what_no_reader_can_have_is_a_usage_error() {
     // A key that is no lock is told for what it is.
     nodes.servers[0].command(&["SET", "job", "x"]);
     let ended = end_of(&mut nodes.run(&["--shared", "-n"], "echo ran"));
-    assert_eq!(ended.code, Some(69), "{ended:?}");
-    assert!(ended.complaint().contains("never expires"), "{ended:?}");
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    let complaint = ended.complaint();
+    assert!(
+        complaint.contains("in use by something else"),
+        "{complaint}"
+    );
+    assert!(complaint.contains("never expires"), "{complaint}");
 }

@@ -270,7 +270,7 @@ fn a_key_that_is_no_lock_is_a_failure_that_says_so_and_stays() {
             assert!(text.contains("delete the key"), "{text}");
         }
         // Nobody can give it back either.
-        let refused = manager.release(key, "x");
+        let refused = manager.release(key, "another");
         assert!(
             matches!(refused, Err(Error::NotALock { .. })),
             "{refused:?}"
