@@ -16,67 +16,42 @@ impl fmt::Display for Error {
             Self::Held {
                 resource,
                 permits,
-                waited,
                 holder,
                 nodes,
-            } => {
-                let who = match permits {
-                    None => held(resource, holder.as_ref(), Told(nodes)),
-                    Some(permits) => all_held(resource, *permits, holder.as_ref(), Told(nodes)),
-                };
-                write!(f, "{who}{}", after(*waited, nodes))
+                ..
+            } => f.write_str(&match permits {
+                None => held(resource, holder.as_ref(), Told(nodes)),
+                Some(permits) => all_held(resource, *permits, holder.as_ref(), Told(nodes)),
+            }),
+            Self::Unavailable { resource, .. } => {
+                write!(f, "too many nodes failed for a majority for {resource:?}")
             }
-            Self::Unavailable {
-                resource,
-                waited,
-                nodes,
-            } => {
-                let after = after(*waited, nodes);
-                write!(f, "too many nodes failed for a majority for {resource:?}{after}")
-            }
-            Self::NotALock {
-                resource,
-                waited,
-                nodes,
-            } => {
-                let after = after(*waited, nodes);
-                write!(f, "the key of {resource:?} is in use by something else{after}")
+            Self::NotALock { resource, .. } => {
+                write!(f, "the key of {resource:?} is in use by something else")
             }
             Self::TooSlow {
-                resource,
-                waited,
-                elapsed,
-                nodes,
+                resource, elapsed, ..
             } => write!(
                 f,
-                "a majority granted the lock on {resource:?}, but its validity was used up after {}; use a longer ttl{}",
-                span(*elapsed),
-                after(*waited, nodes)
+                "a majority granted the lock on {resource:?}, but its validity was used up after {}; use a longer ttl",
+                span(*elapsed)
             ),
-            Self::Cancelled { resource, waited } => {
-                let after = after(*waited, &[]);
-                write!(f, "the wait for the lock on {resource:?} was cancelled{after}")
+            Self::Cancelled { resource, .. } => {
+                write!(f, "the wait for the lock on {resource:?} was cancelled")
             }
             Self::Lost { resource, cause } => {
                 write!(f, "the lock on {resource:?} is no longer held: {cause}")
             }
-            Self::Unconfirmed {
-                resource,
-                waited,
-                nodes,
-            } => write!(
+            Self::Unconfirmed { resource, .. } => write!(
                 f,
                 "the release of the lock on {resource:?} is not confirmed, because too few nodes answered; it ends with \
-                 its time to live{}",
-                after(*waited, nodes)
+                 its time to live"
             ),
-            Self::Incomplete { waited, nodes } => {
-                let after = after(*waited, nodes);
-                write!(f, "the list of locks is incomplete, because too many nodes failed{after}")
+            Self::Incomplete { .. } => {
+                f.write_str("the list of locks is incomplete, because too many nodes failed")
             }
-            Self::NotOpened { nodes } => {
-                let said = Told(nodes);
-                write!(f, "the nodes were not opened, because not all of them are fresh: {said}")
+            Self::NotOpened { .. } => {
+                f.write_str("the nodes were not opened, because not all of them are fresh")
             }
             Self::Invalid { field, reason } => write!(f, "invalid {field}: {reason}"),
             Self::Forked => f.write_str(
@@ -87,7 +62,9 @@ impl fmt::Display for Error {
                 f.write_str("the operating system gave no thread for keep-alive; look at its limits")
             }
             Self::NoRandomness { .. } => f.write_str("the operating system gave no random bytes"),
-        }
+        }?;
+        let (waited, nodes) = self.round();
+        f.write_str(&after(waited, nodes))
     }
 }
 
@@ -96,6 +73,27 @@ impl fmt::Debug for Error {
         fmt::Display::fmt(self, f)?;
         self.source()
             .map_or(Ok(()), |source| write!(f, ": {source}"))
+    }
+}
+
+impl Error {
+    /// How long the call has taken, and what each node said, as far as the error has that.
+    fn round(&self) -> (Duration, &[NodeReport]) {
+        match self {
+            Self::Held { waited, nodes, .. }
+            | Self::Unavailable { waited, nodes, .. }
+            | Self::NotALock { waited, nodes, .. }
+            | Self::TooSlow { waited, nodes, .. }
+            | Self::Unconfirmed { waited, nodes, .. }
+            | Self::Incomplete { waited, nodes } => (*waited, nodes),
+            Self::Cancelled { waited, .. } => (*waited, &[]),
+            Self::NotOpened { nodes } => (Duration::ZERO, nodes),
+            Self::Lost { .. }
+            | Self::Invalid { .. }
+            | Self::Forked
+            | Self::NoThread { .. }
+            | Self::NoRandomness { .. } => (Duration::ZERO, &[]),
+        }
     }
 }
 
