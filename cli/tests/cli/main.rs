@@ -38,6 +38,8 @@ mod orphans;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod passwords;
 #[cfg(test)]
 mod permits;
