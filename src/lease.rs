@@ -17,8 +17,8 @@ use self::state::nodes::NodeState;
 pub use self::watch::LeaseWatch;
 use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, Timestamp};
+use crate::cluster::{Places, places};
 use crate::fencing::FencingToken;
-use crate::node::Trace;
 use crate::sync::{self, Condvar, MutexGuard};
 use crate::value::Value;
 
@@ -52,12 +52,13 @@ use crate::value::Value;
 #[must_use = "the lock is held until someone adopts it, or until its time to live ends"]
 pub struct Lease {
     resource: String,
-    kind: Kind,
-    value: Value,
+    pub(crate) kind: Kind,
+    pub(crate) value: Value,
     fencing: Option<FencingToken>,
-    /// What the lock may have left on each node, in the canonical order: the key, or an undo, which may be on its way, so the node
-    /// does not count.
-    traces: Box<[Trace]>,
+    /// How many nodes there are.
+    pub(crate) nodes: usize,
+    /// The nodes that may have the key. A release may be on its way to the others, so their answers don't count.
+    pub(crate) may_have_key: Places,
     /// When the validity ends by the wall clock, in milliseconds since the Unix epoch.
     expires_ms: u64,
     /// Until when the lock has to rest if it is given back before, by the wall clock in milliseconds.
@@ -73,21 +74,15 @@ impl Lease {
         expires: Duration,
         rests_until: Option<Duration>,
     ) -> Self {
-        // A node that is being healed does not count: the heal is undone when its reply comes.
-        let trace = |node: &NodeState| {
-            if node.counts() {
-                Trace::Possible
-            } else {
-                Trace::Undone
-            }
-        };
         let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
             resource: String::from(&*claim.resource.name),
             kind: claim.resource.kind.clone(),
             value: claim.value.clone(),
             fencing: claim.token(),
-            traces: nodes.iter().map(trace).collect(),
+            nodes: nodes.len(),
+            // A node that is being healed is not among them: the heal is undone when its reply comes.
+            may_have_key: places(nodes, |node| node.counts()),
             expires_ms: whole_ms(expires),
             // Rounded up, so that the rest is not too short.
             rests_until_ms: rests_until.map(|until| whole_ms(until).saturating_add(1)),
@@ -211,18 +206,6 @@ impl Lease {
     pub(crate) fn rest_left(&self, wall_micros: u64) -> Option<Duration> {
         let until = self.rests_until_ms?.saturating_mul(1000);
         Some(Duration::from_micros(until.saturating_sub(wall_micros)))
-    }
-
-    pub(crate) fn kind(&self) -> &Kind {
-        &self.kind
-    }
-
-    pub(crate) fn value(&self) -> &Value {
-        &self.value
-    }
-
-    pub(crate) fn traces(&self) -> &[Trace] {
-        &self.traces
     }
 }
 

@@ -40,37 +40,28 @@ impl Cluster {
 
     /// The key of a resource, if its name is valid.
     pub(crate) fn checked_key(&self, resource: &str) -> Result<String, Error> {
-        let key = self.key(resource);
         if resource.is_empty() {
             return Err(Error::invalid("resource", "the name is empty; give one"));
         }
-        if key.len() > LONGEST_KEY {
-            let reason = format!(
-                "a name has at most {LONGEST_KEY} bytes with the key_prefix, this has {}; choose a shorter one",
-                key.len()
-            );
-            return Err(Error::invalid("resource", reason));
-        }
+        let key = self.checked_prefix(resource)?;
         if let Some(objection) = objection(&key) {
             let reason = format!("the key {key:?}: {objection}; choose another name or key_prefix");
             return Err(Error::invalid("resource", reason));
         }
         Ok(key)
     }
-}
 
-impl Cluster {
     /// The beginning of the keys of all resources whose names begin with `prefix`.
     pub(crate) fn checked_prefix(&self, prefix: &str) -> Result<String, Error> {
-        let prefix = self.key(prefix);
-        if prefix.len() > LONGEST_KEY {
+        let key = self.key(prefix);
+        if key.len() > LONGEST_KEY {
             let reason = format!(
-                "a name has at most {LONGEST_KEY} bytes with the key_prefix, and this beginning of one has {}; give less",
-                prefix.len()
+                "a name has at most {LONGEST_KEY} bytes with the key_prefix, this has {}; give a shorter one",
+                key.len()
             );
             return Err(Error::invalid("resource", reason));
         }
-        Ok(prefix)
+        Ok(key)
     }
 
     /// The resource whose lock has this key, and its slot, if the key is that of a slot of a semaphore. None for a key that

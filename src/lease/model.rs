@@ -13,7 +13,6 @@ use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::node::Trace;
-use crate::quorum::Term;
 use crate::sync::model as sync;
 use crate::sync::model::{Condvar, MutexGuard};
 
@@ -59,8 +58,7 @@ fn answers(vote: &Vote) -> Vec<NodeReport> {
 
 /// A renewal that began at the beginning and asked for that validity.
 fn renew(lease: &LeaseState, validity: Duration, vote: &Vote) -> Result<(), Error> {
-    let term = Term { ttl: TTL, validity };
-    lease.extended(at(0), term, None, &mut answers(vote), at(1))
+    lease.extended(at(0)..at(1), validity, None, &mut answers(vote))
 }
 
 #[test]

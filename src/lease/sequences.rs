@@ -18,7 +18,6 @@ use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::node::Trace;
-use crate::quorum::Term;
 
 const TTL_MS: u64 = 100;
 
@@ -265,14 +264,9 @@ impl Compared {
         let started = at(expected.now);
         let succeeds = expected.extend(votes, validity, takes, kept);
         clock.advance(Duration::from_millis(takes));
-        let validity = Duration::from_millis(validity);
-        let term = Term {
-            ttl: validity,
-            validity,
-        };
+        let (round, validity) = (started..at(expected.now), Duration::from_millis(validity));
         let mut nodes = reports(votes);
-        let now = at(expected.now);
-        let result = lease.extended(started, term, kept.map(renewal), &mut nodes, now);
+        let result = lease.extended(round, validity, kept.map(renewal), &mut nodes);
         assert_eq!(result.is_ok(), succeeds, "{result:?}");
         let told = if let Err(Error::Lost { cause, .. }) = &result {
             Some(cause)

@@ -1,7 +1,7 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
 //!
-//! `nodes` is what each node may have of the lock, and `healer` who may set the key again. `votes` applies what the nodes say of
+//! `nodes` is what each node may have of the lock, and `healer` who may set the key again. `rounds` applies what the nodes say of
 //! an extension or a release.
 
 use std::mem::take;
@@ -15,8 +15,8 @@ use std::time::Duration;
 pub(crate) mod healer;
 #[path = "state/nodes.rs"]
 pub(crate) mod nodes;
-#[path = "state/votes.rs"]
-mod votes;
+#[path = "state/rounds.rs"]
+mod rounds;
 
 use self::nodes::NodeStates;
 use super::nap;
@@ -54,8 +54,6 @@ struct State {
     has_healer: bool,
     /// How the lock ended, if it has. It is never reset.
     loss: Option<LossCause>,
-    /// Whether the guard has ended the lock, which may have been lost before.
-    has_ended: bool,
     /// Whether the end of the lock is to be counted: from when a program has it until that is done.
     is_counted: bool,
     renewal: Option<Renewal>,
@@ -107,7 +105,6 @@ impl LeaseState {
                 nodes,
                 has_healer: false,
                 loss: None,
-                has_ended: false,
                 is_counted: false,
                 renewal: None,
                 failed_renewal: Box::default(),
@@ -253,7 +250,6 @@ impl LeaseState {
             nodes: state.nodes.clone(),
             hooks: take(&mut state.hooks),
         };
-        state.has_ended = true;
         state.loss.get_or_insert(LossCause::Released);
         self.close(&mut state);
         ended

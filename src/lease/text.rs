@@ -9,9 +9,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::Lease;
 use crate::claim::{Kind, MOST_RESOURCES, Names, shown};
+use crate::cluster::places;
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::node::Trace;
 use crate::value::Value;
 
 /// The beginning of a text, and of one with a label or a time until which the lock has to rest. The first is read by all
@@ -64,8 +64,8 @@ impl fmt::Display for Lease {
             write!(f, "{REST_MARK}{until}")?;
         }
         f.write_str(":")?;
-        for trace in &self.traces {
-            let may_have_key = *trace == Trace::Possible;
+        for place in 0..self.nodes {
+            let may_have_key = self.may_have_key.binary_search(&place).is_ok();
             f.write_str(if may_have_key { "1" } else { "0" })?;
         }
         if let Kind::Several(names) = &self.kind {
@@ -118,14 +118,15 @@ impl FromStr for Lease {
         let expires_ms = expires.parse().map_err(|_| damaged("end"))?;
         let rests_until_ms = rests_until.map(str::parse).transpose();
         let rests_until_ms = rests_until_ms.map_err(|_| damaged("minimum"))?;
-        let traces: Box<[Trace]> = next().bytes().map(trace).collect();
+        let nodes = next().as_bytes();
         let (resource, kind) = named(next()).ok_or_else(|| damaged("resource"))?;
         let lease = Self {
             resource,
             kind,
             value,
             fencing,
-            traces,
+            nodes: nodes.len(),
+            may_have_key: places(nodes, |flag| *flag == b'1'),
             expires_ms,
             rests_until_ms,
         };
@@ -135,19 +136,10 @@ impl FromStr for Lease {
             ));
         }
         // Each lease has exactly one text. Any other text was changed on the way, and is refused.
-        if lease.traces.is_empty() || lease.to_string() != text {
+        if nodes.is_empty() || lease.to_string() != text {
             return Err(invalid("it is damaged"));
         }
         Ok(lease)
-    }
-}
-
-/// What the lock may have left on a node. The text does not say whether a node without the key was sent an undo, so it may have been.
-fn trace(flag: u8) -> Trace {
-    if flag == b'1' {
-        Trace::Possible
-    } else {
-        Trace::Undone
     }
 }
 
@@ -182,23 +174,17 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 #[cfg(feature = "serde")]
-mod serialise {
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Lease;
-
-    impl Serialize for Lease {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
+impl serde::Serialize for Lease {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
+}
 
-    impl<'de> Deserialize<'de> for Lease {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = String::deserialize(deserializer)?;
-            text.parse().map_err(D::Error::custom)
-        }
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Lease {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

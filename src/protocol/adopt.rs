@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::smallvec;
+
 use super::{Won, answered};
 use crate::claim::{Claim, Fence};
 use crate::clock::Timestamp;
-use crate::cluster::{Cluster, places};
+use crate::cluster::Cluster;
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
+use crate::lease::state::nodes::NodeStates;
 use crate::lease::votes::Votes;
 use crate::node::reply::one_vote;
 use crate::node::show::{Sight, show_all};
@@ -20,12 +23,12 @@ use crate::verdict::{self, Kept};
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let name: Arc<str> = lease.resource().into();
-    let resource = cluster.resource(Arc::clone(&name), lease.kind().clone())?;
+    let resource = cluster.resource(Arc::clone(&name), lease.kind.clone())?;
     check_origin(cluster, lease)?;
     let rules = cluster.rules.as_ref().zip(lease.fencing_token());
     let claim = Claim {
         resource: Arc::new(resource),
-        value: lease.value().clone(),
+        value: lease.value.clone(),
         fence: rules.map(|(rules, token)| Fence {
             rules: Arc::clone(rules),
             token,
@@ -56,9 +59,15 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     if valid.end <= cluster.clock.now() {
         return expired(votes);
     }
-    let nodes = lease.traces().iter().map(|trace| (*trace).into());
+    // The lease does not say whether a node without the key was sent an undo, so it may have been.
+    let mut nodes: NodeStates = smallvec![Trace::Undone.into(); lease.nodes];
+    for place in &lease.may_have_key {
+        if let Some(node) = nodes.get_mut(*place) {
+            *node = Trace::Possible.into();
+        }
+    }
     Ok(Won {
-        lease: LeaseState::new(&cluster.owner, claim, nodes.collect(), valid),
+        lease: LeaseState::new(&cluster.owner, claim, nodes, valid),
         votes: Votes::new(votes.iter()),
         rests_until,
     })
@@ -67,8 +76,8 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
 /// What each node says of the lock of a lease. A node that is not asked may have the key, but its release is under way, so it does
 /// not count.
 fn ask(cluster: &Cluster, lease: &Lease, claim: &Claim) -> Vec<Kept> {
-    let asked = places(lease.traces(), |trace| *trace == Trace::Possible);
-    let answers = show_all(cluster.asking(&asked), &command::show_own(claim));
+    let asked = cluster.asking(&lease.may_have_key);
+    let answers = show_all(asked, &command::show_own(claim));
     let unasked = |node: &Node| Kept {
         report: node.unasked(Vote::NotAsked).report,
         left: Duration::ZERO,
@@ -100,7 +109,7 @@ fn rests_until(cluster: &Cluster, lease: &Lease) -> Option<Timestamp> {
 
 /// Refuses a lease that can't be of these nodes.
 fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
-    let (theirs, ours) = (lease.traces().len(), cluster.nodes().len());
+    let (theirs, ours) = (lease.nodes, cluster.nodes().len());
     let reason = match (lease.fencing_token(), &cluster.rules) {
         _ if theirs != ours => format!(
             "it is of a deployment of {theirs} nodes, and this manager has {ours}; give all clients the same nodes"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Asked, Bid};
-use super::answered;
+use super::fill;
 use crate::claim::Resource;
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
@@ -48,11 +48,8 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     let attempt = Attempt::once(&bid.claim, TTL);
     let unasked = cluster.each().map(|node| node.unasked(Vote::NotAsked));
     let mut ballots: Ballots = unasked.collect();
-    for (place, ballot) in answered(acquire_all(cluster.asking(&tried), &attempt)) {
-        if let Some(unasked) = ballots.get_mut(place) {
-            *unasked = ballot;
-        }
-    }
+    let tried = acquire_all(cluster.asking(&tried), &attempt);
+    fill(&mut ballots, tried);
     let given_back = bid.call_off(&ballots, &attempt);
     for ((node, ballot), given_back) in nodes.iter_mut().zip(ballots).zip(given_back) {
         node.note_trial(ballot.report.vote, given_back.vote);

@@ -55,8 +55,9 @@ impl Extension {
 
     /// Applies the votes. If the extension succeeds, `renewal` replaces the keep-alive of the lock, if there is one.
     pub(crate) fn settle(&mut self, now: Timestamp, renewal: Option<Renewal>) -> Result<(), Error> {
+        let (round, validity) = (self.started..now, self.term.validity);
         self.lease
-            .extended(self.started, self.term, renewal, &mut self.nodes, now)
+            .extended(round, validity, renewal, &mut self.nodes)
     }
 }
 

@@ -5,15 +5,14 @@
 
 use std::time::Duration;
 
-use super::answered;
 use super::extend::Extension;
-use crate::cluster::{Cluster, Options, Places, places};
+use super::{answered, fill};
+use crate::cluster::{Cluster, Places, places};
 use crate::error::one_vote_each;
 use crate::log_lines;
 use crate::node::attempt::Attempt;
 use crate::node::votes::{Ballot, acquire_all, release_all};
 use crate::node::{Node, command};
-use crate::quorum::Term;
 
 /// Whether there are nodes to heal.
 pub(crate) fn is_wanted(cluster: &Cluster, extension: &Extension) -> bool {
@@ -37,7 +36,7 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
     let ballots = acquire_all(cluster.asking(&asked), &attempt);
     let traces = answered(ballots.iter().map(|ballot| Some(ballot.as_ref()?.trace)));
     if healer.end(traces) {
-        // The guard has ended meanwhile, and has not passed these nodes on.
+        // The lock has ended meanwhile, and its guard has not passed these nodes on.
         let left_behind = places(&ballots, |ballot| {
             ballot.as_ref().is_some_and(Ballot::may_have_key)
         });
@@ -45,11 +44,9 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         release_all(nodes, &command::release(claim), cluster.options.max_ttl);
         return;
     }
-    for (place, ballot) in answered(ballots) {
-        if let Some(report) = extension.nodes.get_mut(place) {
-            *report = ballot.report;
-        }
-    }
+    let reports = ballots.into_iter();
+    let reports = reports.map(|ballot| ballot.map(|ballot| ballot.report));
+    fill(&mut extension.nodes, reports);
     one_vote_each(&mut extension.nodes);
     for report in asked.iter().filter_map(|place| extension.nodes.get(*place)) {
         if report.vote.is_granted() {
@@ -67,24 +64,17 @@ fn wanted(cluster: &Cluster, extension: &Extension) -> Places {
     })
 }
 
-/// The time to live of the key: that of the extension, or what is left of the lock if that is more.
+/// The time to live of the key: that of the extension, or what is left of the lock if that is more. A key that ends before the lock
+/// would leave it as it was.
 fn ttl(cluster: &Cluster, extension: &Extension) -> Duration {
     let Extension { lease, term, .. } = extension;
     let deadline = lease.deadline();
     // Not since the extension began: that may be long ago, and the key is set after this reading.
     let left = deadline.saturating_since(cluster.clock.now());
-    covering(&cluster.options, *term, left)
-}
-
-/// The time to live of a key that is there for this term, and for what is left of the lock. A key that ends before the lock would
-/// leave it as it was.
-fn covering(options: &Options, term: Term, left: Duration) -> Duration {
     if left <= term.validity {
         return term.ttl;
     }
-    let left = left.saturating_add(MILLISECOND);
-    options.ttl_for(left).max(term.ttl)
+    // A time to live is cut to whole milliseconds.
+    let left = left.saturating_add(Duration::from_millis(1));
+    cluster.options.ttl_for(left).max(term.ttl)
 }
-
-/// A time to live is cut to whole milliseconds.
-const MILLISECOND: Duration = Duration::from_millis(1);

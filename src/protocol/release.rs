@@ -83,10 +83,6 @@ pub(crate) fn release_by_token(
 /// The values that a token stands for: those that the nodes have, and the token itself where a node may have another one. A whole
 /// value stands for itself.
 fn values_of(found: &[Sight], named: &Content, given: Vec<u8>) -> Vec<Vec<u8>> {
-    let is_silence = |sight: &Sight| {
-        let vote = &sight.report.vote;
-        matches!(vote, Vote::Failed(error) if !error.is_about_the_key())
-    };
     let mut values = Vec::new();
     for content in found.iter().filter_map(|sight| sight.content.as_ref()) {
         if content.is_named_by(named)
@@ -96,7 +92,8 @@ fn values_of(found: &[Sight], named: &Content, given: Vec<u8>) -> Vec<Vec<u8>> {
             values.push(value);
         }
     }
-    let is_asked_for = values.is_empty() || found.iter().any(is_silence);
+    let mut votes = found.iter().map(|sight| &sight.report.vote);
+    let is_asked_for = values.is_empty() || votes.any(Vote::is_silent);
     if is_asked_for && !values.contains(&given) {
         values.push(given);
     }

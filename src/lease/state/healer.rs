@@ -1,9 +1,10 @@
 //! Who may set the key of a lock again on nodes that have none.
 
+use std::mem::replace;
 use std::sync::Arc;
 
 use super::LeaseState;
-use crate::cluster::Places;
+use crate::cluster::{Places, places};
 use crate::error::NodeReport;
 use crate::node::Trace;
 
@@ -42,11 +43,11 @@ impl Healer {
         true
     }
 
-    /// Ends the heal with what it has left on each of its nodes. Returns whether the guard has ended meanwhile. Then nobody else
-    /// releases these nodes.
+    /// Ends the heal with what it has left on each of its nodes. Returns whether the lock has ended meanwhile. Its guard may have
+    /// released it before, so the caller has to release these nodes.
     pub(crate) fn end(self, traces: impl Iterator<Item = (usize, Trace)>) -> bool {
         let mut state = self.lease.state.lock();
-        if state.has_ended {
+        if state.loss.is_some() {
             return true;
         }
         for (place, trace) in traces {
@@ -70,25 +71,20 @@ impl Drop for Healer {
 impl LeaseState {
     /// The nodes on which the lock may rely.
     pub(crate) fn counted(&self) -> Places {
-        let state = self.state.lock();
-        let nodes = state.nodes.iter().enumerate();
-        let counted = nodes.filter(|(_, node)| node.counts());
-        counted.map(|(place, _)| place).collect()
+        places(&self.state.lock().nodes, |node| node.counts())
     }
 
     /// The right to heal the lock, unless another extension has it.
     pub(crate) fn healer(self: &Arc<Self>) -> Option<Healer> {
         let mut state = self.state.lock();
-        if state.has_healer {
+        if replace(&mut state.has_healer, true) {
             return None;
         }
-        state.has_healer = true;
         for node in &mut state.nodes {
             node.is_relied_on = false;
         }
         drop(state);
-        Some(Healer {
-            lease: Arc::clone(self),
-        })
+        let lease = Arc::clone(self);
+        Some(Healer { lease })
     }
 }

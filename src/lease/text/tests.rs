@@ -15,7 +15,8 @@ fn lease(resource: &str, fencing: Option<u64>, flags: &str, expires_ms: u64) -> 
             .unwrap()
             .into(),
         fencing: fencing.map(FencingToken::new),
-        traces: flags.bytes().map(trace).collect(),
+        nodes: flags.len(),
+        may_have_key: places(flags.as_bytes(), |flag| *flag == b'1'),
         expires_ms,
         rests_until_ms: None,
     }

@@ -1,26 +1,26 @@
 //! What the nodes say of an extension of a lock, or of its release, changes its state.
 
 use std::mem::take;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::{Ended, LeaseState, Renewal, State};
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::log_lines;
-use crate::quorum::Term;
 use crate::verdict::{self, Verdict};
 
 impl LeaseState {
-    /// Applies the votes on an extension by this term, which began at `started` and got its last reply by `now`. If it
-    /// succeeds, `renewal` replaces the keep-alive of the lock, if there is one; if not, the votes go to the error.
+    /// Applies the votes on an extension by this validity, whose round lasted from before the first send to after the last reply. If
+    /// it succeeds, `renewal` replaces the keep-alive of the lock, if there is one; if not, the votes go to the error.
     pub(crate) fn extended(
         &self,
-        started: Timestamp,
-        term: Term,
+        round: Range<Timestamp>,
+        validity: Duration,
         renewal: Option<Renewal>,
         nodes: &mut Vec<NodeReport>,
-        now: Timestamp,
     ) -> Result<(), Error> {
         let mut state = self.state.lock();
         for (node, report) in state.nodes.iter().zip(&mut *nodes) {
@@ -30,7 +30,7 @@ impl LeaseState {
         }
         self.ensure_held(&state)?;
         let verdict = verdict::of_held(nodes);
-        if now >= self.deadline() {
+        if round.end >= self.deadline() {
             // The nodes may have extended keys, but the lock may have been another holder's in between.
             let cause = self.end_cause(&mut state).with(take(nodes));
             self.lose(&mut state, &cause);
@@ -38,7 +38,7 @@ impl LeaseState {
             self.lose(&mut state, &verdict::loss(take(nodes)));
         }
         self.ensure_held(&state)?;
-        let waited = now.saturating_since(started);
+        let waited = round.end.saturating_since(round.start);
         if verdict == Verdict::Unknown {
             return Err(Error::Unavailable {
                 resource: Arc::clone(self.name()),
@@ -46,8 +46,8 @@ impl LeaseState {
                 nodes: take(nodes),
             });
         }
-        let deadline = started.saturating_add(term.validity);
-        if deadline <= now {
+        let deadline = round.start.saturating_add(validity);
+        if deadline <= round.end {
             return Err(Error::TooSlow {
                 resource: Arc::clone(self.name()),
                 waited,
