@@ -41,13 +41,13 @@ pub(crate) struct LeaseState {
     since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<HeldState>,
     /// Where threads wait for a loss.
     changed: Condvar,
 }
 
 /// What changes while a lock is held.
-struct State {
+struct HeldState {
     /// What each node may have of the lock, in the canonical order.
     nodes: NodeStates,
     /// Whether an extension has the right to heal the lock.
@@ -101,7 +101,7 @@ impl LeaseState {
             owner: Arc::clone(owner),
             since: valid.start,
             deadline: AtomicU64::new(valid.end.as_nanos()),
-            state: Mutex::new(State {
+            state: Mutex::new(HeldState {
                 nodes,
                 has_healer: false,
                 loss: None,
@@ -179,7 +179,7 @@ impl LeaseState {
     }
 
     /// With `max_hold`, the validity ends no later than that.
-    fn renew_as(&self, state: &mut State, renewal: Renewal) {
+    fn renew_as(&self, state: &mut HeldState, renewal: Renewal) {
         state.renewal = Some(renewal);
         if let Some(until) = renewal.until {
             self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
@@ -277,7 +277,7 @@ impl LeaseState {
     }
 
     /// Loses the lock if its validity ends by then.
-    fn note_end(&self, state: &mut MutexGuard<'_, State>, now: Timestamp) {
+    fn note_end(&self, state: &mut MutexGuard<'_, HeldState>, now: Timestamp) {
         if state.loss.is_none() && self.deadline() <= now {
             let cause = self.end_cause(state);
             self.lose(state, &cause);
@@ -285,7 +285,7 @@ impl LeaseState {
     }
 
     /// Why the validity has ended.
-    fn end_cause(&self, state: &mut State) -> LossCause {
+    fn end_cause(&self, state: &mut HeldState) -> LossCause {
         let nodes = take(&mut state.failed_renewal).into_vec();
         let until = state.renewal.and_then(|renewal| renewal.until);
         if until.is_some_and(|until| self.deadline() >= until) {
@@ -297,21 +297,21 @@ impl LeaseState {
         }
     }
 
-    fn lose(&self, state: &mut MutexGuard<'_, State>, cause: &LossCause) {
+    fn lose(&self, state: &mut MutexGuard<'_, HeldState>, cause: &LossCause) {
         state.loss = Some(cause.clone());
         self.close(state);
         self.tell_loss(state, cause);
     }
 
     /// From now on the lock is not held. The cause is known already.
-    fn close(&self, state: &mut State) {
+    fn close(&self, state: &mut HeldState) {
         state.renewal = None;
         self.deadline.store(0, Ordering::Release);
         self.changed.notify_all();
     }
 
     /// Counts and logs a loss, once.
-    fn tell_loss(&self, state: &mut MutexGuard<'_, State>, cause: &LossCause) {
+    fn tell_loss(&self, state: &mut MutexGuard<'_, HeldState>, cause: &LossCause) {
         // A release is told later, when the nodes have answered.
         if !matches!(cause, LossCause::Released) && take(&mut state.is_counted) {
             // Without the mutex, because the program's logger may use this lock, and its recorder of metrics may be slow.

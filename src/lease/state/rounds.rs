@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Ended, LeaseState, Renewal, State};
+use super::{Ended, HeldState, LeaseState, Renewal};
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::log_lines;
@@ -69,7 +69,7 @@ impl LeaseState {
         Ok(())
     }
 
-    fn ensure_held(&self, state: &State) -> Result<(), Error> {
+    fn ensure_held(&self, state: &HeldState) -> Result<(), Error> {
         let loss = state.loss.clone();
         loss.map_or(Ok(()), |cause| Err(self.lost_error(cause)))
     }
