@@ -150,6 +150,29 @@ fn a_held_lock_is_confirmed_by_a_majority_and_lost_when_none_is_possible_for_cer
     assert_eq!(rounds, 3431);
 }
 
+/// Whether keys that are no locks alone make a majority impossible.
+fn blocks(round: &[Says]) -> bool {
+    !is_majority(round, round.len() - count(round, &[NoLock]))
+}
+
+#[test]
+fn a_release_is_confirmed_or_lost_as_a_lock_without_a_guard_and_else_says_why_not() {
+    each_round(&mut |round| {
+        let expected = expected(round, &[Ours, Nothing, Spared, NoLock]);
+        let nodes = reports(round).into_iter().collect();
+        match released(&"job".into(), Duration::ZERO, nodes) {
+            Ok(()) => assert_eq!(expected, Verdict::Confirmed, "{round:?}"),
+            Err(Error::Lost { .. }) => assert_eq!(expected, Verdict::Lost, "{round:?}"),
+            Err(error) => {
+                assert_eq!(expected, Verdict::Unknown, "{round:?}");
+                let is_blocked = matches!(error, Error::NotALock { .. });
+                assert!(is_blocked || matches!(error, Error::Unconfirmed { .. }));
+                assert_eq!(is_blocked, blocks(round), "{round:?}");
+            }
+        }
+    });
+}
+
 #[test]
 fn an_attempt_is_won_by_a_majority_and_over_when_none_is_possible() {
     each_round(&mut |round| {
@@ -174,7 +197,9 @@ fn an_attempt_has_failed_by_faults_only_if_they_alone_rule_a_majority_out() {
         let error = attempt_error(&"job".into(), Duration::ZERO, reports(round));
         let is_held = matches!(error, Error::Held { .. });
         assert_eq!(is_held, is_majority(round, without_faults), "{round:?}");
-        assert!(is_held || matches!(error, Error::Unavailable { .. }));
+        let is_blocked = matches!(error, Error::NotALock { .. });
+        assert_eq!(is_blocked, blocks(round), "{round:?}");
+        assert!(is_held || is_blocked || matches!(error, Error::Unavailable { .. }));
     });
 }
 

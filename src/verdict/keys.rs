@@ -198,8 +198,7 @@ fn each_kind_is_told_in_one_line() {
     );
     assert_eq!(
         line(&[Readers(2, 9, 9), Readers(2, 9, 9), NoKey]),
-        "read by 2, oldest for another 9.0s: n0: read by 2, oldest for another 9.0s; \
-         n1: read by 2, oldest for another 9.0s; n2: no key"
+        "read by 2, oldest for another 9.0s: n0, n1: read by 2, oldest for another 9.0s; n2: no key"
     );
     assert_eq!(
         line(&[NoLock, NoLock]),
