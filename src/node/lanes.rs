@@ -1,7 +1,7 @@
 //! Who sends: a thread that wants something of nodes sends it itself, or queues it for a thread that sends for several.
 //!
 //! A *lane* is the right to have one batch of requests under way. While a lane is free, a thread takes it and sends at once.
-//! Else it queues its job and parks. Who gives a lane back gives it to the head of the queue, which sends its own job and
+//! Else it queues its job and parks. A thread that gives a lane back gives it to the head of the queue, which sends its own job and
 //! those of others behind it that go to the same nodes, and brings all of them their answers.
 //!
 //! How many lanes there are follows the round trip. On a fast link two are enough: while batches are under way, the next one
@@ -27,7 +27,7 @@ pub(crate) struct Lanes {
 
 struct State {
     under_way: usize,
-    /// The shortest round trip so far. What takes longer may be the work of busy processors, and then more lanes make it worse.
+    /// The shortest round trip so far. A longer one may be due to busy processors, which more lanes would keep even busier.
     round_trip: Duration,
     queue: VecDeque<Arc<Place>>,
 }
@@ -68,13 +68,13 @@ pub(crate) enum Entry<'l> {
 /// Up to this round trip, the time goes into the work of the processors, which further lanes don't shorten.
 const LOCAL: Duration = Duration::from_micros(300);
 
-/// How many lanes there are then: with one alone, two threads would wait for each other while a processor is idle.
+/// How many lanes there are near by: with one, two threads would wait for each other while a processor is idle.
 const NEAR: usize = 2;
 
-/// On a longer way, a batch begins so often.
+/// On a longer way there is a lane for each such span of the round trip.
 const PACE: Duration = Duration::from_micros(50);
 
-/// How long a thread waits at a time for what is certain to come.
+/// How long one wait lasts of a thread that was taken out of the queue. It waits again and again: another thread is sure to wake it.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Lanes {
@@ -122,7 +122,7 @@ impl Lanes {
         });
         let mut inner = self.state.lock();
         if inner.under_way == 0 {
-            // Nobody would give a lane to it.
+            // Nobody would give this thread a lane.
             inner.under_way = 1;
             drop(inner);
             return Entry::Leads(self.lane(), Vec::new());

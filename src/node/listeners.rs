@@ -28,7 +28,7 @@ impl Listeners {
         self.count.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether nobody has joined who has not left.
+    /// Whether everybody who has joined has left.
     #[cfg(test)]
     pub(super) fn are_none(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0

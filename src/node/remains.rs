@@ -3,7 +3,7 @@
 use super::Node;
 
 impl Node {
-    /// What of it should not be there, if anything is.
+    /// What remains although it should not, if anything does.
     pub(crate) fn remains(&self) -> Option<String> {
         let name = &self.name;
         if !self.lanes.are_idle() || !self.common_lanes.are_idle() {

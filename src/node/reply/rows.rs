@@ -191,8 +191,8 @@ fn shown_value(left: i64, length: usize, value: &[u8]) -> Option<Row> {
     })
 }
 
-/// The vote of a node from its votes on each key. Most telling is that another holder has one, and least that one is gone: where a
-/// key may be ours still, nothing is known for sure.
+/// The vote of a node from its votes on each key. A key of another holder decides before all else. A missing key decides last:
+/// as long as another key may still be ours, nothing is known for sure.
 pub(crate) fn one_vote(votes: impl Iterator<Item = Vote>, names: &Names) -> Option<Vote> {
     let (mut telling, mut most) = (None, 0);
     for (vote, name) in votes.zip(names.iter()) {
