@@ -1,7 +1,8 @@
 //! Pure: `Health`, judged from the answers of the servers.
 //!
-//! `answers` reads the answers, with `info` for the fields of `INFO`; `facts` has what is known about one node;
-//! `finding` has every finding with its texts; `table` is the output for people, and `serialise` for programs.
+//! `answers` reads the answers, with `info` for the fields of `INFO` and `marker` for the key of the fenced protocol; `facts`
+//! has what is known about one node; `findings` is the table of all findings; `table` is the output for people, and
+//! `serialise` for programs.
 
 use crate::fencing::Rules;
 use crate::quorum;
@@ -9,7 +10,9 @@ use crate::quorum;
 pub(crate) mod answers;
 mod facts;
 mod finding;
+mod findings;
 mod info;
+mod marker;
 #[cfg(feature = "serde")]
 mod serialise;
 mod table;
@@ -79,18 +82,21 @@ impl Health {
     /// Judges the facts about the nodes, for a client with these rules, or without rules for one of the classic
     /// protocol.
     pub(crate) fn of(nodes: Vec<Facts>, own: Option<&Rules>) -> Self {
-        let quorum = quorum::quorum(nodes.len());
-        let voters = voters(&nodes, own);
-        let findings = finding::find(&nodes, own, (voters, quorum));
-        let severities = findings.iter().map(|finding| finding.severity);
-        Self {
-            severity: severities.max().unwrap_or(Severity::Ok),
+        let (voters, quorum) = (voters(&nodes, own), quorum::quorum(nodes.len()));
+        let signed = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        let mut health = Self {
+            severity: Severity::Ok,
             margin: signed(voters).saturating_sub(signed(quorum)),
-            findings,
+            findings: Vec::new(),
             nodes,
             voters,
             quorum,
-        }
+        };
+        health.findings = findings::find(&health, own);
+        // The worst one is the first.
+        let worst = health.findings.first();
+        health.severity = worst.map_or(Severity::Ok, |worst| worst.severity);
+        health
     }
 
     /// Returns the names of the nodes, in the order in which they are asked to lock: `host:port`, or the path of a socket.
@@ -140,14 +146,10 @@ impl Health {
     /// ```
     pub fn fact(&self, node: &str, name: &str) -> Option<String> {
         let facts = self.nodes.iter().find(|facts| *facts.node == *node)?;
-        let mut named = facts.named().into_iter();
+        let mut named = facts.all();
         let (_, fact) = named.find(|(other, _)| *other == name)?;
         fact.map(|fact| fact.to_string())
     }
-}
-
-fn signed(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// How many nodes can vote; nodes that are the same server have one vote.

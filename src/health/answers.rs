@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::facts::{ClockOffset, Facts, Quarantine};
-use super::info::{Info, printable};
+use super::facts::{ClockOffset, Facts};
+use super::info::Info;
+use super::marker::{self, Marker};
 use crate::error::NodeError;
 
 /// The questions to a server.
@@ -39,13 +40,6 @@ pub(crate) struct Answers {
     info: Info,
     /// The time of the node's wall clock, and its offset from this client's.
     time: Option<(u64, ClockOffset)>,
-}
-
-#[derive(Debug)]
-enum Marker {
-    Absent,
-    Unreadable,
-    Text(String),
 }
 
 impl Question {
@@ -115,101 +109,43 @@ impl Answers {
 
     /// Records an error answer: it hides a fact, or a lock would get it as well.
     fn note_refusal(&mut self, question: Question, error: NodeError) {
-        let code = if let NodeError::Refused { code, .. } = &error {
-            code.as_str()
-        } else {
-            ""
-        };
-        match (question, code) {
-            (Question::Marker, "WRONGTYPE") => self.marker = Some(Marker::Unreadable),
+        let is_marker = question == Question::Marker;
+        let is_hidden = match &error {
+            NodeError::Refused { code, .. } if is_marker && code == "WRONGTYPE" => {
+                self.marker = Some(Marker::Unreadable);
+                return;
+            }
             // A user without access to the marker has no access to the locks either: their keys have the same prefix.
-            (Question::Marker, "NOPERM") if error.forbids_a_key() => {
-                self.facts.refusal.get_or_insert(error);
+            NodeError::Refused { code, .. } if code == "NOPERM" => {
+                !is_marker || !error.forbids_a_key()
             }
-            // A renamed or missing command gives an ERR. `GET` is not in this arm: without it, no lock can be released.
-            (_, "NOPERM") | (Question::Info(_) | Question::Time, "ERR") => {
-                let command = question.command();
-                if !self.facts.hidden.contains(&command) {
-                    self.facts.hidden.push(command);
-                }
-            }
-            _ => {
-                self.facts.refusal.get_or_insert(error);
-            }
+            // A renamed or missing command. Without `GET`, no lock can be released.
+            NodeError::Refused { code, .. } => code == "ERR" && !is_marker,
+            _ => false,
+        };
+        let command = question.command();
+        if !is_hidden {
+            self.facts.refusal.get_or_insert(error);
+        } else if !self.facts.hidden.contains(&command) {
+            self.facts.hidden.push(command);
         }
     }
 
     /// What is known about the node with this name.
     pub(crate) fn into_facts(self, node: Arc<str>) -> Facts {
-        let info = &self.info;
-        let (server, version) = info.server();
-        let (role, master) = info.role();
-        // It replaces a run_id that the server does not have, but not one that could not be read. A replica has the
-        // replid of its master.
-        let has_none = version.is_some() && role.as_deref() == Some("master");
-        let replid = info.master_replid().filter(|_| has_none);
-        let run_id = info.run_id().or(replid);
         let (node_us, clock) = self.time.unzip();
-        let (quarantine, settings) = quarantine(self.marker, run_id, node_us);
-        Facts {
+        let mut facts = Facts {
             node,
-            run_id: run_id.map(str::to_owned),
-            mode: info.mode(),
-            uptime: info.uptime(),
-            eviction: info.eviction(),
-            persistence: info.persistence(),
-            fails_to_save: info.fails_to_save(),
-            server,
-            version,
-            role,
-            master,
-            clock,
-            quarantine,
-            settings,
+            fails_to_save: self.info.fails_to_save(),
+            told: self.info.facts(),
             ..self.facts
-        }
+        };
+        let run_id = facts.text("run_id").map(str::to_owned);
+        let of_marker = marker::facts(self.marker.as_ref(), run_id.as_deref(), node_us);
+        facts.told.extend(ClockOffset::facts(clock));
+        facts.told.extend(of_marker);
+        facts
     }
-}
-
-/// What the marker says about the process with this `run_id`, at `node_us` by the node's wall clock; and the settings
-/// in the marker.
-fn quarantine(
-    marker: Option<Marker>,
-    run_id: Option<&str>,
-    node_us: Option<u64>,
-) -> (Option<Quarantine>, Option<String>) {
-    let text = match marker {
-        None => return (None, None),
-        Some(Marker::Absent) => return (Some(Quarantine::NoMarker), None),
-        Some(Marker::Unreadable) => return (Some(Quarantine::Unreadable), None),
-        Some(Marker::Text(text)) => text,
-    };
-    let Some((of_process, settings, open_us)) = read_marker(&text) else {
-        return (Some(Quarantine::Unreadable), None);
-    };
-    match run_id {
-        None => return (None, None),
-        Some(run_id) if run_id != of_process => return (Some(Quarantine::OtherProcess), None),
-        Some(_) => {}
-    }
-    let state = node_us.map(|now_us| match open_us.saturating_sub(now_us) {
-        0 => Quarantine::Open,
-        left_us => Quarantine::Quarantined {
-            remaining: Duration::from_micros(left_us),
-        },
-    });
-    (state, Some(printable(settings)))
-}
-
-/// Parses `run_id|settings|open_at_us|how`. Newer clients may have further values of `how`.
-fn read_marker(text: &str) -> Option<(&str, &str, u64)> {
-    let mut parts = text.split('|');
-    let (run_id, settings, open_at) = (parts.next()?, parts.next()?, parts.next()?);
-    let how = parts.next()?;
-    let is_whole = parts.next().is_none() && !how.is_empty() && !run_id.is_empty();
-    let has_digits = open_at.bytes().all(|byte| byte.is_ascii_digit());
-    let open_us = open_at.parse().ok()?;
-    (is_whole && has_digits).then_some((run_id, settings, open_us))
 }
 
 #[cfg(test)]

@@ -10,58 +10,55 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::facts::{ClockOffset, Quarantine};
+use super::answers::Answers;
+use super::facts::{ClockOffset, Fact};
 use super::*;
 use crate::error::NodeError;
 
+impl Facts {
+    /// The same, except that the server tells this.
+    pub(super) fn with(mut self, name: &str, fact: impl Into<Option<Fact>>) -> Self {
+        let told = self.told.iter_mut().find(|(other, _)| *other == name);
+        told.unwrap().1 = fact.into();
+        self
+    }
+
+    pub(super) fn with_text(self, name: &str, text: &str) -> Self {
+        self.with(name, Fact::text(text))
+    }
+
+    pub(super) fn with_clock(self, clock: ClockOffset) -> Self {
+        self.with("clock_ahead_us", Fact::Number(clock.ahead_us))
+            .with("clock_uncertainty_us", Fact::Number(clock.uncertainty_us))
+    }
+}
+
 /// A node of which nothing is wrong, with a server of its own.
 pub(super) fn good(name: &str) -> Facts {
-    Facts {
-        node: name.into(),
-        silence: None,
-        refusal: None,
-        untried: None,
-        not_released: None,
-        round_trip: Some(Duration::from_micros(250)),
-        server: Some("redis".into()),
-        version: Some("7.0.15".into()),
-        mode: Some("standalone".into()),
-        role: Some("master".into()),
-        master: None,
-        run_id: Some(format!("{name:a<40}")),
-        uptime: Some(Duration::from_secs(3)),
-        eviction: Some("noeviction".into()),
-        persistence: Some("aof"),
-        clock: Some(ClockOffset::of(
-            1_000_000,
-            1_000_125,
-            Duration::from_micros(250),
-        )),
-        quarantine: Some(Quarantine::NoMarker),
-        settings: None,
-        fails_to_save: false,
-        hidden: Vec::new(),
-        unreadable: None,
+    let mut node = silent(name, None);
+    node.round_trip = Some(Duration::from_micros(250));
+    for (fact, text) in [
+        ("server", "redis"),
+        ("version", "7.0.15"),
+        ("mode", "standalone"),
+        ("role", "master"),
+        ("run_id", &format!("{name:a<40}")),
+        ("eviction", "noeviction"),
+        ("persistence", "aof"),
+        ("quarantine", "no_marker"),
+    ] {
+        node = node.with_text(fact, text);
     }
+    let elapsed = Duration::from_micros(250);
+    node.with("uptime_s", Fact::Number(3))
+        .with_clock(ClockOffset::of(1_000_000, 1_000_125, elapsed))
 }
 
 /// A node that did not answer, for this reason; or that did, and says nothing.
 pub(super) fn silent(name: &str, silence: impl Into<Option<NodeError>>) -> Facts {
-    Facts {
-        silence: silence.into(),
-        round_trip: None,
-        server: None,
-        version: None,
-        mode: None,
-        role: None,
-        run_id: None,
-        uptime: None,
-        eviction: None,
-        persistence: None,
-        clock: None,
-        quarantine: None,
-        ..good(name)
-    }
+    let mut node = Answers::default().into_facts(name.into());
+    node.silence = silence.into();
+    node
 }
 
 pub(super) fn refused() -> NodeError {
@@ -108,29 +105,17 @@ impl Is {
         let node = good(&name);
         match self {
             Self::Good => node,
-            Self::Shared => Facts {
-                run_id: Some("shared".into()),
-                ..node
-            },
-            Self::Replica => Facts {
-                role: Some("replica".into()),
-                ..node
-            },
+            Self::Shared => node.with_text("run_id", "shared"),
+            Self::Replica => node.with_text("role", "replica"),
             Self::Down => silent(&name, NodeError::TimedOut),
             Self::Loading => Facts {
                 refusal: Some(loading()),
                 ..node
             },
-            Self::Open => Facts {
-                quarantine: Some(Quarantine::Open),
-                ..node
-            },
-            Self::InQuarantine => Facts {
-                quarantine: Some(Quarantine::Quarantined {
-                    remaining: Duration::from_secs(5),
-                }),
-                ..node
-            },
+            Self::Open => node.with_text("quarantine", "open"),
+            Self::InQuarantine => node
+                .with_text("quarantine", "quarantined")
+                .with("quarantine_remaining_ms", Fact::Number(5_000)),
             Self::Mute => silent(&name, None),
         }
     }

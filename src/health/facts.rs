@@ -8,10 +8,6 @@ use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
 
 /// What one node's server tells about itself.
-///
-/// A field is `None` if the node did not answer, the user's ACL hides it, the server does not have it, or its value
-/// makes no sense. Texts are the server's own, of at most 64 characters, with what can't be printed escaped as in a
-/// Rust string.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(super) node: Arc<str>,
@@ -27,32 +23,25 @@ pub(crate) struct Facts {
     pub(super) unreadable: Option<NodeError>,
     /// The commands that the user may not use, or that the server does not have.
     pub(super) hidden: Vec<&'static str>,
-    /// The shortest time that an answer took, with up to 2 ms for each other node that was slower.
-    pub(super) round_trip: Option<Duration>,
-    /// `redis`, `valkey`, `KeyDB`, `Dragonfly`, or what it calls itself.
-    pub(super) server: Option<String>,
-    /// The server's own version; that of `KeyDB` is the one it gives for Redis.
-    pub(super) version: Option<String>,
-    /// `standalone`, as it should be, or `cluster` or `sentinel`.
-    pub(super) mode: Option<String>,
-    /// `master`, as it should be, `replica`, `active_replica` (of `KeyDB`: it shares its locks), or what it calls itself.
-    pub(super) role: Option<String>,
-    /// The master of a replica as `host:port`.
-    pub(super) master: Option<String>,
-    /// Identifies the process; a restart changes it. A server without a `run_id` (Dragonfly) is identified by its
-    /// `master_replid`, if it is a master.
-    pub(super) run_id: Option<String>,
-    pub(super) uptime: Option<Duration>,
-    /// What happens when the memory is full: `noeviction`, as it should be, or what deletes keys.
-    pub(super) eviction: Option<String>,
-    /// What the server writes to disk: `off`, `rdb`, `aof` or `aof+rdb`. `INFO` does not tell how often it flushes.
-    pub(super) persistence: Option<&'static str>,
     /// Whether the server says that its last write to disk failed.
     pub(super) fails_to_save: bool,
-    pub(super) clock: Option<ClockOffset>,
-    pub(super) quarantine: Option<Quarantine>,
-    /// The settings of the clients that wrote the marker; `None` unless the marker is of the present process.
-    pub(super) settings: Option<String>,
+    /// The shortest time that an answer took, with up to 2 ms for each other node that was slower.
+    pub(super) round_trip: Option<Duration>,
+    /// The facts in the order and under the names of [`Health::fact`](super::Health::fact), which says what they are. A
+    /// fact is `None` if the node did not answer, the user's ACL hides it, the server does not have it, or its value makes
+    /// no sense. Texts are the server's own, of at most 64 characters, with what can't be printed escaped as in a Rust
+    /// string.
+    pub(super) told: Vec<Told>,
+}
+
+/// The name of a fact, and the fact, if it is known.
+pub(super) type Told = (&'static str, Option<Fact>);
+
+/// One fact, as programs read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fact {
+    Text(String),
+    Number(i64),
 }
 
 /// By how much the wall clock of a node is ahead of this client's.
@@ -63,33 +52,67 @@ pub(crate) struct Facts {
 pub(super) struct ClockOffset {
     /// Negative where the node's clock is behind.
     pub(super) ahead_us: i64,
-    pub(super) uncertainty: Duration,
-}
-
-/// What a node's marker, the key `<key_prefix>redlatch:node`, says to clients of the fenced protocol, which wrote it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quarantine {
-    /// No client of the fenced protocol has used the node, or the node has lost its data. Its quarantine begins with
-    /// the next lock.
-    NoMarker,
-    /// The marker is of the present process, and the node may vote.
-    Open,
-    /// The marker is of the present process, which may have forgotten locks: the node does not vote yet.
-    Quarantined { remaining: Duration },
-    /// The marker is of an earlier process, or was copied from another server: quarantine begins with the next lock.
-    OtherProcess,
-    /// The value of the key is no marker: the node does not vote until the key is deleted.
-    Unreadable,
-}
-
-/// One fact, as programs read it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fact {
-    Text(String),
-    Number(i64),
+    pub(super) uncertainty_us: i64,
 }
 
 impl Facts {
+    /// All facts under the names that are promised to programs, without the name of the node.
+    pub(super) fn all(&self) -> impl Iterator<Item = Told> {
+        let error = self.failure().or(self.refusal.as_ref());
+        let of_answers = [
+            ("state", Some(Fact::text(self.state()))),
+            ("error", error.map(Fact::text)),
+            (
+                "round_trip_us",
+                self.round_trip.map(|time| Fact::number(time.as_micros())),
+            ),
+        ];
+        of_answers.into_iter().chain(self.told.iter().cloned())
+    }
+
+    fn told(&self, name: &str) -> Option<&Fact> {
+        let (_, fact) = self.told.iter().find(|(other, _)| *other == name)?;
+        fact.as_ref()
+    }
+
+    /// What the server tells under this name, if that is a text.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        match self.told(name)? {
+            Fact::Text(text) => Some(text),
+            Fact::Number(_) => None,
+        }
+    }
+
+    /// What the server tells under this name, if that is a number.
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        match self.told(name)? {
+            Fact::Number(number) => Some(*number),
+            Fact::Text(_) => None,
+        }
+    }
+
+    pub(super) fn clock(&self) -> Option<ClockOffset> {
+        Some(ClockOffset {
+            ahead_us: self.number("clock_ahead_us")?,
+            uncertainty_us: self.number("clock_uncertainty_us")?,
+        })
+    }
+
+    /// For how much longer the node is in quarantine, if it is.
+    pub(super) fn remaining_quarantine(&self) -> Option<Duration> {
+        let remaining_ms = self.number("quarantine_remaining_ms")?;
+        Some(Duration::from_millis(remaining_ms.unsigned_abs()))
+    }
+
+    pub(super) fn state(&self) -> &'static str {
+        match (self.failure(), &self.refusal) {
+            (Some(NodeError::TimedOut), _) => "timed_out",
+            (Some(_), _) => "failed",
+            (None, Some(_)) => "refuses",
+            (None, None) => "up",
+        }
+    }
+
     /// Whether the node answers, without an error that a lock would get as well.
     pub(super) fn answers(&self) -> bool {
         self.failure().is_none() && self.refusal.is_none()
@@ -97,28 +120,25 @@ impl Facts {
 
     /// Why the node gave no answer, or no further one. A server counts as silent if none of its answers can be parsed.
     pub(super) fn failure(&self) -> Option<&NodeError> {
-        let nonsense = || {
-            self.unreadable
-                .as_ref()
-                .filter(|_| self.round_trip.is_none())
-        };
-        self.silence.as_ref().or_else(nonsense)
+        let nonsense = self.unreadable.as_ref();
+        let nonsense = nonsense.filter(|_| self.round_trip.is_none());
+        self.silence.as_ref().or(nonsense)
     }
 
     /// Whether the node can vote, as far as its answers tell, for a client with these rules, or without rules for one
     /// of the classic protocol.
     pub(super) fn can_vote(&self, own: Option<&Rules>) -> bool {
-        let is_sentinel = self.mode.as_deref() == Some("sentinel");
-        let is_closed = !matches!(self.quarantine, Some(Quarantine::Open) | None);
-        let is_open = |rules| !is_closed && self.objection(rules).is_none();
-        self.answers() && !self.is_replica() && !is_sentinel && own.is_none_or(is_open)
+        let is_open = matches!(self.text("quarantine"), Some("open") | None);
+        let may_vote = |rules| is_open && self.objection(rules).is_none();
+        let is_sentinel = self.text("mode") == Some("sentinel");
+        self.answers() && !self.is_replica() && !is_sentinel && own.is_none_or(may_vote)
     }
 
     /// Whether a lock is to be tried at the node, by a client with these rules, or without rules by one of the classic protocol:
     /// where it may vote, as far as is known. With fencing, also only where the marker is that of the process and of such
     /// clients: elsewhere, a request for a lock writes a marker.
     pub(crate) fn is_to_be_tried(&self, own: Option<&Rules>) -> bool {
-        self.can_vote(own) && (own.is_none() || self.settings.is_some())
+        self.can_vote(own) && (own.is_none() || self.text("settings").is_some())
     }
 
     /// Records what came of the lock that was tried: of asking for it, and of giving it back.
@@ -137,7 +157,7 @@ impl Facts {
     }
 
     pub(super) fn is_replica(&self) -> bool {
-        matches!(self.role.as_deref(), Some("replica" | "active_replica"))
+        matches!(self.text("role"), Some("replica" | "active_replica"))
     }
 
     /// Why the node gives no vote to a client with these rules and a right clock, for reasons other than quarantine.
@@ -145,105 +165,62 @@ impl Facts {
         if !self.answers() {
             return None;
         }
-        if self.run_id.is_none() {
+        if self.text("run_id").is_none() {
             let reason = "INFO has shown none".into();
             return Some(NodeError::Unidentified { reason });
         }
-        if let Some(theirs) = self.settings.as_ref().filter(|s| **s != rules.config) {
+        let other = |theirs: &&str| **theirs != *rules.config;
+        if let Some(theirs) = self.text("settings").filter(other) {
             return Some(NodeError::ConfigMismatch {
                 ours: rules.config.clone(),
-                theirs: theirs.clone(),
+                theirs: theirs.into(),
             });
         }
-        let is_too_far =
-            |clock: &ClockOffset| clock.ahead_us < 0 && clock.at_least() > rules.quarantine;
-        self.clock
-            .filter(is_too_far)
-            .map(|clock| NodeError::ClockSkew {
-                difference: clock.by(),
-                node_is_ahead: false,
-                allowed: rules.skew,
-            })
+        let clock = self.clock()?;
+        let is_too_far = clock.ahead_us < 0 && clock.at_least() > rules.quarantine;
+        is_too_far.then(|| NodeError::ClockSkew {
+            difference: clock.by(),
+            node_is_ahead: false,
+            allowed: rules.skew,
+        })
     }
 
     pub(super) fn is_same_server(&self, other: &Self) -> bool {
-        self.run_id.is_some() && self.run_id == other.run_id
-    }
-
-    pub(super) fn state(&self) -> &'static str {
-        match (self.failure(), &self.refusal) {
-            (Some(NodeError::TimedOut), _) => "timed_out",
-            (Some(_), _) => "failed",
-            (None, Some(_)) => "refuses",
-            (None, None) => "up",
-        }
-    }
-
-    /// All facts by the names that are promised to programs, without the name of the node.
-    pub(super) fn named(&self) -> [(&'static str, Option<Fact>); 17] {
-        let text = |text: &Option<String>| text.clone().map(Fact::Text);
-        let error = self.failure().or(self.refusal.as_ref());
-        let remaining = match self.quarantine {
-            Some(Quarantine::Quarantined { remaining }) => Some(number(remaining.as_millis())),
-            _ => None,
-        };
-        let uptime = self.uptime.map(|uptime| number(uptime.as_secs().into()));
-        let ahead = self.clock.map(|clock| Fact::Number(clock.ahead_us));
-        let uncertainty = self.clock.map(|clock| clock.uncertainty);
-        [
-            ("state", Some(word(self.state()))),
-            ("error", error.map(word)),
-            ("round_trip_us", self.round_trip.map(micros)),
-            ("server", text(&self.server)),
-            ("version", text(&self.version)),
-            ("mode", text(&self.mode)),
-            ("role", text(&self.role)),
-            ("master", text(&self.master)),
-            ("run_id", text(&self.run_id)),
-            ("uptime_s", uptime),
-            ("eviction", text(&self.eviction)),
-            ("persistence", self.persistence.map(word)),
-            ("clock_ahead_us", ahead),
-            ("clock_uncertainty_us", uncertainty.map(micros)),
-            (
-                "quarantine",
-                self.quarantine.map(|state| word(state.word())),
-            ),
-            ("quarantine_remaining_ms", remaining),
-            ("settings", text(&self.settings)),
-        ]
+        let run_id = self.text("run_id");
+        run_id.is_some() && run_id == other.text("run_id")
     }
 }
 
-fn word(value: impl fmt::Display) -> Fact {
-    Fact::Text(value.to_string())
-}
+impl Fact {
+    pub(super) fn text(value: impl fmt::Display) -> Self {
+        Self::Text(value.to_string())
+    }
 
-fn number(value: u128) -> Fact {
-    Fact::Number(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-fn micros(span: Duration) -> Fact {
-    number(span.as_micros())
+    /// The number, or the largest that there is.
+    pub(super) fn number(value: impl TryInto<i64>) -> Self {
+        Self::Number(value.try_into().unwrap_or(i64::MAX))
+    }
 }
 
 impl ClockOffset {
     /// The offset of a node's clock that showed `node_us` at some moment within the `elapsed` time before the client's
     /// clock showed `client_us`. Both are microseconds since the Unix epoch.
     pub(super) fn of(node_us: u64, client_us: u64, elapsed: Duration) -> Self {
-        let uncertainty = elapsed.checked_div(2).unwrap_or_default();
-        let half_us = u64::try_from(uncertainty.as_micros()).unwrap_or(u64::MAX);
-        let middle_us = client_us.saturating_sub(half_us);
-        let by_us = i64::try_from(node_us.abs_diff(middle_us)).unwrap_or(i64::MAX);
-        let is_behind = node_us < middle_us;
+        let signed = |micros: u128| i64::try_from(micros).unwrap_or(i64::MAX);
+        let uncertainty_us = signed(elapsed.as_nanos().div_ceil(2_000));
+        let middle_us = signed(client_us.into()).saturating_sub(uncertainty_us);
         Self {
-            ahead_us: if is_behind {
-                by_us.saturating_neg()
-            } else {
-                by_us
-            },
-            uncertainty,
+            ahead_us: signed(node_us.into()).saturating_sub(middle_us),
+            uncertainty_us,
         }
+    }
+
+    pub(super) fn facts(clock: Option<Self>) -> [Told; 2] {
+        let (ahead, uncertainty) = clock.map(|c| (c.ahead_us, c.uncertainty_us)).unzip();
+        [
+            ("clock_ahead_us", ahead.map(Fact::Number)),
+            ("clock_uncertainty_us", uncertainty.map(Fact::Number)),
+        ]
     }
 
     /// The difference, whichever clock is ahead.
@@ -251,28 +228,25 @@ impl ClockOffset {
         Duration::from_micros(self.ahead_us.unsigned_abs())
     }
 
+    pub(super) fn uncertainty(self) -> Duration {
+        Duration::from_micros(self.uncertainty_us.unsigned_abs())
+    }
+
     /// The least difference that is certain.
     pub(super) fn at_least(self) -> Duration {
-        self.by().saturating_sub(self.uncertainty)
-    }
-}
-
-impl Quarantine {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::NoMarker => "no_marker",
-            Self::Open => "open",
-            Self::Quarantined { .. } => "quarantined",
-            Self::OtherProcess => "other_process",
-            Self::Unreadable => "unreadable",
-        }
+        self.by().saturating_sub(self.uncertainty())
     }
 }
 
 impl fmt::Display for ClockOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.ahead_us < 0 { '-' } else { '+' };
-        write!(f, "{sign}{:.1?} \u{b1}{:.1?}", self.by(), self.uncertainty)
+        write!(
+            f,
+            "{sign}{:.1?} \u{b1}{:.1?}",
+            self.by(),
+            self.uncertainty()
+        )
     }
 }
 

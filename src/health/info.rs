@@ -1,7 +1,6 @@
 //! The text of a server's answer to `INFO`.
 
-use std::time::Duration;
-
+use super::facts::{Fact, Told};
 use crate::shown;
 
 /// No name, version or mode is longer.
@@ -38,8 +37,31 @@ impl Info {
         self.field(name) == Some(value)
     }
 
+    /// What the server tells, in the order in which programs get it.
+    pub(super) fn facts(&self) -> Vec<Told> {
+        let (server, version) = self.server();
+        let (role, master) = self.role();
+        // It replaces a run_id that the server does not have, but not one that could not be read. A replica has the
+        // replid of its master.
+        let has_none = version.is_some() && role.as_deref() == Some("master");
+        let replid = || self.id("master_replid").filter(|_| has_none);
+        let text = |text: Option<String>| text.map(Fact::Text);
+        let uptime = self.number("uptime_in_seconds");
+        vec![
+            ("server", text(server)),
+            ("version", text(version)),
+            ("mode", text(self.text("redis_mode"))),
+            ("role", text(role)),
+            ("master", text(master)),
+            ("run_id", self.id("run_id").or_else(replid).map(Fact::text)),
+            ("uptime_s", uptime.map(Fact::number)),
+            ("eviction", text(self.eviction())),
+            ("persistence", self.persistence().map(Fact::text)),
+        ]
+    }
+
     /// Of `INFO server`: what the server is, and its version.
-    pub(super) fn server(&self) -> (Option<String>, Option<String>) {
+    fn server(&self) -> (Option<String>, Option<String>) {
         // All of these servers also give a version of Redis, for compatibility, so their own version is looked for
         // first.
         let own = [
@@ -62,26 +84,6 @@ impl Info {
         (name, version)
     }
 
-    /// Of `INFO server`.
-    pub(super) fn mode(&self) -> Option<String> {
-        self.text("redis_mode")
-    }
-
-    /// Of `INFO server`.
-    pub(super) fn uptime(&self) -> Option<Duration> {
-        self.number("uptime_in_seconds").map(Duration::from_secs)
-    }
-
-    /// Of `INFO server`.
-    pub(super) fn run_id(&self) -> Option<&str> {
-        self.id("run_id")
-    }
-
-    /// Of `INFO replication`.
-    pub(super) fn master_replid(&self) -> Option<&str> {
-        self.id("master_replid")
-    }
-
     /// An id that can be compared: one word. Only zeros mean that there is none.
     fn id(&self, name: &str) -> Option<&str> {
         self.field(name).filter(|id| {
@@ -91,7 +93,7 @@ impl Info {
     }
 
     /// Of `INFO replication`: the role, and the master of a replica as `host:port`.
-    pub(super) fn role(&self) -> (Option<String>, Option<String>) {
+    fn role(&self) -> (Option<String>, Option<String>) {
         match self.field("role") {
             Some("slave" | "replica") => (Some("replica".into()), self.master()),
             Some("active-replica") => (Some("active_replica".into()), None),
@@ -105,7 +107,7 @@ impl Info {
     }
 
     /// Of `INFO memory`.
-    pub(super) fn eviction(&self) -> Option<String> {
+    fn eviction(&self) -> Option<String> {
         let policy = self.text("maxmemory_policy");
         // Dragonfly's field for it; older versions have no policy.
         policy.or_else(|| match self.field("cache_mode")? {
@@ -116,7 +118,7 @@ impl Info {
     }
 
     /// Of `INFO persistence`. Snapshots count if this process has taken one, or is taking one.
-    pub(super) fn persistence(&self) -> Option<&'static str> {
+    fn persistence(&self) -> Option<&'static str> {
         let is_positive = |name| self.number(name).is_some_and(|number| number > 0);
         let has_snapshots = is_positive("rdb_saves")
             || is_positive("rdb_bgsave_in_progress")

@@ -44,7 +44,7 @@ impl Serialize for Finding {
 impl Serialize for Facts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = Fact::Text(self.node.to_string());
-        let facts = std::iter::once(("node", Some(name))).chain(self.named());
+        let facts = std::iter::once(("node", Some(name))).chain(self.all());
         serializer.collect_map(facts)
     }
 }

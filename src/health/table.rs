@@ -1,30 +1,37 @@
 //! `Health` as text for people: the table, the findings and the verdict.
 
 use std::fmt;
-use std::time::Duration;
 
 use super::Health;
-use super::facts::{Facts, Quarantine};
+use super::facts::Facts;
 
-const HEAD: [&str; 11] = [
-    "NODE",
-    "STATE",
-    "ROUND TRIP",
-    "SERVER",
-    "ROLE",
-    "RUN ID",
-    "UP",
-    "EVICTION",
-    "PERSISTENCE",
-    "CLOCK",
-    "MARKER",
+/// The columns behind the name and the state of a node: what is above them, and what is in them, unless it is unknown.
+const COLUMNS: [(&str, fn(&Facts) -> Option<String>); 9] = [
+    ("ROUND TRIP", |node| {
+        node.round_trip.map(|time| format!("{time:.1?}"))
+    }),
+    ("SERVER", server),
+    ("ROLE", |node| node.text("role").map(str::to_owned)),
+    ("RUN ID", |node| {
+        node.text("run_id").map(|id| id.chars().take(8).collect())
+    }),
+    ("UP", |node| node.number("uptime_s").map(age)),
+    ("EVICTION", |node| node.text("eviction").map(str::to_owned)),
+    ("PERSISTENCE", |node| {
+        node.text("persistence").map(str::to_owned)
+    }),
+    ("CLOCK", |node| {
+        node.clock().map(|offset| offset.to_string())
+    }),
+    ("MARKER", marker),
 ];
-
-type Row = [String; HEAD.len()];
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rows: Vec<Row> = vec![HEAD.map(str::to_owned)];
+        let head = ["NODE", "STATE"]
+            .into_iter()
+            .chain(COLUMNS.map(|(name, _)| name));
+        let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).collect()];
         rows.extend(self.nodes.iter().map(row));
         let column = |number| rows.iter().filter_map(move |row| row.get(number));
         let length = |cell: &String| cell.chars().count();
@@ -59,7 +66,7 @@ fn margin(failures: i64) -> String {
     }
 }
 
-fn row(node: &Facts) -> Row {
+fn row(node: &Facts) -> Vec<String> {
     // An unknown fact is a dash for a silent node, and "unknown" for a node that answers.
     let (state, unknown) = match node.state() {
         "up" => ("up", "unknown"),
@@ -67,38 +74,26 @@ fn row(node: &Facts) -> Row {
         "timed_out" => ("SILENT", "-"),
         _ => ("FAILED", "-"),
     };
-    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| unknown.into());
-    [
-        node.node.to_string(),
-        state.into(),
-        or_unknown(node.round_trip.map(|time| format!("{time:.1?}"))),
-        or_unknown(server(node)),
-        or_unknown(node.role.clone()),
-        or_unknown(node.run_id.as_ref().map(|id| id.chars().take(8).collect())),
-        or_unknown(node.uptime.map(age)),
-        or_unknown(node.eviction.clone()),
-        or_unknown(node.persistence.map(str::to_owned)),
-        or_unknown(node.clock.map(|offset| offset.to_string())),
-        or_unknown(node.quarantine.map(marker)),
-    ]
+    let cells = COLUMNS.map(|(_, cell)| cell(node).unwrap_or_else(|| unknown.into()));
+    let start = [node.node.to_string(), state.into()];
+    start.into_iter().chain(cells).collect()
 }
 
-fn marker(quarantine: Quarantine) -> String {
-    if let Quarantine::Quarantined { remaining } = quarantine {
-        return format!("quarantine {remaining:.0?}");
+fn marker(node: &Facts) -> Option<String> {
+    if let Some(remaining) = node.remaining_quarantine() {
+        return Some(format!("quarantine {remaining:.0?}"));
     }
-    quarantine.word().replace('_', " ")
+    Some(node.text("quarantine")?.replace('_', " "))
 }
 
 fn server(node: &Facts) -> Option<String> {
-    let words = [node.server.as_deref(), node.version.as_deref()];
+    let words = [node.text("server"), node.text("version")];
     let words: Vec<&str> = words.into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// The two largest units of a long time.
-fn age(time: Duration) -> String {
-    let seconds = time.as_secs();
+fn age(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds}s"),

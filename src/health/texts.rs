@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::exhaustive::{good, loading, refused, rules, silent};
-use super::facts::{ClockOffset, Quarantine};
+use super::facts::{ClockOffset, Fact};
+use super::findings::FINDINGS;
 use super::*;
 use crate::error::NodeError;
 
@@ -24,10 +25,7 @@ fn a_finding_says_where_what_and_what_to_do() {
     use Severity::{Critical, Ok, Warning};
     let node = || good("h:1");
     assert_found(node(), Ok, &[]);
-    let evicts = Facts {
-        eviction: Some("allkeys-lru".into()),
-        ..node()
-    };
+    let evicts = node().with_text("eviction", "allkeys-lru");
     assert_found(
         evicts,
         Critical,
@@ -36,11 +34,8 @@ fn a_finding_says_where_what_and_what_to_do() {
            run CONFIG SET maxmemory-policy noeviction, and set the same in its configuration",
         ],
     );
-    let replica = Facts {
-        role: Some("replica".into()),
-        master: Some("h:2".into()),
-        ..node()
-    };
+    let replica = node().with_text("role", "replica");
+    let replica = replica.with_text("master", "h:2");
     assert_found(
         replica,
         Critical,
@@ -48,21 +43,16 @@ fn a_finding_says_where_what_and_what_to_do() {
             "h:1: a replica of h:2; make it an independent master (REPLICAOF NO ONE), without automatic failover",
         ],
     );
-    let active = Facts {
-        role: Some("active_replica".into()),
-        ..node()
-    };
+    let active = node().with_text("role", "active_replica");
     assert_found(
         active,
         Critical,
         &["h:1: an active-replica, which shares its locks; \
            make it an independent master (REPLICAOF NO ONE), without automatic failover"],
     );
-    let shared = Facts {
-        run_id: good("a").run_id,
-        ..node()
-    };
-    let id = good("a").run_id.unwrap();
+    let a = good("a");
+    let id = a.text("run_id").unwrap();
+    let shared = node().with_text("run_id", id);
     assert_found(
         shared,
         Critical,
@@ -125,19 +115,13 @@ fn a_finding_that_is_no_outage_says_what_to_do_too() {
            look at its log, and at the space on its disk",
         ],
     );
-    let cluster = Facts {
-        mode: Some("cluster".into()),
-        ..node()
-    };
+    let cluster = node().with_text("mode", "cluster");
     assert_found(
         cluster,
         Warning,
         &["h:1: runs in mode cluster; give each node a server of its own, in mode standalone"],
     );
-    let odd = Facts {
-        role: Some("boss".into()),
-        ..node()
-    };
+    let odd = node().with_text("role", "boss");
     assert_found(
         odd,
         Warning,
@@ -150,13 +134,9 @@ fn a_finding_that_is_no_outage_says_what_to_do_too() {
 #[test]
 fn clocks_differ_when_they_certainly_do() {
     let second = 1_000_000;
-    let node = |node_us, elapsed_ms| Facts {
-        clock: Some(ClockOffset::of(
-            node_us,
-            100 * second,
-            Duration::from_millis(elapsed_ms),
-        )),
-        ..good("h:1")
+    let node = |node_us, elapsed_ms| {
+        let elapsed = Duration::from_millis(elapsed_ms);
+        good("h:1").with_clock(ClockOffset::of(node_us, 100 * second, elapsed))
     };
     // Half a second of the round trip may be either way.
     assert_found(node(101 * second, 1000), Severity::Ok, &[]);
@@ -176,7 +156,6 @@ fn clocks_differ_when_they_certainly_do() {
     // Nothing of it overflows.
     for (node_us, client_us) in [(0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX), (0, 0)] {
         let difference = ClockOffset::of(node_us, client_us, Duration::MAX);
-        assert!(difference.by() <= Duration::from_micros(u64::MAX));
         assert!(!difference.to_string().is_empty());
     }
 }
@@ -188,29 +167,26 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
         config: "3:2:5".into(),
         ..rules()
     };
-    let fenced = |quarantine: Option<Quarantine>, settings: Option<&str>| Facts {
-        quarantine,
-        settings: settings.map(str::to_owned),
-        ..good("h:1")
+    let fenced = |quarantine: Option<&str>, settings: Option<&str>| {
+        let node = good("h:1").with("quarantine", quarantine.map(Fact::text));
+        node.with("settings", settings.map(Fact::text))
     };
     let lines = |node: Facts| -> Vec<String> {
-        let open = ["a", "b"].map(|name| Facts {
-            quarantine: Some(Quarantine::Open),
-            settings: Some("3:2:5".into()),
-            ..good(name)
+        let open = ["a", "b"].map(|name| {
+            let node = good(name).with_text("quarantine", "open");
+            node.with_text("settings", "3:2:5")
         });
         let nodes = open.into_iter().chain([node]).collect();
         let health = Health::of(nodes, Some(&rules));
         health.findings.iter().map(ToString::to_string).collect()
     };
-    let remaining = Duration::from_secs(90);
     let next = "it may have forgotten locks, and its quarantine begins with the next lock; \
                 take a lock; the node votes again by itself when the quarantine is over";
     for (quarantine, line) in [
-        (Some(Quarantine::Open), None),
+        (Some("open"), None),
         (None, None),
         (
-            Some(Quarantine::Quarantined { remaining }),
+            Some("quarantined"),
             Some(
                 "in quarantine for another 90s, because it may have forgotten locks; \
                  wait; the node votes again by itself"
@@ -218,15 +194,15 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
             ),
         ),
         (
-            Some(Quarantine::NoMarker),
+            Some("no_marker"),
             Some(format!("has no marker: {next}")),
         ),
         (
-            Some(Quarantine::OtherProcess),
+            Some("other_process"),
             Some(format!("its marker is of another process: {next}")),
         ),
         (
-            Some(Quarantine::Unreadable),
+            Some("unreadable"),
             Some(
                 "the key of its marker holds something else, so it does not vote; \
                  find out who wrote the key, then delete it; after a quarantine the node votes again"
@@ -238,9 +214,12 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
             .into_iter()
             .map(|line| format!("h:1: {line}"))
             .collect();
-        assert_eq!(lines(fenced(quarantine, None)), expected);
+        let remaining = quarantine.filter(|state| *state == "quarantined");
+        let remaining = remaining.map(|_| Fact::Number(90_000));
+        let node = fenced(quarantine, None).with("quarantine_remaining_ms", remaining);
+        assert_eq!(lines(node), expected);
     }
-    let found = lines(fenced(Some(Quarantine::Open), Some("5:3:5")));
+    let found = lines(fenced(Some("open"), Some("5:3:5")));
     assert_eq!(
         found[0],
         "a, b, h:1: the clients have different settings (nodes, quorum, max_ttl): \
@@ -255,10 +234,9 @@ fn a_server_that_forgets_is_found_by_who_does_not_fence() {
         let kept = [Some("off"), Some("rdb"), None];
         let nodes = ["a", "b", "c"].iter().zip(kept);
         nodes
-            .map(|(name, persistence)| Facts {
-                persistence,
-                quarantine: Some(Quarantine::Open),
-                ..good(name)
+            .map(|(name, persistence)| {
+                let node = good(name).with("persistence", persistence.map(Fact::text));
+                node.with_text("quarantine", "open")
             })
             .collect()
     };
@@ -286,27 +264,21 @@ fn a_server_that_forgets_is_found_by_who_does_not_fence() {
 #[test]
 fn every_code_is_listed_with_its_severity() {
     let source = include_str!("finding.rs");
-    let (listed, body) = source.split_once("pub code:").unwrap();
+    let (_, listed) = source.split_once("The kind of finding").unwrap();
     let page = include_str!("../../docs/operations.md");
-    let mut seen = 0;
-    for call in body.split("finding(\"").skip(1) {
-        let (code, rest) = call.split_once('"').unwrap();
-        let (severity, heading) = [
-            (Severity::Critical, "Critical:"),
-            (Severity::Warning, "Warnings:"),
-            (Severity::Notice, "Notices:"),
-        ]
-        .into_iter()
-        .find(|(severity, _)| rest.starts_with(&format!(", {severity:?}, ")))
-        .unwrap();
+    for (code, severity, _) in FINDINGS {
+        let heading = match severity {
+            Severity::Critical => "Critical:",
+            Severity::Warning => "Warnings:",
+            Severity::Notice => "Notices:",
+            Severity::Ok => panic!("{code}"),
+        };
         let list = listed.split_once(heading).unwrap().1;
         let list = list.split_once('.').unwrap().0;
         assert!(list.contains(&format!("`{code}`")), "{code}");
         let row = format!("| `{code}` | {severity} | ");
         assert!(page.contains(&row), "docs/operations.md has no row {row}");
-        seen += 1;
     }
-    assert_eq!(seen, 18);
 }
 
 mod tried;

@@ -8,7 +8,7 @@ pub(super) use self::chosen::Export;
 
 /// What a figure is.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum FigureKind {
     Counter,
     Gauge,
     /// A histogram.
@@ -21,7 +21,7 @@ mod chosen {
 
     use metrics::{Key, KeyName, Label, Level, Metadata, Recorder, Unit, with_recorder};
 
-    use super::Kind;
+    use super::FigureKind;
     use crate::callbacks::despite_panics;
 
     static METADATA: Metadata<'static> = Metadata::new("redlatch", Level::INFO, None);
@@ -37,15 +37,15 @@ mod chosen {
     impl Export {
         /// Describes the figure, and has it begin at zero.
         pub(crate) fn new(
-            kind: Kind,
+            kind: FigureKind,
             name: &str,
             text: &'static str,
             labels: &[(&'static str, &str)],
         ) -> Self {
             let suffix = match kind {
-                Kind::Counter => "_total",
-                Kind::Gauge => "",
-                Kind::Times => "_seconds",
+                FigureKind::Counter => "_total",
+                FigureKind::Gauge => "",
+                FigureKind::Times => "_seconds",
             };
             let labels = labels.iter();
             let labels = labels.map(|(label, value)| Label::new(*label, (*value).to_owned()));
@@ -53,15 +53,15 @@ mod chosen {
             let key = Key::from_parts(name.clone(), labels.collect::<Vec<_>>());
             let text = text.into();
             tell(|recorder| match kind {
-                Kind::Counter => {
+                FigureKind::Counter => {
                     recorder.describe_counter(name, Some(Unit::Count), text);
                     recorder.register_counter(&key, &METADATA).increment(0);
                 }
-                Kind::Gauge => {
+                FigureKind::Gauge => {
                     recorder.describe_gauge(name, Some(Unit::Count), text);
                     recorder.register_gauge(&key, &METADATA).increment(0.0);
                 }
-                Kind::Times => {
+                FigureKind::Times => {
                     recorder.describe_histogram(name, Some(Unit::Seconds), text);
                     drop(recorder.register_histogram(&key, &METADATA));
                 }
@@ -102,14 +102,14 @@ mod chosen {
 mod chosen {
     use std::time::Duration;
 
-    use super::Kind;
+    use super::FigureKind;
 
     #[derive(Debug)]
     pub(crate) struct Export;
 
     impl Export {
         pub(crate) fn new(
-            _kind: Kind,
+            _kind: FigureKind,
             _name: &str,
             _text: &'static str,
             _labels: &[(&'static str, &str)],

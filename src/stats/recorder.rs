@@ -8,7 +8,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
-use super::facade::{Export, Kind};
+use super::facade::{Export, FigureKind};
 use super::{NodeStats, Stats};
 use crate::error::Vote;
 
@@ -23,7 +23,7 @@ impl Counter {
     fn new(name: &str, text: &'static str, labels: &[(&'static str, &str)]) -> Self {
         Self {
             value: AtomicU64::new(0),
-            export: Export::new(Kind::Counter, name, text, labels),
+            export: Export::new(FigureKind::Counter, name, text, labels),
         }
     }
 
@@ -68,7 +68,7 @@ pub(crate) struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        let held = Export::new(Kind::Gauge, "held", "Locks that are held now.", &[]);
+        let held = Export::new(FigureKind::Gauge, "held", "Locks that are held now.", &[]);
         let counter = |name, text| Counter::new(name, text, &[]);
         let begun = |name, text| counter(name, text).changing(&held, 1.0);
         let ended = |name, text| counter(name, text).changing(&held, -1.0);
@@ -209,7 +209,7 @@ impl Default for Waits {
         let text = "How long the calls took that got the lock.";
         Self {
             histogram: Mutex::default(),
-            export: Export::new(Kind::Times, "wait", text, &[]),
+            export: Export::new(FigureKind::Times, "wait", text, &[]),
         }
     }
 }

@@ -22,10 +22,10 @@ fn a_section_of_redis_is_read() {
     let section = info(REDIS);
     let named = (Some("redis".into()), Some("7.0.15".into()));
     assert_eq!(section.server(), named);
-    assert_eq!(section.mode().as_deref(), Some("standalone"));
-    assert_eq!(section.uptime(), Some(Duration::from_secs(90061)));
+    assert_eq!(section.text("redis_mode").as_deref(), Some("standalone"));
+    assert_eq!(section.number("uptime_in_seconds"), Some(90061));
     let run_id = "9f4e9028a4c6fdeae4b34d905e3e1b63e64a24b3";
-    assert_eq!(section.run_id(), Some(run_id));
+    assert_eq!(section.id("run_id"), Some(run_id));
     assert_eq!(section.field("config_file"), None);
     assert_eq!(section.field("# Server"), None);
 }
@@ -128,9 +128,13 @@ fn what_deletes_keys_and_what_keeps_them() {
 fn an_id_is_one_word_that_is_not_of_zeros() {
     let long = "a".repeat(65);
     for id in ["", "0000", "a b", "a|b", "\u{e9}", &long] {
-        assert_eq!(info(&format!("run_id:{id}\r\n")).run_id(), None, "{id:?}");
+        assert_eq!(
+            info(&format!("run_id:{id}\r\n")).id("run_id"),
+            None,
+            "{id:?}"
+        );
     }
-    assert_eq!(info("run_id: a1 \r\n").run_id(), Some("a1"));
+    assert_eq!(info("run_id: a1 \r\n").id("run_id"), Some("a1"));
 }
 
 const NAMES: [&str; 20] = [
@@ -177,14 +181,25 @@ fn check(info: &Info) {
     let (server, version) = info.server();
     let (role, master) = info.role();
     let master = master.map(|master| master.chars().take(LONGEST_TEXT).collect());
-    let mut texts = vec![server, version, info.mode(), info.eviction(), role, master];
-    texts.extend([info.run_id(), info.master_replid()].map(|id| id.map(str::to_owned)));
+    let mut texts = vec![
+        server,
+        version,
+        info.text("redis_mode"),
+        info.eviction(),
+        role,
+        master,
+    ];
+    texts.extend(
+        ["run_id", "master_replid"]
+            .map(|name| info.id(name))
+            .map(|id| id.map(str::to_owned)),
+    );
     for text in texts.into_iter().flatten() {
         assert!(text.chars().count() <= LONGEST_TEXT, "{text}");
         assert!(!text.contains(char::is_control), "{text:?}");
         assert!(!text.is_empty());
     }
-    info.uptime();
+    info.number("uptime_in_seconds");
     info.persistence();
     info.fails_to_save();
 }
@@ -212,6 +227,6 @@ proptest! {
     ) {
         // No name that is made up is as long.
         let text = format!("{before}uptime_in_seconds:{number}\r\n{after}");
-        prop_assert_eq!(info(&text).uptime(), Some(Duration::from_secs(number)));
+        prop_assert_eq!(info(&text).number("uptime_in_seconds"), Some(number));
     }
 }
