@@ -19,7 +19,7 @@ pub(crate) enum Question {
 
 /// An answer of the right type for its question.
 #[derive(Debug, Clone)]
-pub(crate) enum Content {
+pub(crate) enum Statement {
     /// There is no such key.
     Nothing,
     /// The value of a key, or a section of `INFO`.
@@ -32,7 +32,7 @@ pub(crate) enum Content {
 
 /// The answers of a server up to now.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
+pub(crate) struct Interview {
     /// The facts that come neither from `INFO` nor from the marker.
     facts: Facts,
     marker: Option<Marker>,
@@ -63,7 +63,7 @@ impl Question {
     }
 }
 
-impl Answers {
+impl Interview {
     /// Whether the server should be asked a further question.
     pub(crate) fn is_to_be_asked(&self) -> bool {
         self.facts.silence.is_none()
@@ -75,7 +75,7 @@ impl Answers {
         &mut self,
         question: Question,
         elapsed: Duration,
-        answer: Result<(Content, u64), NodeError>,
+        answer: Result<(Statement, u64), NodeError>,
     ) {
         let facts = &mut self.facts;
         let (content, client_us) = match answer {
@@ -96,11 +96,11 @@ impl Answers {
         let shortest = |other: Duration| other.min(elapsed);
         facts.round_trip = Some(facts.round_trip.map_or(elapsed, shortest));
         match (question, content) {
-            (_, Content::Refusal(error)) => self.note_refusal(question, error),
-            (Question::Marker, Content::Text(text)) => self.marker = Some(Marker::Text(text)),
-            (_, Content::Nothing) => self.marker = Some(Marker::Absent),
-            (_, Content::Text(text)) => self.info.append(&text),
-            (_, Content::Time(node_us)) => {
+            (_, Statement::Refusal(error)) => self.note_refusal(question, error),
+            (Question::Marker, Statement::Text(text)) => self.marker = Some(Marker::Text(text)),
+            (_, Statement::Nothing) => self.marker = Some(Marker::Absent),
+            (_, Statement::Text(text)) => self.info.append(&text),
+            (_, Statement::Time(node_us)) => {
                 let offset = ClockOffset::of(node_us, client_us, elapsed);
                 self.time = Some((node_us, offset));
             }

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answers::Answers;
+use super::answers::Interview;
 use super::facts::{ClockOffset, Fact};
 use super::*;
 use crate::error::NodeError;
@@ -56,7 +56,7 @@ pub(super) fn good(name: &str) -> Facts {
 
 /// A node that did not answer, for this reason; or that did, and says nothing.
 pub(super) fn silent(name: &str, silence: impl Into<Option<NodeError>>) -> Facts {
-    let mut node = Answers::default().into_facts(name.into());
+    let mut node = Interview::default().into_facts(name.into());
     node.silence = silence.into();
     node
 }

@@ -7,7 +7,7 @@ use super::request::{Request, Verb};
 use super::round::exchange_all;
 use super::{Node, command};
 use crate::health::Facts;
-use crate::health::answers::{Answers, Question};
+use crate::health::answers::{Interview, Question};
 use crate::wire::pack::Packed;
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read: one round trip a
@@ -19,10 +19,10 @@ pub(crate) fn question_all<'n>(
     nodes: &(impl Iterator<Item = &'n Node> + Clone),
     marker_key: &str,
 ) -> Vec<Facts> {
-    let mut all: Vec<Answers> = nodes.clone().map(|_| Answers::default()).collect();
+    let mut all: Vec<Interview> = nodes.clone().map(|_| Interview::default()).collect();
     for question in Question::ALL {
         let command = packed(question, marker_key);
-        let asked: Vec<bool> = all.iter().map(Answers::is_to_be_asked).collect();
+        let asked: Vec<bool> = all.iter().map(Interview::is_to_be_asked).collect();
         let request = Request::new(&command, Verb::Ask(question));
         let replies = exchange_all(nodes.clone().zip(asked), &request);
         let Some(clock) = nodes.clone().next().map(|node| &node.clock) else {

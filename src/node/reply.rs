@@ -30,7 +30,7 @@ pub(crate) enum Said {
     Shown(Vec<Row>),
     Look(LookReply),
     Page(Page),
-    Fact(answers::Content),
+    Fact(answers::Statement),
     /// Whether the bell has rung that the node was to wait for.
     Rang(bool),
 }
@@ -219,27 +219,27 @@ fn page(items: &[Reply]) -> Option<Page> {
 }
 
 /// Reads what a server says of itself.
-fn fact(question: Question, reply: &Reply) -> Option<answers::Content> {
+fn fact(question: Question, reply: &Reply) -> Option<answers::Statement> {
     match (question, reply) {
-        (_, Reply::Error(error)) => Some(answers::Content::Refusal(refusal(error))),
-        (Question::Marker, Reply::Nil) => Some(answers::Content::Nothing),
-        (Question::Marker | Question::Info(_), Reply::Bulk(text)) => Some(answers::Content::Text(
-            String::from_utf8_lossy(text).into_owned(),
-        )),
+        (_, Reply::Error(error)) => Some(answers::Statement::Refusal(refusal(error))),
+        (Question::Marker, Reply::Nil) => Some(answers::Statement::Nothing),
+        (Question::Marker | Question::Info(_), Reply::Bulk(text)) => Some(
+            answers::Statement::Text(String::from_utf8_lossy(text).into_owned()),
+        ),
         (Question::Time, Reply::Array(parts)) => time(parts),
         _ => None,
     }
 }
 
 /// Reads seconds and microseconds, each as text.
-fn time(parts: &[Reply]) -> Option<answers::Content> {
+fn time(parts: &[Reply]) -> Option<answers::Statement> {
     let [Reply::Bulk(seconds), Reply::Bulk(micros)] = parts else {
         return None;
     };
     let number = |digits: &[u8]| -> Option<u64> { str::from_utf8(digits).ok()?.parse().ok() };
     let seconds_us = number(seconds)?.checked_mul(1_000_000)?;
     let micros = number(micros).filter(|micros| *micros < 1_000_000)?;
-    seconds_us.checked_add(micros).map(answers::Content::Time)
+    seconds_us.checked_add(micros).map(answers::Statement::Time)
 }
 
 #[cfg(test)]

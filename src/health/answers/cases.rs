@@ -15,8 +15,8 @@ const NOW_US: u64 = 1_700_000_000_000_000;
 const SERVER: Question = Question::Info("server");
 const REPLICATION: Question = Question::Info("replication");
 
-fn answers(replies: &[(Question, Result<Content, NodeError>)]) -> Facts {
-    let mut answers = Answers::default();
+fn answers(replies: &[(Question, Result<Statement, NodeError>)]) -> Facts {
+    let mut answers = Interview::default();
     for (i, (question, result)) in (1..).zip(replies) {
         let elapsed = Duration::from_micros(1000 / i);
         let answer = result.clone().map(|content| (content, NOW_US));
@@ -29,22 +29,22 @@ fn answers(replies: &[(Question, Result<Content, NodeError>)]) -> Facts {
     clippy::unnecessary_wraps,
     reason = "as the outcome that it stands for"
 )]
-fn text(text: &str) -> Result<Content, NodeError> {
-    Ok(Content::Text(text.into()))
+fn text(text: &str) -> Result<Statement, NodeError> {
+    Ok(Statement::Text(text.into()))
 }
 
 #[expect(
     clippy::unnecessary_wraps,
     reason = "as the outcome that it stands for"
 )]
-fn refusal(code: &str) -> Result<Content, NodeError> {
-    Ok(Content::Refusal(NodeError::Refused {
+fn refusal(code: &str) -> Result<Statement, NodeError> {
+    Ok(Statement::Refusal(NodeError::Refused {
         code: code.into(),
         message: "no".into(),
     }))
 }
 
-fn unreadable() -> Result<Content, NodeError> {
+fn unreadable() -> Result<Statement, NodeError> {
     let got = "nonsense".into();
     Err(NodeError::Protocol { got })
 }
@@ -52,7 +52,7 @@ fn unreadable() -> Result<Content, NodeError> {
 #[test]
 fn a_server_that_answers_everything_is_known() {
     let health = answers(&[
-        (Question::Marker, Ok(Content::Nothing)),
+        (Question::Marker, Ok(Statement::Nothing)),
         (
             SERVER,
             text(&format!(
@@ -65,7 +65,7 @@ fn a_server_that_answers_everything_is_known() {
             text("maxmemory_policy:noeviction\r\n"),
         ),
         (Question::Info("persistence"), text("aof_enabled:1\r\n")),
-        (Question::Time, Ok(Content::Time(NOW_US + 2_000))),
+        (Question::Time, Ok(Statement::Time(NOW_US + 2_000))),
     ]);
     assert!(health.answers());
     // The shortest one, which is that of the last question.
@@ -148,7 +148,7 @@ fn a_server_that_falls_silent_keeps_what_it_said() {
     };
     for (silence, state) in [(NodeError::TimedOut, "timed_out"), (broken, "failed")] {
         let health = answers(&[
-            (Question::Marker, Ok(Content::Nothing)),
+            (Question::Marker, Ok(Statement::Nothing)),
             (SERVER, text("redis_version:7\r\n")),
             (REPLICATION, Err(silence)),
         ]);
@@ -164,7 +164,7 @@ fn a_marker_says_whether_the_process_may_vote() {
         let health = answers(&[
             (Question::Marker, text(marker)),
             (SERVER, text(&format!("run_id:{RUN_ID}\r\n"))),
-            (Question::Time, Ok(Content::Time(NOW_US))),
+            (Question::Time, Ok(Statement::Time(NOW_US))),
         ]);
         let [state, settings] = ["quarantine", "settings"].map(|name| health.text(name));
         let remaining_ms = health.number("quarantine_remaining_ms");
@@ -233,7 +233,7 @@ fn a_marker_says_whether_the_process_may_vote() {
 fn a_marker_says_nothing_where_the_process_or_the_time_is_hidden() {
     let marker = (Question::Marker, text(&format!("{RUN_ID}|5:3|1|new")));
     let server = (SERVER, text(&format!("run_id:{RUN_ID}\r\n")));
-    let time = (Question::Time, Ok(Content::Time(NOW_US)));
+    let time = (Question::Time, Ok(Statement::Time(NOW_US)));
     let without_time = answers(&[marker.clone(), server]);
     assert_eq!(without_time.text("quarantine"), None);
     assert_eq!(answers(&[marker, time]).text("quarantine"), None);
