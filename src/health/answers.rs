@@ -110,17 +110,20 @@ impl Interview {
     /// Records an error answer: it hides a fact, or a lock would get it as well.
     fn note_refusal(&mut self, question: Question, error: NodeError) {
         let is_marker = question == Question::Marker;
-        let is_hidden = match &error {
-            NodeError::Refused { code, .. } if is_marker && code == "WRONGTYPE" => {
+        let code = if let NodeError::Refused { code, .. } = &error {
+            code.as_str()
+        } else {
+            ""
+        };
+        let is_hidden = match code {
+            "WRONGTYPE" if is_marker => {
                 self.marker = Some(Marker::Unreadable);
                 return;
             }
             // A user without access to the marker has no access to the locks either: their keys have the same prefix.
-            NodeError::Refused { code, .. } if code == "NOPERM" => {
-                !is_marker || !error.forbids_a_key()
-            }
+            "NOPERM" => !is_marker || !error.forbids_a_key(),
             // A renamed or missing command. Without `GET`, no lock can be released.
-            NodeError::Refused { code, .. } => code == "ERR" && !is_marker,
+            "ERR" => !is_marker,
             _ => false,
         };
         let command = question.command();

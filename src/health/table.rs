@@ -5,8 +5,11 @@ use std::fmt;
 use super::Health;
 use super::facts::Facts;
 
-/// The columns behind the name and the state of a node: what is above them, and what is in them, unless it is unknown.
-const COLUMNS: [(&str, fn(&Facts) -> Option<String>); 9] = [
+/// What is above a column, and what is in it, unless that is unknown.
+type Column = (&'static str, fn(&Facts) -> Option<String>);
+
+/// The columns behind the name and the state of a node.
+const COLUMNS: [Column; 9] = [
     ("ROUND TRIP", |node| {
         node.round_trip.map(|time| format!("{time:.1?}"))
     }),

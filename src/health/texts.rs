@@ -19,7 +19,6 @@ fn assert_found(node: Facts, severity: Severity, expected: &[&str]) {
     assert_eq!(health.severity, severity);
 }
 
-#[expect(clippy::too_many_lines, reason = "one list of all cases")]
 #[test]
 fn a_finding_says_where_what_and_what_to_do() {
     use Severity::{Critical, Ok, Warning};

@@ -158,23 +158,29 @@ fn a_server_that_falls_silent_keeps_what_it_said() {
     }
 }
 
+/// What this marker says of the quarantine, for how many milliseconds, and of the settings.
+fn state_of(marker: &str) -> (Option<String>, Option<i64>, Option<String>) {
+    let health = answers(&[
+        (Question::Marker, text(marker)),
+        (SERVER, text(&format!("run_id:{RUN_ID}\r\n"))),
+        (Question::Time, Ok(Statement::Time(NOW_US))),
+    ]);
+    let [state, settings] = ["quarantine", "settings"].map(|name| health.text(name));
+    let remaining_ms = health.number("quarantine_remaining_ms");
+    (
+        state.map(str::to_owned),
+        remaining_ms,
+        settings.map(str::to_owned),
+    )
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as what it stands for")]
+fn is(state: &str) -> Option<String> {
+    Some(state.to_owned())
+}
+
 #[test]
 fn a_marker_says_whether_the_process_may_vote() {
-    let state_of = |marker: &str| {
-        let health = answers(&[
-            (Question::Marker, text(marker)),
-            (SERVER, text(&format!("run_id:{RUN_ID}\r\n"))),
-            (Question::Time, Ok(Statement::Time(NOW_US))),
-        ]);
-        let [state, settings] = ["quarantine", "settings"].map(|name| health.text(name));
-        let remaining_ms = health.number("quarantine_remaining_ms");
-        (
-            state.map(str::to_owned),
-            remaining_ms,
-            settings.map(str::to_owned),
-        )
-    };
-    let is = |state: &str| Some(state.to_owned());
     let marker = |open_us: u64| format!("{RUN_ID}|5:3:3600000:3636003:86400000:v2|{open_us}|new");
     let settings = Some("5:3:3600000:3636003:86400000:v2".to_owned());
     assert_eq!(
@@ -204,6 +210,10 @@ fn a_marker_says_whether_the_process_may_vote() {
         state_of(&format!("{other}|5:3|1|new")),
         (is("other_process"), None, None)
     );
+}
+
+#[test]
+fn what_is_no_marker_is_unreadable_and_settings_are_made_harmless() {
     for garbage in [
         "",
         "|||",
