@@ -82,21 +82,19 @@ impl Health {
     /// Judges the facts about the nodes, for a client with these rules, or without rules for one of the classic
     /// protocol.
     pub(crate) fn of(nodes: Vec<Facts>, own: Option<&Rules>) -> Self {
-        let (voters, quorum) = (voters(&nodes, own), quorum::quorum(nodes.len()));
+        let (voters, quorum) = (facts::voters(&nodes, own), quorum::quorum(nodes.len()));
         let signed = |count| i64::try_from(count).unwrap_or(i64::MAX);
-        let mut health = Self {
-            severity: Severity::Ok,
+        let findings = findings::find(&nodes, own);
+        // The worst one is the first.
+        let worst = findings.first().map(|finding| finding.severity);
+        Self {
+            severity: worst.unwrap_or(Severity::Ok),
             margin: signed(voters).saturating_sub(signed(quorum)),
-            findings: Vec::new(),
+            findings,
             nodes,
             voters,
             quorum,
-        };
-        health.findings = findings::find(&health, own);
-        // The worst one is the first.
-        let worst = health.findings.first();
-        health.severity = worst.map_or(Severity::Ok, |worst| worst.severity);
-        health
+        }
     }
 
     /// Returns the names of the nodes, in the order in which they are asked to lock: `host:port`, or the path of a socket.
@@ -150,17 +148,6 @@ impl Health {
         let (_, fact) = named.find(|(other, _)| *other == name)?;
         fact.map(|fact| fact.to_string())
     }
-}
-
-/// How many nodes can vote; nodes that are the same server have one vote.
-fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
-    let mut voters: Vec<&Facts> = Vec::with_capacity(nodes.len());
-    for node in nodes.iter().filter(|node| node.can_vote(own)) {
-        if !voters.iter().any(|other| node.is_same_server(other)) {
-            voters.push(node);
-        }
-    }
-    voters.len()
 }
 
 #[cfg(test)]

@@ -191,6 +191,17 @@ impl Facts {
     }
 }
 
+/// How many nodes can vote; nodes that are the same server have one vote.
+pub(super) fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
+    let mut voters: Vec<&Facts> = Vec::with_capacity(nodes.len());
+    for node in nodes.iter().filter(|node| node.can_vote(own)) {
+        if !voters.iter().any(|other| node.is_same_server(other)) {
+            voters.push(node);
+        }
+    }
+    voters.len()
+}
+
 impl Fact {
     pub(super) fn text(value: impl fmt::Display) -> Self {
         Self::Text(value.to_string())

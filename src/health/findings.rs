@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::Search::{All, Each};
-use super::Health;
-use super::facts::{ClockOffset, Facts};
+use super::facts::{ClockOffset, Facts, voters};
 use super::finding::Finding;
 use super::finding::Severity::{self, Critical, Notice, Warning};
 use crate::error::NodeError;
 use crate::fencing::Rules;
+use crate::quorum::quorum;
 
 /// How a finding is looked for, for a client with these rules, or without rules for one of the classic protocol.
 pub(super) enum Search {
     /// In all nodes together.
-    All(fn(&Health, Option<&Rules>) -> Vec<Found>),
+    All(fn(&[Facts], Option<&Rules>) -> Vec<Found>),
     /// In each node.
     Each(fn(&Facts, Option<&Rules>) -> Option<Found>),
 }
@@ -51,14 +51,14 @@ pub(super) const FINDINGS: [(&str, Severity, Search); 18] = [
 ];
 
 /// All findings, the worst first; of the same severity, in the order of the table.
-pub(super) fn find(health: &Health, own: Option<&Rules>) -> Vec<Finding> {
+pub(super) fn find(nodes: &[Facts], own: Option<&Rules>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (code, severity, search) in FINDINGS {
         let found = match search {
-            All(search) => search(health, own),
+            All(search) => search(nodes, own),
             Each(search) => {
                 let found = |node| Some(search(node, own)?.of([node]));
-                health.nodes.iter().filter_map(found).collect()
+                nodes.iter().filter_map(found).collect()
             }
         };
         findings.extend(found.into_iter().map(|found| Finding {
@@ -91,8 +91,8 @@ fn found(message: impl Into<String>, advice: impl Into<String>) -> Found {
     }
 }
 
-fn no_majority(health: &Health, _: Option<&Rules>) -> Vec<Found> {
-    let Health { voters, quorum, .. } = health;
+fn no_majority(nodes: &[Facts], own: Option<&Rules>) -> Vec<Found> {
+    let (voters, quorum) = (voters(nodes, own), quorum(nodes.len()));
     if voters >= quorum {
         return Vec::new();
     }
@@ -101,9 +101,9 @@ fn no_majority(health: &Health, _: Option<&Rules>) -> Vec<Found> {
 }
 
 /// One finding for each server that is named more than once.
-fn same_servers(health: &Health, _: Option<&Rules>) -> Vec<Found> {
+fn same_servers(nodes: &[Facts], _: Option<&Rules>) -> Vec<Found> {
     let mut servers: BTreeMap<&str, Vec<&Facts>> = BTreeMap::new();
-    for node in &health.nodes {
+    for node in nodes {
         if let Some(run_id) = node.text("run_id") {
             servers.entry(run_id).or_default().push(node);
         }
@@ -116,9 +116,9 @@ fn same_servers(health: &Health, _: Option<&Rules>) -> Vec<Found> {
     found.collect()
 }
 
-fn settings_differ(health: &Health, own: Option<&Rules>) -> Vec<Found> {
+fn settings_differ(nodes: &[Facts], own: Option<&Rules>) -> Vec<Found> {
     let mut known: Vec<(&Facts, &str)> = Vec::new();
-    for node in &health.nodes {
+    for node in nodes {
         known.extend(node.text("settings").map(|settings| (node, settings)));
     }
     let first = known.first().map(|(_, settings)| *settings);
@@ -135,26 +135,26 @@ fn settings_differ(health: &Health, own: Option<&Rules>) -> Vec<Found> {
 }
 
 /// Only for the classic protocol: there, nothing keeps a node that has forgotten its keys from voting twice.
-fn forgets(health: &Health, own: Option<&Rules>) -> Vec<Found> {
+fn forgets(nodes: &[Facts], own: Option<&Rules>) -> Vec<Found> {
     let has_no_aof = |node: &Facts| matches!(node.text("persistence"), Some("off" | "rdb"));
     let message =
         "without an append-only file a restart forgets locks, which others may then get as well";
     let advice = "set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
                   ttl, or use the fenced protocol";
     of_classic(
-        health,
+        nodes,
         own,
         |node| has_no_aof(node) && node.can_vote(None),
         found(message, advice),
     )
 }
 
-fn marked(health: &Health, own: Option<&Rules>) -> Vec<Found> {
+fn marked(nodes: &[Facts], own: Option<&Rules>) -> Vec<Found> {
     let is_marked = |state: &str| !matches!(state, "no_marker" | "unreadable");
     let is_marked = |node: &Facts| node.text("quarantine").is_some_and(is_marked);
     let advice = "to see what they meet, look with the fenced protocol (redlatch health --fenced)";
     of_classic(
-        health,
+        nodes,
         own,
         is_marked,
         found("clients that fence have been here", advice),
@@ -163,15 +163,12 @@ fn marked(health: &Health, own: Option<&Rules>) -> Vec<Found> {
 
 /// One finding for all nodes for which `is_it` holds, for a client of the classic protocol.
 fn of_classic(
-    health: &Health,
+    nodes: &[Facts],
     own: Option<&Rules>,
     is_it: impl Fn(&Facts) -> bool,
     found: Found,
 ) -> Vec<Found> {
-    let nodes = health
-        .nodes
-        .iter()
-        .filter(|node| own.is_none() && is_it(node));
+    let nodes = nodes.iter().filter(|node| own.is_none() && is_it(node));
     let found = found.of(nodes);
     if found.nodes.is_empty() {
         Vec::new()
