@@ -18,7 +18,7 @@ mod reports;
 mod words;
 
 pub use self::loss::LossCause;
-pub use self::node::{NodeError, QuarantineCause};
+pub use self::node::NodeError;
 pub use self::report::{NodeReport, Vote};
 pub(crate) use self::report::{NodeReports, one_vote_each};
 pub(crate) use self::reports::Told;

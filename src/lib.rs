@@ -122,7 +122,7 @@
 //!
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
 //! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for [`Health`], [`LockStatus`],
-//!   [`SemaphoreStatus`], [`Stats`] and their parts.
+//!   [`ListedLock`], [`Stats`] and their parts.
 //! - `metrics`: the figures of [`Stats`] for the recorder that the program has installed for the crate
 //!   [`metrics`](https://docs.rs/metrics), as they happen.
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
@@ -172,7 +172,7 @@ mod value;
 mod verdict;
 mod wire;
 
-pub use crate::manager::{Builder, LockManager, LockRequest, Locks, RwLock};
+pub use crate::manager::{Builder, LockManager, LockRequest, RwLock};
 
 pub use crate::guard::LockGuard;
 
@@ -194,13 +194,13 @@ pub use crate::fencing::{FencingToken, Protocol};
 
 pub use crate::holder::Holder;
 
-pub use crate::status::{ListedLock, LockStatus, SemaphoreStatus};
+pub use crate::status::{ListedLock, LockStatus};
 
 pub use crate::health::{Finding, Health, Severity};
 
 pub use crate::stats::{NodeStats, Stats};
 
-pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause, Vote};
+pub use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 
 /// Clients of this very code, over simulated nodes, network and clocks.
 #[cfg(test)]

@@ -29,7 +29,6 @@ mod several;
 mod turn;
 
 pub use self::builder::Builder;
-pub use self::locks::Locks;
 pub use self::request::LockRequest;
 pub use self::rw_lock::RwLock;
 

@@ -4,12 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 mod listed;
-mod semaphore;
 #[cfg(feature = "serde")]
 mod serialise;
 
 pub use self::listed::ListedLock;
-pub use self::semaphore::SemaphoreStatus;
 use crate::error::{NodeError, NodeReport, Told, done_by, named, read_by};
 use crate::holder::Holder;
 use crate::shown::span;

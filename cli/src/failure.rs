@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LossCause, NodeError, NodeReport, QuarantineCause, Vote};
+use redlatch::{Error, LossCause, NodeError, NodeReport, Vote};
 
 use crate::durations;
 
@@ -149,12 +149,14 @@ fn are_unopened(nodes: &[NodeReport]) -> bool {
 /// For how long a node without a marker of the fenced protocol abstains.
 fn unopened_for(vote: &Vote) -> Option<Duration> {
     let Vote::Failed(NodeError::Quarantined {
-        remaining, cause, ..
+        remaining,
+        has_marker: false,
+        ..
     }) = vote
     else {
         return None;
     };
-    (*cause == QuarantineCause::Unmarked).then_some(*remaining)
+    Some(*remaining)
 }
 
 fn advice_on(field: &str) -> &'static str {

@@ -13,7 +13,7 @@ use crate::output;
 use crate::pauses::Pauses;
 use crate::refusal::refusal;
 use crate::request::Request;
-use crate::state::{State, short, since};
+use crate::state::{self, State, short, since};
 use crate::term::Term;
 use crate::waiting::{self, Attempt};
 
@@ -116,11 +116,8 @@ impl Service<'_> {
             return Ok((state.word != "free").then(|| leader(&state)));
         };
         let status = manager.semaphore_status(wanted.name.as_str(), permits)?;
-        let is_full = status
-            .slots
-            .iter()
-            .all(|slot| State::of(slot).word != "free");
-        Ok(is_full.then(|| format!("{} of {permits} lead", status.held())))
+        let is_full = status.iter().all(|slot| State::of(slot).word != "free");
+        Ok(is_full.then(|| format!("{} of {permits} lead", state::held(&status))))
     }
 
     fn lead(&mut self, held: &LockGuard) {

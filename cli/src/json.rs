@@ -1,15 +1,22 @@
 //! The JSON for programs: what the library serialises, and what the command adds. The keys are a promise; unknown
 //! values are `null`.
 
-use redlatch::{Error, ListedLock, LockGuard, LockStatus, SemaphoreStatus};
+use redlatch::{Error, ListedLock, LockGuard, LockStatus};
 use serde_json::{Value, json};
+
+use crate::state;
 
 pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
     named(name, json!(status))
 }
 
-pub(crate) fn of_semaphore(name: &str, status: &SemaphoreStatus) -> Value {
-    named(name, json!(status))
+pub(crate) fn of_semaphore(name: &str, slots: &[LockStatus]) -> Value {
+    json!({
+        "resource": name,
+        "permits": slots.len(),
+        "held": state::held(slots),
+        "slots": slots,
+    })
 }
 
 fn named(name: &str, mut object: Value) -> Value {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, ListedLock, LockManager, Locks};
+use redlatch::{Error, ListedLock, LockManager};
 
 use crate::arguments::List;
 use crate::clock;
@@ -22,10 +22,7 @@ const EVERY: Duration = Duration::from_millis(300);
 pub(crate) fn list(arguments: &List) -> Result<u8, Failure> {
     // The list does not depend on the protocol: both use the same keys.
     let manager = nodes::asking(&arguments.servers, false)?;
-    let mut locks = manager.locks(&arguments.prefix)?;
-    if output::is_watched() {
-        locks = with_progress(locks);
-    }
+    let locks = manager.locks_with_progress(&arguments.prefix, progress())?;
     let mut found = Vec::new();
     let mut foreign = 0_usize;
     let mut missing = None;
@@ -106,13 +103,14 @@ pub(crate) fn name(resource: &str, slot: Option<u32>) -> String {
     }
 }
 
-fn with_progress(locks: Locks) -> Locks {
-    let mut shown = clock::now();
-    locks.on_progress(move |share| {
+/// Shows how far the list is, where somebody watches.
+fn progress() -> impl FnMut(f64) + Send {
+    let (is_watched, mut shown) = (output::is_watched(), clock::now());
+    move |share| {
         let now = clock::now();
-        if now.saturating_duration_since(shown) >= EVERY {
+        if is_watched && now.saturating_duration_since(shown) >= EVERY {
             shown = now;
             output::show_line(&format!("{:.0} % of the keys are looked at", share * 100.0));
         }
-    })
+    }
 }

@@ -79,7 +79,10 @@ fn describe(wanted: &Wanted<'_>, manager: &LockManager) -> String {
     let name = wanted.name;
     if let Some(permits) = wanted.permits() {
         return match manager.semaphore_status(name.as_str(), permits) {
-            Ok(status) => format!("{} of {permits} permits of {name} are held", status.held()),
+            Ok(status) => {
+                let held = state::held(&status);
+                format!("{held} of {permits} permits of {name} are held")
+            }
             Err(error) => format!("{name} can't be looked at: {error}"),
         };
     }

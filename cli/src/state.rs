@@ -34,6 +34,12 @@ pub(crate) struct State {
     pub(crate) nodes: (usize, usize),
 }
 
+/// How many slots of a semaphore are held.
+pub(crate) fn held(slots: &[LockStatus]) -> usize {
+    let is_held = |slot: &&LockStatus| matches!(slot, LockStatus::Held { .. });
+    slots.iter().filter(is_held).count()
+}
+
 impl State {
     pub(crate) fn of(status: &LockStatus) -> Self {
         let (word, tone) = match status {

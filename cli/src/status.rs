@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use redlatch::{LockStatus, SemaphoreStatus};
+use redlatch::LockStatus;
 
 use crate::arguments::Status;
 use crate::durations;
@@ -33,7 +33,7 @@ pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
         }
         Some(permits) => {
             let status = manager.semaphore_status(name, permits)?;
-            let codes: Vec<u8> = status.slots.iter().map(code).collect();
+            let codes: Vec<u8> = status.iter().map(code).collect();
             // Whoever asks gets the one that is free, whatever the others are.
             let worst = codes.iter().copied().max().unwrap_or(UNAVAILABLE);
             let code = if codes.contains(&FREE) { FREE } else { worst };
@@ -125,8 +125,8 @@ fn of_lock(arguments: &Status, status: &LockStatus) -> String {
     shown
 }
 
-fn of_semaphore(arguments: &Status, status: &SemaphoreStatus) -> String {
-    let slots: Vec<State> = status.slots.iter().map(State::of).collect();
+fn of_semaphore(arguments: &Status, status: &[LockStatus]) -> String {
+    let slots: Vec<State> = status.iter().map(State::of).collect();
     let rows = slots.iter().enumerate().map(|(slot, state)| {
         let (on, of) = state.nodes;
         let [word, left, who] = state.cells();
@@ -153,7 +153,7 @@ fn of_semaphore(arguments: &Status, status: &SemaphoreStatus) -> String {
         "{}\n{}: {} of {} held{resting}\n",
         table.show(text::width()),
         arguments.name,
-        status.held(),
+        state::held(status),
         slots.len()
     );
     for (slot, state) in slots.iter().enumerate() {

@@ -114,8 +114,10 @@ pub enum NodeError {
     Quarantined {
         /// For how much longer.
         remaining: Duration,
-        /// Why it may have forgotten locks.
-        cause: QuarantineCause,
+        /// Whether it has a marker of the fenced protocol, which is that of another process: the node was restarted with
+        /// persisted data, restored from a snapshot, or promoted. Without a marker it is new, or was flushed, or restarted
+        /// without persistence.
+        has_marker: bool,
     },
     /// With the fenced protocol: other clients have other settings.
     ///
@@ -156,28 +158,6 @@ pub enum NodeError {
     },
     /// The node is or was in use, so it is not fresh and can't be opened.
     Serving,
-}
-
-/// Why a node may have forgotten locks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum QuarantineCause {
-    /// It has no marker of the fenced protocol: it is new, or was flushed, or restarted without persistence.
-    Unmarked,
-    /// Its marker is that of another process: the node was restarted with persisted data, restored from a snapshot, or
-    /// promoted.
-    Reborn,
-}
-
-impl fmt::Display for QuarantineCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unmarked => {
-                "it has no marker, so it is new, or was flushed or restarted without persistence; open a brand-new deployment, and only that, with open_nodes() or 'redlatch open-nodes'"
-            }
-            Self::Reborn => "it was restarted, restored or promoted, and may have forgotten locks",
-        })
-    }
 }
 
 impl fmt::Display for NodeError {
@@ -231,7 +211,11 @@ impl fmt::Display for NodeError {
                 f,
                 "the server does not tell its run_id ({reason}), which Protocol::Fenced needs; allow INFO"
             ),
-            Self::Quarantined { remaining, cause } => {
+            Self::Quarantined {
+                remaining,
+                has_marker,
+            } => {
+                let cause = if *has_marker { REBORN } else { UNMARKED };
                 write!(f, "abstains for another {}: {cause}", span(*remaining))
             }
             Self::ConfigMismatch { ours, theirs } => write!(
@@ -266,6 +250,11 @@ impl fmt::Display for NodeError {
         }
     }
 }
+
+const UNMARKED: &str = "it has no marker, so it is new, or was flushed or restarted without persistence; open a \
+                        brand-new deployment, and only that, with open_nodes() or 'redlatch open-nodes'";
+
+const REBORN: &str = "it was restarted, restored or promoted, and may have forgotten locks";
 
 const IN_CLUSTER: &str =
     "a node of a Redis Cluster, which does not vote: every node has to be an independent master";

@@ -1,29 +1,17 @@
-//! `Locks`: the locks that are held, one after the other.
+//! The list of the locks that are held.
 
-use std::fmt;
-use std::iter::FusedIterator;
-use std::vec;
+use std::iter::from_fn;
 
 use super::LockManager;
 use crate::error::Error;
 use crate::protocol::list::List;
 use crate::status::ListedLock;
 
-/// The locks that are held, shared by readers or at rest, found one after the other. Made by [`LockManager::locks`].
-///
-/// It asks the servers while it is iterated, and keeps only the locks of one step. Dropping it ends the list.
-#[must_use = "no server is asked before the first call of next"]
-pub struct Locks {
-    manager: LockManager,
-    /// None after its end.
-    list: Option<List>,
-    found: vec::IntoIter<ListedLock>,
-    on_progress: Option<Box<dyn FnMut(f64) + Send>>,
-}
-
 impl LockManager {
     /// Lists the locks that are held, shared by readers or at rest, on resources whose names begin with `prefix`; all of them for
     /// an empty one.
+    ///
+    /// The servers are asked while it is iterated, and only the locks of one step are kept. Dropping it ends the list.
     ///
     /// It is for people and for monitoring: a lock may be gone, or have another holder, as soon as it is returned. Nothing
     /// is changed on any node. Each lock comes with its [`LockStatus`](crate::LockStatus):
@@ -63,82 +51,66 @@ impl LockManager {
     /// let ttl = Duration::from_secs(10);
     /// let _guards = [manager.lock("report-4", ttl)?, manager.lock("report-5", ttl)?];
     ///
-    /// let locks = manager.locks("report-")?;
     /// let mut names = Vec::new();
-    /// for lock in locks.on_progress(|share| eprintln!("{:.0} %", share * 100.0)) {
+    /// for lock in manager.locks("report-")? {
     ///     names.push(lock?.resource);
     /// }
     /// names.sort();
     /// assert_eq!(names, ["report-4", "report-5"]);
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn locks(&self, prefix: &str) -> Result<Locks, Error> {
-        self.cluster().refuse_fork()?;
-        Ok(Locks {
-            list: Some(List::new(self.cluster(), prefix)?),
-            manager: self.clone(),
-            found: Vec::new().into_iter(),
-            on_progress: None,
-        })
+    pub fn locks(
+        &self,
+        prefix: &str,
+    ) -> Result<impl Iterator<Item = Result<ListedLock, Error>> + Send + use<>, Error> {
+        self.locks_with_progress(prefix, |_| {})
     }
-}
 
-impl Locks {
-    /// Calls a hook after each step, with the part of the work that is done: from 0.0 to 1.0, and never less than before.
+    /// As [`locks`](Self::locks), and calls a hook after each step, with the part of the work that is done: from 0.0 to 1.0, and
+    /// never less than before.
     ///
     /// It is an estimate. Steps take about a millisecond each, so a hook that draws should not do so each time. A call of
     /// [`next`](Iterator::next) calls it many times where there are few locks among many other keys.
     ///
+    /// # Errors
+    ///
+    /// As for [`locks`](Self::locks).
+    ///
     /// ```
     /// # use std::time::Duration;
-    /// use std::sync::mpsc;
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
     /// let _guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// let (tell, told) = mpsc::channel();
-    /// let locks = manager.locks("")?.on_progress(move |share| drop(tell.send(share)));
+    /// let locks = manager.locks_with_progress("", |share| eprintln!("{:.0} %", share * 100.0))?;
     /// assert_eq!(locks.count(), 1);
-    /// assert_eq!(told.iter().last(), Some(1.0));
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn on_progress(mut self, hook: impl FnMut(f64) + Send + 'static) -> Self {
-        self.on_progress = Some(Box::new(hook));
-        self
-    }
-}
-
-impl Iterator for Locks {
-    type Item = Result<ListedLock, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(lock) = self.found.next() {
-                return Some(Ok(lock));
-            }
-            let list = self.list.as_mut()?;
-            match list.step(self.manager.cluster()) {
-                Ok(Some(found)) => self.found = found.into_iter(),
-                Ok(None) => self.list = None,
-                Err(error) => {
-                    self.list = None;
-                    return Some(Err(error));
+    pub fn locks_with_progress<F: FnMut(f64) + Send + 'static>(
+        &self,
+        prefix: &str,
+        mut on_progress: F,
+    ) -> Result<impl Iterator<Item = Result<ListedLock, Error>> + Send + use<F>, Error> {
+        self.cluster().refuse_fork()?;
+        // None after its end.
+        let mut list = Some(List::new(self.cluster(), prefix)?);
+        let (manager, mut found) = (self.clone(), Vec::new().into_iter());
+        Ok(from_fn(move || {
+            loop {
+                if let Some(lock) = found.next() {
+                    return Some(Ok(lock));
+                }
+                let under_way = list.as_mut()?;
+                let step = under_way.step(manager.cluster());
+                on_progress(under_way.share());
+                match step {
+                    Ok(Some(locks)) => found = locks.into_iter(),
+                    Ok(None) => list = None,
+                    Err(error) => {
+                        list = None;
+                        return Some(Err(error));
+                    }
                 }
             }
-            let share = self.list.as_ref().map_or(1.0, List::share);
-            if let Some(hook) = &mut self.on_progress {
-                hook(share);
-            }
-        }
-    }
-}
-
-impl FusedIterator for Locks {}
-
-impl fmt::Debug for Locks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks")
-            .field("manager", &self.manager)
-            .field("share", &self.list.as_ref().map_or(1.0, List::share))
-            .finish_non_exhaustive()
+        }))
     }
 }

@@ -5,7 +5,7 @@ use crate::claim::Kind;
 use crate::contend::slots::{check_permits, check_slot};
 use crate::error::Error;
 use crate::protocol;
-use crate::status::SemaphoreStatus;
+use crate::status::LockStatus;
 
 impl LockManager {
     /// Starts a request for one of the permits of the semaphore `name`, which at most `permits` holders have at a time.
@@ -50,7 +50,7 @@ impl LockManager {
     }
 
     /// Tells who holds the permits of a semaphore, and for how long, without changing anything: what
-    /// [`status`](Self::status) tells of a lock, for each slot.
+    /// [`status`](Self::status) tells of a lock, for each slot, from the first one on.
     ///
     /// Up to 64 slots are asked for in one round trip.
     ///
@@ -59,20 +59,22 @@ impl LockManager {
     /// As for [`status`](Self::status), and [`Error::Invalid`] unless `permits` is 1 to 256.
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// use redlatch::LockStatus;
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
     /// let permit = manager.semaphore("exports", 3).lock()?;
-    /// let status = manager.semaphore_status("exports", 3)?;
-    /// println!("{status}");
-    /// assert_eq!((status.held(), status.slots.len()), (1, 3));
+    /// let slots = manager.semaphore_status("exports", 3)?;
+    /// for (slot, status) in slots.iter().enumerate() {
+    ///     println!("slot {slot}: {status:#}");
+    /// }
+    /// let held = slots.iter().filter(|status| matches!(status, LockStatus::Held { .. }));
+    /// assert_eq!((held.count(), slots.len()), (1, 3));
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn semaphore_status(&self, name: &str, permits: u32) -> Result<SemaphoreStatus, Error> {
+    pub fn semaphore_status(&self, name: &str, permits: u32) -> Result<Vec<LockStatus>, Error> {
         self.cluster().refuse_fork()?;
         check_permits(permits)?;
-        let slots = protocol::look::status_of_slots(self.cluster(), name, permits)?;
-        Ok(SemaphoreStatus { slots })
+        protocol::look::status_of_slots(self.cluster(), name, permits)
     }
 
     /// Releases the permit that has this slot and this token: what [`release`](Self::release) does for a lock.
@@ -89,13 +91,14 @@ impl LockManager {
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
     /// # let _left = manager.semaphore("exports", 3).lock()?.into_lease();
-    /// for (slot, status) in (0..).zip(manager.semaphore_status("exports", 3)?.slots) {
+    /// for (slot, status) in (0..).zip(manager.semaphore_status("exports", 3)?) {
     ///     if let LockStatus::Held { token, .. } = status {
     ///         println!("the holder of slot {slot} is gone for good");
     ///         manager.release_slot("exports", slot, &token)?;
     ///     }
     /// }
-    /// # assert_eq!(manager.semaphore_status("exports", 3)?.held(), 0);
+    /// # let is_free = |status: &LockStatus| matches!(status, LockStatus::Free { .. });
+    /// # assert!(manager.semaphore_status("exports", 3)?.iter().all(is_free));
     /// # Ok::<(), Error>(())
     /// ```
     pub fn release_slot(&self, name: &str, slot: u32, token: &str) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{LockStatus, SemaphoreStatus};
+use super::LockStatus;
 use crate::error::{NodeError, NodeReport, Vote};
 
 impl Serialize for LockStatus {
@@ -45,16 +45,6 @@ impl Serialize for LockStatus {
         status.serialize_field("holder", &holder)?;
         serialize_readers(&mut status, read)?;
         status.serialize_field("nodes", self.nodes())?;
-        status.end()
-    }
-}
-
-impl Serialize for SemaphoreStatus {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut status = serializer.serialize_struct("SemaphoreStatus", 3)?;
-        status.serialize_field("permits", &self.slots.len())?;
-        status.serialize_field("held", &self.held())?;
-        status.serialize_field("slots", &self.slots)?;
         status.end()
     }
 }

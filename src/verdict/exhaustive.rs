@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::error::QuarantineCause;
 use crate::fencing::FencingToken;
 
 const MOST_NODES: usize = 7;
@@ -227,7 +226,7 @@ fn a_stale_proposal_is_a_refusal_and_an_abstention_is_a_vote_against() {
     assert!(Tally::of(&stale.iter()).is_taken());
     let closed = NodeError::Quarantined {
         remaining: Duration::from_secs(1),
-        cause: QuarantineCause::Reborn,
+        has_marker: true,
     };
     let abstains = [
         Vote::Failed(closed.clone()),

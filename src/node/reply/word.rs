@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rows::bytes;
-use crate::error::{NodeError, QuarantineCause, Vote};
+use crate::error::{NodeError, Vote};
 use crate::fencing::{FencingToken, Rules};
 use crate::wire::resp::Reply;
 use crate::wire::transport::clean;
@@ -50,14 +50,10 @@ pub(super) fn word(
             ours: rules.config.clone(),
             theirs: text(theirs)?,
         },
-        (b"CLOSED", [left, why]) => {
-            let remaining = Duration::from_micros(number(left)?);
-            let cause = match bytes(why)? {
-                b"new" => QuarantineCause::Unmarked,
-                _ => QuarantineCause::Reborn,
-            };
-            NodeError::Quarantined { remaining, cause }
-        }
+        (b"CLOSED", [left, why]) => NodeError::Quarantined {
+            remaining: Duration::from_micros(number(left)?),
+            has_marker: bytes(why)? != b"new",
+        },
         (b"FUTURE", [ahead]) => {
             let ahead = Duration::from_micros(number(ahead)?);
             NodeError::FutureCounter { ahead }
@@ -126,13 +122,10 @@ mod tests {
         let theirs = told("CONFIG", &[text("5:3")]);
         assert!(matches!(theirs, NodeError::ConfigMismatch { theirs, .. } if theirs == "5:3"));
         let span = Duration::from_micros(5);
-        for (name, expected) in [
-            ("new", QuarantineCause::Unmarked),
-            ("reborn", QuarantineCause::Reborn),
-        ] {
+        for (name, is_marked) in [("new", false), ("reborn", true)] {
             let closed = told("CLOSED", &[Reply::Int(5), text(name)]);
             assert!(
-                matches!(closed, NodeError::Quarantined { remaining, cause } if remaining == span && cause == expected)
+                matches!(closed, NodeError::Quarantined { remaining, has_marker } if remaining == span && has_marker == is_marked)
             );
         }
         let future = told("FUTURE", &[Reply::Int(5)]);

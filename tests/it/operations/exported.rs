@@ -87,13 +87,9 @@ fn the_status_of_a_semaphore_is_data_for_other_programs() {
     let (_nodes, manager) = cluster();
     let guard = manager.semaphore("job", 3).lock().unwrap();
     let json = serde_json::to_value(manager.semaphore_status("job", 3).unwrap()).unwrap();
-    assert_eq!(
-        (&json["permits"], &json["held"]),
-        (&3.into(), &1.into()),
-        "{json}"
-    );
+    assert_eq!(json.as_array().map(Vec::len), Some(3), "{json}");
     let slot = usize::try_from(guard.slot().unwrap()).unwrap();
-    assert_eq!(json["slots"][slot]["token"], guard.token(), "{json}");
-    let free = &json["slots"][(slot + 1) % 3];
+    assert_eq!(json[slot]["token"], guard.token(), "{json}");
+    let free = &json[(slot + 1) % 3];
     assert_eq!(free["state"], "free", "{json}");
 }

@@ -221,7 +221,7 @@ fn a_prefix_means_itself_whatever_is_in_it() {
     let longest = "x".repeat(64 * 1024);
     assert!(list(&manager, &longest).is_empty());
     let refused = manager.locks(&(longest + "x"));
-    assert_eq!(invalid_field(&refused.unwrap_err()), "resource");
+    assert_eq!(invalid_field(&refused.err().unwrap()), "resource");
 }
 
 #[test]
@@ -244,11 +244,9 @@ fn the_progress_goes_from_nothing_to_all_and_never_back() {
     let (_, nodes, manager) = cluster(5);
     many(&nodes);
     let shares: Arc<Mutex<Vec<f64>>> = Arc::default();
-    let locks = manager.locks("none of these").unwrap().on_progress({
-        let shares = Arc::clone(&shares);
-        move |share| shares.lock().push(share)
-    });
-    assert_eq!(locks.count(), 0);
+    let told = Arc::clone(&shares);
+    let locks = manager.locks_with_progress("none of these", move |share| told.lock().push(share));
+    assert_eq!(locks.unwrap().count(), 0);
     let shares = shares.lock();
     // Four steps of each of three nodes.
     assert!(shares.len() >= 12, "{shares:?}");

@@ -48,10 +48,9 @@ fn a_million_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes() {
     let _guards = ["job", "user:job"].map(|name| manager.lock(name, TTL).unwrap());
     let inspected = servers[0].count("get");
     let mut steps = 0_u64;
-    let locks = manager.locks("").unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
-    let locks = locks.on_progress(move |share| sender.send(share).unwrap());
-    let found: BTreeSet<String> = locks.map(|lock| lock.unwrap().resource).collect();
+    let locks = manager.locks_with_progress("", move |share| sender.send(share).unwrap());
+    let found: BTreeSet<String> = locks.unwrap().map(|lock| lock.unwrap().resource).collect();
     assert_eq!(found, set_of(["job", "user:job"]));
     for share in receiver {
         assert!((0.0..=1.0).contains(&share));

@@ -6,9 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{
-    Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, QuarantineCause, Vote,
-};
+use redlatch::{Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, Vote};
 use redlatch_testing::{Server, pause};
 
 pub(super) const PAGE: &str = include_str!("../../../docs/operations.md");
@@ -252,7 +250,6 @@ fn every_error_and_every_log_line_is_on_the_page() {
         (&loss, "LossCause"),
         (&report, "Vote"),
         (&node, "NodeError"),
-        (&node, "QuarantineCause"),
     ] {
         let (_, body) = text.split_once(&format!("pub enum {name} {{\n")).unwrap();
         let body = &body[..body.find("\n}\n").unwrap()];
@@ -361,10 +358,8 @@ fn a_restart_does_to_a_fenced_lock_what_the_page_says() {
         let Err(Error::Unavailable { nodes, .. }) = refused else {
             panic!("{refused:?}");
         };
-        let (reborn, new) = (QuarantineCause::Reborn, QuarantineCause::Unmarked);
-        let cause = if survives { reborn } else { new };
         assert!(
-            matches!(&nodes[0].vote, Vote::Failed(NodeError::Quarantined { cause: c, .. }) if *c == cause),
+            matches!(&nodes[0].vote, Vote::Failed(NodeError::Quarantined { has_marker, .. }) if *has_marker == survives),
             "{nodes:?}"
         );
         assert_eq!(guard.extend(TTL * 2).is_ok(), survives);
