@@ -35,31 +35,8 @@ pub enum Protocol {
 }
 
 /// A number that grows with each acquisition of a resource.
-///
-/// No two guards of [`Protocol::Fenced`] for one resource have the same token. If one acquisition began after another
-/// had ended, its token is larger. A resource that remembers the largest token it has seen, and refuses smaller ones,
-/// is safe from a holder that was paused for too long. The comparison and the write have to be one atomic step, and a
-/// new holder writes its token there before it reads anything.
-///
-/// The number is close to the microseconds since the Unix epoch at which the lock was taken; nothing depends on that. It
-/// fits into a signed 64-bit integer, and up to the year 2255 a floating-point number holds it exactly.
-///
-/// ```
-/// # use std::time::Duration;
-/// use redlatch::{FencingToken, LockManager, Protocol};
-/// # use redlatch::fake::FakeNode;
-/// # let nodes = FakeNode::cluster(3);
-/// let manager = LockManager::builder().fakes(&nodes).protocol(Protocol::Fenced).build()?;
-/// manager.open_nodes()?;
-///
-/// let first = manager.lock("ledger", Duration::from_secs(10))?.fencing_token();
-/// let second = manager.lock("ledger", Duration::from_secs(10))?.fencing_token();
-/// assert!(first < second);
-/// println!("UPDATE ledger SET .., token = {} WHERE token <= {}", u64::from(second.unwrap()), second.unwrap());
-/// # Ok::<(), redlatch::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(u64);
+pub(crate) struct FencingToken(u64);
 
 impl FencingToken {
     /// No number that the scripts take is longer.

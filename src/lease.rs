@@ -176,8 +176,8 @@ impl Lease {
     /// assert_eq!(guard.into_lease().fencing_token(), token);
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.fencing
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.fencing.map(u64::from)
     }
 
     /// Returns when the validity ends, by the wall clock of the machine that made the lease.

@@ -23,7 +23,7 @@
 //! - **Every lock ends** with its time to live, also after a crash. **Waiting is bounded**, also when servers hang. **A minority of
 //!   the nodes may fail.**
 //! - **No lock stops a late write** of a holder that is paused after its last [`check`](LockGuard::check). With
-//!   [`Protocol::Fenced`] the resource can refuse the write by its [`FencingToken`].
+//!   [`Protocol::Fenced`] the resource can refuse the write by its [fencing token](LockGuard::fencing_token).
 //! - **A node that forgets can vote twice** with the default, [`Protocol::Classic`]. After a restart without its data, keep it out
 //!   for the longest time to live. With [`Protocol::Fenced`] it abstains by itself.
 //! - **The order among processes is not strict**, and a lock is not re-entrant: a thread that asks for a lock it holds waits for
@@ -190,7 +190,7 @@ pub use crate::wire::Tls;
 
 pub use crate::fanout::Fanout;
 
-pub use crate::fencing::{FencingToken, Protocol};
+pub use crate::fencing::Protocol;
 
 pub use crate::holder::Holder;
 

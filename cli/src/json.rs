@@ -41,7 +41,7 @@ pub(crate) fn of_guard(held: &LockGuard) -> Value {
         "resource": held.resource(),
         "slot": held.slot(),
         "token": held.token(),
-        "fencing_token": held.fencing_token().map(u64::from),
+        "fencing_token": held.fencing_token(),
     })
 }
 

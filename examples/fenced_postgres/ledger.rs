@@ -4,7 +4,6 @@ use std::error::Error;
 use std::fmt;
 
 use postgres::{Client, Transaction};
-use redlatch::FencingToken;
 
 const TABLES: &str = "
     DROP TABLE IF EXISTS redlatch_example_claim, redlatch_example_ledger;
@@ -32,7 +31,7 @@ impl Ledger {
     }
 
     /// Claims the ledger with the token, and reads the last balance.
-    pub(crate) fn balance(&mut self, token: Option<FencingToken>) -> Result<i64, Box<dyn Error>> {
+    pub(crate) fn balance(&mut self, token: Option<u64>) -> Result<i64, Box<dyn Error>> {
         let mut step = self.begin(token)?;
         let last = "SELECT balance FROM redlatch_example_ledger ORDER BY id DESC LIMIT 1";
         let row = step.query_opt(last, &[])?;
@@ -43,7 +42,7 @@ impl Ledger {
     /// Claims the ledger again, and appends an entry. If another holder has claimed it in between, nothing is written.
     pub(crate) fn append(
         &mut self,
-        token: Option<FencingToken>,
+        token: Option<u64>,
         amount: i64,
         balance: i64,
     ) -> Result<(), Box<dyn Error>> {
@@ -57,10 +56,10 @@ impl Ledger {
 
     /// Begins a transaction with the claim. The `UPDATE` locks the row, so a second transaction waits and then compares with
     /// what the first one has committed. Without a token there is no claim: what `--unchecked` shows.
-    fn begin(&mut self, token: Option<FencingToken>) -> Result<Transaction<'_>, Box<dyn Error>> {
+    fn begin(&mut self, token: Option<u64>) -> Result<Transaction<'_>, Box<dyn Error>> {
         let mut step = self.database.transaction()?;
         if let Some(token) = token {
-            let number = i64::try_from(u64::from(token))?;
+            let number = i64::try_from(token)?;
             let claim = "UPDATE redlatch_example_claim SET token = $1 WHERE resource = 'ledger' AND token <= $1";
             // An UPDATE that finds no row is no error for the database, so its rows are counted.
             if step.execute(claim, &[&number])? != 1 {
@@ -80,7 +79,7 @@ impl Ledger {
 /// The ledger has seen a larger token, so this one is of an earlier holder.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    token: FencingToken,
+    token: u64,
 }
 
 impl Error for Refused {}

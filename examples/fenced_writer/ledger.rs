@@ -5,7 +5,6 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use redlatch::FencingToken;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 const TABLES: &str = "
@@ -27,7 +26,7 @@ pub(crate) struct Entry {
 
 impl Ledger {
     /// Claims the ledger, and reads the last balance.
-    pub(crate) fn balance(&mut self, token: Option<FencingToken>) -> Result<i64, Box<dyn Error>> {
+    pub(crate) fn balance(&mut self, token: Option<u64>) -> Result<i64, Box<dyn Error>> {
         let step = self.begin(token)?;
         let last = "SELECT coalesce((SELECT balance FROM entry ORDER BY id DESC LIMIT 1), 0)";
         let balance = step.query_row(last, [], |row| row.get(0))?;
@@ -38,7 +37,7 @@ impl Ledger {
     /// Claims the ledger again, and appends: if someone else has claimed it in between, nothing is written.
     pub(crate) fn append(
         &mut self,
-        token: Option<FencingToken>,
+        token: Option<u64>,
         entry: &Entry,
     ) -> Result<(), Box<dyn Error>> {
         let step = self.begin(token)?;
@@ -52,13 +51,13 @@ impl Ledger {
 
     /// Begins a transaction. The claim comes first in it, so that the token is compared and noted, and the ledger read or
     /// written, in one atomic step. Without a token there is no claim: what `--unchecked` shows.
-    fn begin(&mut self, token: Option<FencingToken>) -> Result<Transaction<'_>, Box<dyn Error>> {
+    fn begin(&mut self, token: Option<u64>) -> Result<Transaction<'_>, Box<dyn Error>> {
         let step = self
             .database
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         if let Some(token) = token {
             let claim = "UPDATE claim SET token = ?1 WHERE token <= ?1";
-            let number = i64::try_from(u64::from(token))?;
+            let number = i64::try_from(token)?;
             if step.execute(claim, [number])? != 1 {
                 // Dropping the transaction rolls it back.
                 return Err(Refused { token }.into());
@@ -96,7 +95,7 @@ impl Ledger {
 /// The ledger has seen a larger token: whoever has this one is not the holder any more.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    token: FencingToken,
+    token: u64,
 }
 
 impl Error for Refused {}

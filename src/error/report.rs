@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 
 use super::NodeError;
 use super::words::{done_by, named, read_by};
-use crate::fencing::FencingToken;
 use crate::holder::Holder;
 use crate::shown::span;
 
@@ -127,7 +126,7 @@ pub enum Vote {
     #[non_exhaustive]
     Stale {
         /// The node's counter.
-        counter: FencingToken,
+        counter: u64,
     },
     /// There is no key: none to extend or delete, or in a status none at all. Of
     /// [several resources](crate::LockManager::request_all), one of the keys is gone, and the vote does not say which.

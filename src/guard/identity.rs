@@ -1,7 +1,6 @@
 //! Which lock a guard has: the resources, and the token, the fencing token and the slot that tell holders apart.
 
 use super::LockGuard;
-use crate::fencing::FencingToken;
 
 impl LockGuard {
     /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix. Of [several
@@ -57,8 +56,13 @@ impl LockGuard {
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic), and for a
     /// [reader](Self::is_read).
     ///
-    /// It is larger than the token of every earlier guard of this resource. The locked resource should refuse a request
-    /// with a smaller token than it has seen; see [`FencingToken`].
+    /// It grows with each acquisition of a resource: no two guards for one resource have the same token, and if one
+    /// acquisition began after another had ended, its token is larger. A resource that remembers the largest token it has
+    /// seen, and refuses smaller ones, is safe from a holder that was paused for too long. The comparison and the write have
+    /// to be one atomic step, and a new holder writes its token there before it reads anything.
+    ///
+    /// The number is close to the microseconds since the Unix epoch at which the lock was taken; nothing depends on that. It
+    /// fits into a signed 64-bit integer, and up to the year 2255 a floating-point number holds it exactly.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -66,13 +70,14 @@ impl LockGuard {
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// let manager = LockManager::builder().fakes(&nodes).protocol(Protocol::Fenced).build()?;
     /// manager.open_nodes()?;
-    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// println!("write with {:?}", guard.fencing_token());
-    /// # assert!(guard.fencing_token().is_some());
+    /// let first = manager.lock("ledger", Duration::from_secs(10))?.fencing_token();
+    /// let second = manager.lock("ledger", Duration::from_secs(10))?.fencing_token();
+    /// assert!(first < second);
+    /// println!("UPDATE ledger SET .., token = {0} WHERE token <= {0}", second.unwrap());
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.lease.claim.token()
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.lease.claim.token().map(u64::from)
     }
 
     /// Returns whether this is the lock of a reader, which others may [read](crate::RwLock::read) at the same time.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::state::LeaseState;
 use crate::error::{Error, LossCause};
-use crate::fencing::FencingToken;
 
 /// Tells whether a lock is still held, to threads that do not have its guard.
 ///
@@ -85,8 +84,8 @@ impl LeaseWatch {
     /// assert_eq!(guard.watch().fencing_token(), guard.fencing_token());
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.state.claim.token()
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.state.claim.token().map(u64::from)
     }
 
     /// Returns how long the lock is still held, as [`LockGuard::remaining`](crate::LockGuard::remaining) does.

@@ -10,6 +10,7 @@ use crate::claim::{Claim, Fence};
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::fencing::FencingToken;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
 use crate::lease::state::nodes::NodeStates;
@@ -31,7 +32,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         value: lease.value.clone(),
         fence: rules.map(|(rules, token)| Fence {
             rules: Arc::clone(rules),
-            token,
+            token: FencingToken::new(token),
         }),
     };
     let expired = |nodes| {

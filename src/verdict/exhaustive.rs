@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::fencing::FencingToken;
 
 const MOST_NODES: usize = 7;
 
@@ -221,7 +220,7 @@ fn where_a_writer_waits_a_reader_has_lost_whatever_the_other_nodes_say() {
 
 #[test]
 fn a_stale_proposal_is_a_refusal_and_an_abstention_is_a_vote_against() {
-    let counter = FencingToken::new(5);
+    let counter = 5;
     let stale = [Vote::Stale { counter }, Vote::NotAsked, Vote::NotAsked];
     assert!(Tally::of(&stale.iter()).is_taken());
     let closed = NodeError::Quarantined {

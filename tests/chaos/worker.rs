@@ -229,7 +229,7 @@ impl Thread<'_> {
         let Parcel { lease, on, ttl_ms } = Parcel::from_words(&parcel).unwrap();
         let leased = Leased {
             token: lease.token().into(),
-            fencing: lease.fencing_token().map(u64::from),
+            fencing: lease.fencing_token(),
         };
         let call = self.asks(&on, None, Some(leased));
         let result = self.worker.manager.adopt(lease);
@@ -279,7 +279,7 @@ impl Thread<'_> {
         let what = What::Gets {
             call: held.call,
             token: guard.token().into(),
-            fencing: guard.fencing_token().map(u64::from),
+            fencing: guard.fencing_token(),
             slot: guard.slot(),
             end,
             origin,

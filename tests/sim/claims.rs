@@ -222,7 +222,7 @@ impl World {
             origin: Origin::Nodes,
         };
         state.claims(id, (client, on), now, beginning, guard);
-        state.is_given_with(guard.fencing_token().map(Into::into));
+        state.is_given_with(guard.fencing_token());
         state.passes_nobody(client, on, guard.token());
         state.counts(on, Did::Take);
         id

@@ -179,7 +179,7 @@ impl State {
         let (who, on) = (self.who(), self.on(on));
         let adopts = adopts.map(|lease| Leased {
             token: lease.token().into(),
-            fencing: lease.fencing_token().map(Into::into),
+            fencing: lease.fencing_token(),
         });
         self.record.asking.insert(task, call);
         self.records(What::Asks {
@@ -208,7 +208,7 @@ impl State {
         self.records(What::Gets {
             call,
             token: guard.token().into(),
-            fencing: guard.fencing_token().map(Into::into),
+            fencing: guard.fencing_token(),
             slot: guard.slot(),
             end: Some(Span::exactly(end)),
             origin,

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::error::Vote;
-use crate::fencing::FencingToken;
 
 fn refusal(code: &str, message: &str) -> Vote {
     Vote::Failed(NodeError::Refused {
@@ -20,9 +19,7 @@ fn tried(asked: Vote, given_back: Vote) -> Facts {
 
 #[test]
 fn a_node_that_gives_a_lock_and_takes_it_back_is_well() {
-    let stale = Vote::Stale {
-        counter: FencingToken::new(1),
-    };
+    let stale = Vote::Stale { counter: 1 };
     for (asked, given_back) in [
         (Vote::Granted, Vote::Released),
         // It has ended before.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::rows::bytes;
 use crate::error::{NodeError, Vote};
-use crate::fencing::{FencingToken, Rules};
+use crate::fencing::Rules;
 use crate::wire::resp::Reply;
 use crate::wire::transport::clean;
 
@@ -28,7 +28,6 @@ pub(super) fn word(
         (b"STALE", [counter]) => {
             let counter = number(counter)?;
             if counter <= latest {
-                let counter = FencingToken::new(counter);
                 return Some(Vote::Stale { counter });
             }
             // A proposal above this counter would be refused by every other node.

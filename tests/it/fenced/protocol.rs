@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, FencingToken, LockManager, Vote};
+use redlatch::{Error, LockManager, Vote};
 use redlatch_testing::Server;
 
 use crate::managers::{fenced, fenced_over, invalid_field, patient};
@@ -85,7 +85,7 @@ fn the_keys_are_the_classic_lock_a_counter_for_a_day_and_a_marker() {
     let servers = Server::cluster(3);
     let manager = fenced_over(&servers);
     let guard = manager.try_lock("job", TTL).unwrap();
-    let token = u64::from(guard.fencing_token().unwrap());
+    let token = guard.fencing_token().unwrap();
     let assert_idle = |server: &Server| {
         let (day, idle) = (24 * 3600 * 1000, server.pttl("job:fence"));
         assert!((day - 60_000..=day).contains(&idle), "{idle}");
@@ -143,7 +143,7 @@ fn classic_and_fenced_managers_exclude_each_other() {
 fn a_proposal_that_is_too_small_is_raised_at_once_also_in_a_single_try() {
     let (nodes, clock, manager) = over_fakes(3);
     let first = manager.try_lock("job", TTL).unwrap();
-    let ahead = u64::from(first.fencing_token().unwrap()) + 60_000_000;
+    let ahead = first.fencing_token().unwrap() + 60_000_000;
     drop(first);
     let before = clock.elapsed();
     // A client whose clock is a minute ahead was here.
@@ -151,7 +151,7 @@ fn a_proposal_that_is_too_small_is_raised_at_once_also_in_a_single_try() {
         node.hold("job:fence", &ahead.to_string(), Duration::from_hours(1));
     }
     let guard = manager.try_lock("job", TTL).unwrap();
-    assert_eq!(guard.fencing_token().map(u64::from), Some(ahead + 1));
+    assert_eq!(guard.fencing_token(), Some(ahead + 1));
     assert_eq!(clock.elapsed(), before, "it has waited, as for a holder");
 }
 
@@ -176,12 +176,12 @@ fn a_key_that_expired_on_a_node_that_was_away_is_set_again_by_an_extension() {
 
 #[test]
 fn an_extension_sets_no_key_again_where_another_was_granted_or_memory_was_lost() {
-    let losses: [fn(&FakeNode, &FencingToken); 3] = [
+    let losses: [fn(&FakeNode, u64); 3] = [
         |node, _| node.flush(),
         |node, _| node.restart(),
         // Another attempt came by and is gone.
         |node, token| {
-            let next = (u64::from(*token) + 1).to_string();
+            let next = (token + 1).to_string();
             node.hold("job:fence", &next, Duration::from_hours(1));
             node.hold("job", "another", Duration::from_millis(1));
         },
@@ -189,11 +189,11 @@ fn an_extension_sets_no_key_again_where_another_was_granted_or_memory_was_lost()
     for lose in losses {
         let (nodes, clock, manager) = over_fakes(3);
         let guard = manager.try_lock("job", TTL).unwrap();
-        lose(&nodes[0], &guard.fencing_token().unwrap());
+        lose(&nodes[0], guard.fencing_token().unwrap());
         clock.advance(Duration::from_secs(1));
         guard.extend(TTL).unwrap();
         assert_eq!(nodes[0].token_of("job"), None);
-        lose(&nodes[1], &guard.fencing_token().unwrap());
+        lose(&nodes[1], guard.fencing_token().unwrap());
         clock.advance(Duration::from_secs(1));
         let error = guard.extend(TTL).unwrap_err();
         assert!(matches!(error, Error::Lost { .. }), "{error}");

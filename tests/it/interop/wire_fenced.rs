@@ -89,7 +89,7 @@ pub(super) fn counter(servers: &[Server]) -> Option<u64> {
 }
 
 pub(super) fn token_of(guard: &LockGuard) -> u64 {
-    u64::from(guard.fencing_token().unwrap())
+    guard.fencing_token().unwrap()
 }
 
 /// The word with which the servers refuse.

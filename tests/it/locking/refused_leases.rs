@@ -89,7 +89,7 @@ fn a_fencing_token_that_no_node_has_granted_is_not_adopted() {
     let token = lease.fencing_token().unwrap();
     let before = keys(&nodes);
     for more in [1, 1_000_000, 3_000_000_000] {
-        let larger = u64::from(token) + more;
+        let larger = token + more;
         let forged = lease
             .to_string()
             .replace(&token.to_string(), &larger.to_string());

@@ -30,7 +30,7 @@ fn contend(manager: &LockManager, stop: &AtomicBool) -> Option<(Instant, Option<
         match manager.try_lock("job", TTL) {
             Ok(guard) => {
                 let got = now();
-                let token = guard.fencing_token().map(u64::from);
+                let token = guard.fencing_token();
                 guard.unlock().unwrap();
                 return Some((got, token));
             }
@@ -54,14 +54,14 @@ fn nobody_gets_a_lock_that_rests_before_its_end_and_everybody_after_it() {
         let before = now();
         let request = manager.request("job").ttl(TTL).at_least(MINIMUM);
         let guard = request.try_lock().unwrap();
-        let fencing = guard.fencing_token().map(u64::from);
+        let fencing = guard.fencing_token();
         let stop = AtomicBool::new(false);
         let (first, second) = thread::scope(|scope| {
             // One that asks all nodes all the time, and one that waits at one of them.
             let first = scope.spawn(|| contend(&contender, &stop));
             let second = scope.spawn(|| {
                 let guard = waiting.try_lock_for("job", TTL, BOUND).unwrap();
-                let got = (now(), guard.fencing_token().map(u64::from));
+                let got = (now(), guard.fencing_token());
                 guard.unlock().unwrap();
                 got
             });

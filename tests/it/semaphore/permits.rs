@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Cancel, Error, Fanout, KeepAlive, Lease, LockGuard, LockManager, LockStatus, Protocol, Vote};
+use redlatch::{
+    Cancel, Error, Fanout, KeepAlive, Lease, LockGuard, LockManager, LockStatus, Protocol, Vote,
+};
 
 use crate::managers::invalid_field;
 

@@ -1,6 +1,6 @@
 //! Several resources with the fenced protocol: one token, which is larger than every earlier one of each resource.
 
-use redlatch::{Error, FencingToken, LockManager, NodeError, Vote};
+use redlatch::{Error, LockManager, NodeError, Vote};
 use redlatch_testing::Server;
 
 use super::on_servers::{keys, take};
@@ -9,7 +9,7 @@ use crate::waiting::wake_up::{TTL, cluster};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-fn token(manager: &LockManager, names: &[&str]) -> FencingToken {
+fn token(manager: &LockManager, names: &[&str]) -> u64 {
     let guard = take(manager, names).unwrap();
     let token = guard.fencing_token().unwrap();
     guard.unlock().unwrap();
@@ -45,7 +45,7 @@ fn each_resource_sees_larger_tokens_whichever_guard_they_come_from() {
         &["b"],
         &NAMES,
     ];
-    let mut last: Option<FencingToken> = None;
+    let mut last: Option<u64> = None;
     for (names, manager) in rounds.into_iter().zip(managers.iter().cycle()) {
         let next = token(manager, names);
         assert!(
@@ -79,16 +79,12 @@ fn a_token_is_larger_than_every_counter_also_where_one_is_ahead() {
         .filter(|server| keys(server, &NAMES) == NAMES)
     {
         let counters = NAMES.map(|name| counter(server, name));
-        assert_eq!(counters, [u64::from(token); 3]);
+        assert_eq!(counters, [token; 3]);
     }
     guard.unlock().unwrap();
     // A tombstone for each, so that nothing late sets a key again.
     for server in &servers {
-        assert!(
-            NAMES
-                .iter()
-                .all(|name| counter(server, name) > u64::from(token))
-        );
+        assert!(NAMES.iter().all(|name| counter(server, name) > token));
     }
 }
 
