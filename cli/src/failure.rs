@@ -71,6 +71,8 @@ pub(crate) fn told(error: &Error) -> String {
     let nodes = match error {
         Error::Held { nodes, .. }
         | Error::Unavailable { nodes, .. }
+        | Error::NotALock { nodes, .. }
+        | Error::Unconfirmed { nodes, .. }
         | Error::TooSlow { nodes, .. }
         | Error::Incomplete { nodes, .. } => nodes,
         Error::Lost { cause, .. } => cause.nodes(),
@@ -99,10 +101,10 @@ pub(crate) fn told_of_loss(cause: &LossCause) -> String {
 
 /// A message that ends with what each node says, with what several nodes say alike said once, behind their names.
 pub(crate) fn once_each(message: &str, nodes: &[NodeReport]) -> String {
-    let each: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    match message.strip_suffix(&each.join("; ")) {
-        Some(before) if nodes.len() > 1 => format!("{before}{}", by_cause(nodes)),
-        _ => message.to_owned(),
+    let first = nodes.first().map(|first| format!(": {}", first.node));
+    match first.and_then(|first| message.split_once(&first)) {
+        Some((before, _)) => format!("{before}: {}", by_cause(nodes)),
+        None => message.to_owned(),
     }
 }
 

@@ -5,8 +5,9 @@
 //! on the same nodes for the whole time; one that is acquired or released meanwhile may be missed. What is listed was held
 //! when the nodes were asked about it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::mem::replace;
 
 mod cursor;
 mod scan;
@@ -34,7 +35,9 @@ pub(crate) struct List {
     names: Names,
     /// In the canonical order.
     scans: Vec<Scan>,
-    listed: Listed,
+    /// Hashes of the keys that were listed. That two of a million are equal happens once in 30 million lists.
+    listed: HashSet<u64>,
+    keyed: RandomState,
     started: Timestamp,
     /// The part of the work that is done.
     share: f64,
@@ -50,7 +53,8 @@ impl List {
         Ok(Self {
             names,
             scans: scans.collect(),
-            listed: Listed::default(),
+            listed: HashSet::new(),
+            keyed: RandomState::new(),
             started: cluster.clock.now(),
             share: 0.0,
             error: None,
@@ -109,18 +113,14 @@ impl List {
 
     /// The locks among these keys.
     fn look_at(&mut self, cluster: &Cluster, keys: &[Vec<u8>]) -> Vec<ListedLock> {
-        let mut found: Vec<Candidate> = Vec::new();
-        for key in keys {
-            if let Some(candidate) = Candidate::new(cluster, key)
-                && !self.listed.has(&candidate.key)
-            {
-                found.push(candidate);
-            }
-        }
-        found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        found.dedup_by(|a, b| a.key == b.key);
+        let candidates = keys.iter().filter_map(|key| Candidate::new(cluster, key));
+        let is_new = |one: &Candidate| !self.listed.contains(&self.keyed.hash_one(&one.key));
+        let found: BTreeSet<Candidate> = candidates.filter(is_new).collect();
+        let mut found: Vec<Candidate> = found.into_iter().collect();
         let mut locks = Vec::new();
-        for batch in batches(found) {
+        while !found.is_empty() {
+            let rest = found.split_off(at_once(&found));
+            let batch = replace(&mut found, rest);
             let statuses = match self.statuses(cluster, &batch) {
                 Ok(statuses) => statuses,
                 Err(error) => {
@@ -132,30 +132,35 @@ impl List {
                 if matches!(status, LockStatus::Free { .. } | LockStatus::Blocked { .. }) {
                     continue;
                 }
-                self.listed.note(&candidate.key);
-                locks.push(candidate.with(status));
+                if self.listed.len() < MOST_REMEMBERED {
+                    self.listed.insert(self.keyed.hash_one(&candidate.key));
+                }
+                locks.push(ListedLock {
+                    resource: candidate.resource,
+                    slot: candidate.slot,
+                    status,
+                });
             }
         }
         locks
     }
 
-    /// Asks all nodes about these keys. If too few answer, they are asked again, the last time a majority has to.
+    /// Asks the nodes that did not fail lately about these keys, and again if too few of them answer.
     fn statuses(&self, cluster: &Cluster, batch: &[Candidate]) -> Result<Vec<LockStatus>, Error> {
-        let mut nodes = ask(cluster, batch);
-        for _ in 1..MOST_FAILURES {
-            if is_answered(&nodes) {
-                break;
+        let keys: Vec<String> = batch.iter().map(|one| one.key.clone()).collect();
+        let command = command::show(&keys);
+        let is_silent = |of_node: &&Vec<NodeReport>| of_node.iter().any(|key| key.vote.is_silent());
+        let mut nodes = Vec::new();
+        for _ in 0..MOST_FAILURES {
+            nodes = look_at_closed(cluster, &command);
+            let silent = nodes.iter().filter(is_silent).count();
+            if !quorum::is_ruled_out(nodes.len(), silent) {
+                return Ok(judge(cluster, &nodes));
             }
-            nodes = ask(cluster, batch);
         }
-        if !is_answered(&nodes) {
-            let first = nodes
-                .into_iter()
-                .filter_map(|reports| reports.into_iter().next());
-            let silent = first.filter(|report| report.vote.is_failure());
-            return Err(self.incomplete(cluster, silent.collect()));
-        }
-        Ok(judge(cluster, &nodes))
+        let first = nodes.iter().filter_map(|of_node| of_node.first());
+        let silent = first.filter(|report| report.vote.is_failure());
+        Err(self.incomplete(cluster, silent.cloned().collect()))
     }
 
     /// The error for a list that can't be completed, with the nodes that did not answer.
@@ -196,6 +201,7 @@ fn next_scan<'c, 's>(
 }
 
 /// A key that may be a lock.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     key: String,
     resource: String,
@@ -212,64 +218,14 @@ impl Candidate {
             slot,
         })
     }
-
-    fn with(self, status: LockStatus) -> ListedLock {
-        ListedLock {
-            resource: self.resource,
-            slot: self.slot,
-            status,
-        }
-    }
 }
 
-/// Cuts candidates into batches that can be asked about at once.
-fn batches(candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
-    let mut batches: Vec<Vec<Candidate>> = Vec::new();
+/// How many of these can be asked about at once: one at least.
+fn at_once(candidates: &[Candidate]) -> usize {
     let mut bytes = 0_usize;
-    for candidate in candidates {
-        bytes = bytes.saturating_add(candidate.key.len());
-        match batches.last_mut() {
-            Some(batch) if batch.len() < MOST_AT_ONCE && bytes <= MOST_BYTES => {
-                batch.push(candidate);
-            }
-            _ => {
-                bytes = candidate.key.len();
-                batches.push(vec![candidate]);
-            }
-        }
-    }
-    batches
-}
-
-/// Asks the nodes that did not fail lately about these keys. Returns what each node says of each key.
-fn ask(cluster: &Cluster, batch: &[Candidate]) -> Vec<Vec<NodeReport>> {
-    let keys: Vec<String> = batch.iter().map(|one| one.key.clone()).collect();
-    look_at_closed(cluster, &command::show(&keys))
-}
-
-/// Whether a majority of the nodes says something of each key.
-fn is_answered(nodes: &[Vec<NodeReport>]) -> bool {
-    let is_silent = |reports: &&Vec<NodeReport>| reports.iter().any(|node| node.vote.is_silent());
-    let silent = nodes.iter().filter(is_silent).count();
-    !quorum::is_ruled_out(nodes.len(), silent)
-}
-
-/// The locks that were listed.
-#[derive(Default)]
-struct Listed {
-    keyed: RandomState,
-    /// Hashes of their keys. That two of a million are equal happens once in 30 million lists.
-    hashes: HashSet<u64>,
-}
-
-impl Listed {
-    fn has(&self, key: &str) -> bool {
-        self.hashes.contains(&self.keyed.hash_one(key))
-    }
-
-    fn note(&mut self, key: &str) {
-        if self.hashes.len() < MOST_REMEMBERED {
-            self.hashes.insert(self.keyed.hash_one(key));
-        }
-    }
+    let fit = candidates.iter().take(MOST_AT_ONCE).take_while(|one| {
+        bytes = bytes.saturating_add(one.key.len());
+        bytes <= MOST_BYTES
+    });
+    fit.count().max(1)
 }
