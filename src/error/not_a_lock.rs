@@ -61,7 +61,8 @@ impl NodeError {
         }
         write!(f, "not a lock: it {reason}; ")?;
         if let Some(length) = length {
-            write!(f, "its value has {length} bytes; ")?;
+            let plural = if *length == 1 { "" } else { "s" };
+            write!(f, "its value has {length} byte{plural}; ")?;
         }
         f.write_str("choose another resource or key_prefix, or delete the key")
     }

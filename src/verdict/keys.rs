@@ -205,7 +205,7 @@ fn each_kind_is_told_in_one_line() {
         "held by nobody, and no majority is possible: \
          n0: the key is not a lock: it holds a value of another type; \
          choose another resource or key_prefix, or delete the key; \
-         n1: the key is not a lock: it never expires; its value has 1 bytes; \
+         n1: the key is not a lock: it never expires; its value has 1 byte; \
          choose another resource or key_prefix, or delete the key"
     );
     assert_eq!(

@@ -112,7 +112,7 @@ fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
             (
                 &show,
                 "*3 :0 :0 $0 ",
-                "held by an empty value, for another 0.0ns Some(\"\") true",
+                "held by an empty value, for another 1.0ms Some(\"\") true",
             ),
             (
                 &show,
