@@ -3,13 +3,12 @@
 //! From the top down:
 //!
 //! - `votes`, `show`, `wait`, `health`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says is
-//!   read there and nowhere else. `probe` asks a node that failed whether it is back.
+//!   read there and nowhere else.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
-//! - `request`: a command, and what follows from its verb. `answer`: what comes of it. `attempt`: an acquire, and what goes out when the
-//!   answer to it does not come. `pacer` gives the lane of a round back.
+//! - `request`: a command, what follows from its verb, and what goes out where no reply comes. `answer`: what comes of it.
 //! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
-//! - `owed`: releases and undos that are repeated in the background until the node has answered.
+//! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
 //! - `breaker`, `gate`, `listeners`: what a node remembers between requests. `echo`: keeps the arguments of commands out of messages.
 
 use std::sync::atomic::Ordering;
@@ -20,7 +19,6 @@ use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
 
 mod answer;
-pub(crate) mod attempt;
 mod breaker;
 #[cfg(test)]
 mod clock_readings;
@@ -41,14 +39,12 @@ mod lanes_limits;
 mod lanes_model;
 mod listeners;
 mod owed;
-mod pacer;
-mod probe;
 #[cfg(test)]
 mod remains;
 pub(crate) mod reply;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
-mod request;
+pub(crate) mod request;
 mod round;
 #[cfg(test)]
 mod round_trips;

@@ -25,7 +25,6 @@ struct BreakerState {
     failure: Option<Arc<str>>,
     /// Counts the openings, so that a probe of an earlier opening ends its chain.
     opening: u64,
-    pause: Duration,
 }
 
 /// When to probe next, and for which opening.
@@ -64,7 +63,6 @@ impl Breaker {
         }
         state.failure = Some(failure().into());
         state.opening = state.opening.wrapping_add(1);
-        state.pause = FIRST_PROBE;
         self.open.store(true, Ordering::Relaxed);
         Some(Probe {
             after: FIRST_PROBE,
@@ -88,15 +86,11 @@ impl Breaker {
         state.failure.is_some() && state.opening == probe.opening
     }
 
-    /// Returns the next probe after one that failed: each pause is twice as long as the one before, up to a bound.
+    /// Returns the next probe after one that failed, if the opening still lasts: each pause is twice as long as the one before, up to
+    /// a bound.
     pub(crate) fn probe_failed(&self, probe: Probe) -> Option<Probe> {
-        let mut state = self.state.lock();
-        if state.failure.is_none() || state.opening != probe.opening {
-            return None;
-        }
-        state.pause = state.pause.saturating_mul(2).min(LONGEST_PAUSE);
-        let after = state.pause;
-        Some(Probe { after, ..probe })
+        let after = probe.after.saturating_mul(2).min(LONGEST_PAUSE);
+        self.wants(probe).then_some(Probe { after, ..probe })
     }
 }
 

@@ -39,13 +39,19 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     /// Of this lock as its holder has it.
     fn of(claim: &'a Claim) -> Self {
-        let how = if claim.resource.is_read() { "r" } else { "" };
+        let value = claim.value.as_bytes();
+        Self::with_value(&claim.resource, value, claim.fence.as_ref())
+    }
+
+    /// Of what has this value, whoever holds it. Readers are extended and released as in the classic protocol.
+    fn with_value(resource: &'a Resource, value: &'a [u8], fence: Option<&'a Fence>) -> Self {
+        let is_read = resource.is_read();
         Self {
-            resource: &claim.resource,
-            value: claim.value.as_bytes(),
-            fence: claim.fence_of_keys(),
+            resource,
+            value,
+            fence: fence.filter(|_| !is_read),
             span: None,
-            how,
+            how: if is_read { "r" } else { "" },
             idle: FENCE_IDLE,
         }
     }
@@ -131,14 +137,7 @@ pub(crate) fn release(claim: &Claim) -> Packed {
 
 /// Releases what has this value, whoever holds it.
 pub(crate) fn release_value(resource: &Resource, value: &[u8], fence: Option<&Fence>) -> Packed {
-    release_of(Call {
-        resource,
-        value,
-        fence: fence.filter(|_| !resource.is_read()),
-        span: None,
-        how: if resource.is_read() { "r" } else { "" },
-        idle: FENCE_IDLE,
-    })
+    release_of(Call::with_value(resource, value, fence))
 }
 
 fn release_of(mut call: Call<'_>) -> Packed {
@@ -153,12 +152,11 @@ fn release_of(mut call: Call<'_>) -> Packed {
 /// nobody's turn that ends, so a writer's intent stays, and while there is one, no reader is woken. A counter is kept for `idle`:
 /// less than [`FENCE_IDLE`] only for a lock that nobody asks for again, since a counter that ends too early breaks the order of tokens.
 pub(super) fn undo(claim: &Claim, idle: Duration) -> Packed {
-    let of_claim = Call::of(claim);
     let how = if claim.resource.is_read() { "r" } else { "u" };
     let call = Call {
         how,
         idle,
-        ..of_claim
+        ..Call::of(claim)
     };
     call.pack("release", &DROP_SCRIPT)
 }

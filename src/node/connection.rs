@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::mem;
-use std::net::TcpStream;
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +34,7 @@ const LONGEST_IDLE: Duration = Duration::from_secs(60);
 const LONGEST_RUN_ID: usize = 64;
 
 pub(super) struct OpenConnection {
-    transport: Box<dyn Transport>,
+    pub(super) transport: Box<dyn Transport>,
     /// Commands that were sent and whose replies were not read.
     in_flight: u32,
     /// The most bytes of a reply to one of them.
@@ -44,12 +43,12 @@ pub(super) struct OpenConnection {
     generation: u64,
     /// When something was sent on it last, or when it was opened.
     used_at: Timestamp,
-    /// Whether no further request may be sent on it.
-    is_used_up: bool,
+    /// Whether no further request may be sent on it. Replies may still be read.
+    pub(super) is_used_up: bool,
     server: Server,
-    replies: Replies,
+    pub(super) replies: Replies,
     /// The scripts whose text was sent on it. They are called by their digests from then on.
-    scripts: Vec<&'static Script>,
+    pub(super) scripts: Vec<&'static Script>,
 }
 
 /// What is known of the server at the other end. Behind a proxy, another process may have taken its place, so nothing that
@@ -67,7 +66,7 @@ enum Server {
 }
 
 /// Whether the next reply belongs to the oldest command without one.
-enum Replies {
+pub(super) enum Replies {
     InOrder,
     /// A receive failed, and the next receive returns the error.
     Failed(NodeError),
@@ -96,16 +95,6 @@ impl OpenConnection {
         self.generation == generation && now.saturating_since(self.used_at) < LONGEST_IDLE
     }
 
-    /// Whether the server has neither closed it nor sent bytes that nobody asked for.
-    pub(super) fn is_quiet(&mut self) -> bool {
-        self.transport.is_quiet()
-    }
-
-    /// The socket of a connection that is quiet if the socket has nothing to read.
-    pub(super) fn socket(&self) -> Option<&TcpStream> {
-        self.transport.socket()
-    }
-
     /// Something is sent on the connection now. Returns for how long it was idle.
     pub(super) fn note_use(&mut self, now: Timestamp) -> Duration {
         let before = mem::replace(&mut self.used_at, now);
@@ -115,21 +104,6 @@ impl OpenConnection {
     /// Whether the connection may be used again: every command has its reply.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight == 0 && !self.is_used_up && matches!(self.replies, Replies::InOrder)
-    }
-
-    /// Lets no further request be sent on this connection. Replies may still be read.
-    pub(super) fn use_no_more(&mut self) {
-        self.is_used_up = true;
-    }
-
-    /// Lets no reply be read from this connection any more. An undo may still be sent.
-    pub(super) fn distrust(&mut self) {
-        self.replies = Replies::OutOfOrder;
-    }
-
-    /// Lets the next call of each script carry its text again.
-    pub(super) fn forget_scripts(&mut self) {
-        self.scripts.clear();
     }
 
     /// The run id of the server at the other end, if it is known.
@@ -178,11 +152,6 @@ impl OpenConnection {
         } else {
             self.transport.send_all(&all, deadline)
         }
-    }
-
-    /// Whether a part of the next reply has come already.
-    pub(super) fn has_surplus(&self) -> bool {
-        self.transport.has_surplus()
     }
 
     /// Waits until `until` at most for a reply; returns whether there is something to receive. The answer of the server who it is
@@ -260,11 +229,6 @@ impl OpenConnection {
             return Err(NodeError::protocol("more than the reply to what was sent"));
         }
         Ok(reply)
-    }
-
-    /// Lets replies only tell that the server has executed what was sent.
-    pub(super) fn stop_asking(&mut self) {
-        self.transport.stop_asking();
     }
 
     /// Reads one of the replies that are still to come and that answer nobody, if it is there. None if all have come.

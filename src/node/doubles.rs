@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redlatch_testing::eventually;
 
-use super::attempt::Repair;
 use super::command;
+use super::request::Repair;
 use super::request::Verb;
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;

@@ -35,7 +35,7 @@ use super::Node;
 use super::answer::{Answer, Trace};
 use super::connection::{OpenConnection, Slots, no_connection};
 use super::gate::Passage;
-use super::pacer::Pacer;
+use super::lanes::Lane;
 use super::reply::Said;
 use super::request::{Asked, Patience, Request};
 use crate::clock::Timestamp;
@@ -63,8 +63,8 @@ enum State {
 pub(super) struct Exchange<'x> {
     node: &'x Node,
     requests: SmallVec<[Pending<'x>; 1]>,
-    /// Has the lane, which is given back before a connection is made.
-    pacer: &'x Pacer<'x>,
+    /// It is given back before a connection is made.
+    lane: &'x Lane<'x>,
     state: State,
     /// None on a connection beside the pool.
     slot: Option<PooledConnection<Slots>>,
@@ -110,16 +110,13 @@ struct Pending<'x> {
     answer: Option<Answer>,
 }
 
-/// What the log will say of a node.
-pub(super) enum News {
-    Opened(Arc<str>, NodeError),
-    Closed(Arc<str>),
-}
+/// What the log will say of a node: that its breaker has opened because of this error, or has closed.
+pub(super) struct News(Arc<str>, Option<NodeError>);
 
 impl<'x> Exchange<'x> {
     /// Takes a slot that is free now, if there is one. Its connection has to be checked.
-    pub(super) fn begin(node: &'x Node, all: &[Asked<'x>], pacer: &'x Pacer<'x>) -> Self {
-        let began = pacer.started;
+    pub(super) fn begin(node: &'x Node, all: &[Asked<'x>], lane: &'x Lane<'x>) -> Self {
+        let began = lane.began.get();
         let pending = |asked: &Asked<'x>| Pending {
             asked: *asked,
             span: None,
@@ -129,7 +126,7 @@ impl<'x> Exchange<'x> {
         let mut exchange = Self {
             node,
             requests: all.iter().map(pending).collect(),
-            pacer,
+            lane,
             state: State::NoSlot,
             slot: None,
             connection: None,
@@ -173,6 +170,10 @@ impl<'x> Exchange<'x> {
         self.is_idle() && self.connection.is_some()
     }
 
+    pub(super) fn now(&self) -> Timestamp {
+        self.node.now()
+    }
+
     pub(super) fn is_with(&self, node: &Node) -> bool {
         ptr::eq(self.node, node)
     }
@@ -213,24 +214,18 @@ impl<'x> Exchange<'x> {
         unanswered.map(|one| one.asked.request)
     }
 
-    /// When the time for a request is over.
-    fn deadline_of(&self, request: &Request<'_>) -> Timestamp {
+    /// When the time for the last of the requests without an answer is over.
+    fn last_deadline(&self) -> Timestamp {
         let timeout = self.node.timeout;
-        match request.patience() {
+        let deadline_of = |request: &Request<'_>| match request.patience() {
             Patience::Once => {
                 let lost = self.sent_at.saturating_since(self.since);
                 self.began.saturating_add(lost).saturating_add(timeout)
             }
             Patience::Repeated(_) => self.sent_at.saturating_add(timeout),
             Patience::Long(span) => self.sent_at.saturating_add(span),
-        }
-    }
-
-    /// When the time for the last of the requests without an answer is over.
-    fn last_deadline(&self) -> Timestamp {
-        let deadlines = self
-            .open_requests()
-            .map(|request| self.deadline_of(request));
+        };
+        let deadlines = self.open_requests().map(deadline_of);
         deadlines.max().unwrap_or(self.sent_at)
     }
 
@@ -296,7 +291,7 @@ impl<'x> Exchange<'x> {
             self.has_answered = true;
             span.answered();
             if !is_about_health && node.answered() {
-                self.news.push(News::Closed(Arc::clone(&node.name)));
+                self.news.push(News(Arc::clone(&node.name), None));
             }
             return;
         };
@@ -311,7 +306,7 @@ impl<'x> Exchange<'x> {
             || (error.is_silence() && self.excuses_time_out(request));
         if !is_excused && node.note(error) {
             let name = Arc::clone(&node.name);
-            self.news.push(News::Opened(name, error.clone()));
+            self.news.push(News(name, Some(error.clone())));
         }
     }
 
@@ -332,9 +327,10 @@ impl<'x> Exchange<'x> {
 
 impl News {
     pub(super) fn tell(self) {
-        match self {
-            Self::Opened(node, error) => log_lines::node_opened(&node, &error),
-            Self::Closed(node) => log_lines::node_closed(&node),
+        let Self(node, error) = self;
+        match error {
+            Some(error) => log_lines::node_opened(&node, &error),
+            None => log_lines::node_closed(&node),
         }
     }
 }

@@ -16,39 +16,38 @@ use crate::wire::pack::Packed;
 /// Ignores breakers, because its purpose is to find out what is wrong with a node. Takes no connection beside a pool that is
 /// used up.
 pub(crate) fn question_all<'n>(
-    nodes: &(impl Iterator<Item = &'n Node> + Clone),
+    nodes: impl Iterator<Item = &'n Node>,
     marker_key: &str,
 ) -> Vec<Facts> {
-    let mut all: Vec<Interview> = nodes.clone().map(|_| Interview::default()).collect();
+    let mut all: Vec<(&Node, Interview)> = nodes.map(|node| (node, Interview::default())).collect();
     for question in Question::ALL {
         let command = packed(question, marker_key);
-        let asked: Vec<bool> = all.iter().map(Interview::is_to_be_asked).collect();
         let request = Request::new(&command, Verb::Ask(question));
-        let replies = exchange_all(nodes.clone().zip(asked), &request);
-        let Some(clock) = nodes.clone().next().map(|node| &node.clock) else {
-            break;
-        };
-        let (now, wall) = (clock.now(), clock.wall_micros());
-        for (answers, (_, answer)) in all.iter_mut().zip(replies) {
-            if let Some(answer) = answer {
-                // What the wall clock showed when the reply came.
-                let ago = now.saturating_since(answer.at).as_micros();
-                let then = wall.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
-                let result = answer.result.and_then(|said| {
-                    if let Said::Fact(content) = said {
-                        Ok((content, then))
-                    } else {
-                        Err(Said::misplaced())
-                    }
-                });
-                answers.note(question, answer.elapsed, result);
-            }
+        let asked = all
+            .iter()
+            .map(|(node, so_far)| (*node, so_far.is_to_be_asked()));
+        let asked: Vec<_> = asked.collect();
+        for ((node, answer), (_, so_far)) in exchange_all(asked.into_iter(), &request).zip(&mut all)
+        {
+            let Some(answer) = answer else {
+                continue;
+            };
+            // What the wall clock showed when the reply came.
+            let ago = node.now().saturating_since(answer.at).as_micros();
+            let wall = node.clock.wall_micros();
+            let then = wall.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
+            let result = answer.result.and_then(|said| {
+                if let Said::Fact(content) = said {
+                    Ok((content, then))
+                } else {
+                    Err(Said::misplaced())
+                }
+            });
+            so_far.note(question, answer.elapsed, result);
         }
     }
-    let named = nodes.clone().zip(all);
-    named
-        .map(|(node, answers)| answers.into_facts(Arc::clone(node.name())))
-        .collect()
+    let facts = |(node, answers): (&Node, Interview)| answers.into_facts(Arc::clone(node.name()));
+    all.into_iter().map(facts).collect()
 }
 
 fn packed(question: Question, marker_key: &str) -> Packed {

@@ -46,10 +46,15 @@ enum Stage {
     Answered(Answers),
 }
 
-/// The right to have a batch under way. It is given back when it is dropped, if not before.
+/// The right to have a batch under way. It is given back when all nodes have answered, or as soon as replies are late, and before the
+/// batch connects or waits for a connection. So a node that hangs holds up no other batch.
 pub(crate) struct Lane<'l> {
-    lanes: &'l Lanes,
+    /// None if the batch goes without a lane.
+    lanes: Option<&'l Lanes>,
     is_given_back: Cell<bool>,
+    /// When the batch began.
+    pub(crate) began: Cell<Timestamp>,
+    round_trip: Cell<Option<Duration>>,
 }
 
 /// The jobs of other threads.
@@ -57,12 +62,10 @@ pub(crate) type Others = Vec<Arc<Place>>;
 
 /// How a thread goes on.
 pub(crate) enum Entry<'l> {
-    /// It sends its own job, and these.
+    /// It sends its own job, and these. One that has waited for long enough sends its own job without a lane.
     Leads(Lane<'l>, Others),
     /// Another thread has sent its job.
     Answered(Answers),
-    /// It has waited for long enough, and sends its own job without a lane.
-    Alone,
 }
 
 /// Up to this round trip, the time goes into the work of the processors, which further lanes don't shorten.
@@ -150,7 +153,7 @@ impl Lanes {
                 Stage::Waits => {
                     drop(stage);
                     if self.leave(&place) {
-                        return Entry::Alone;
+                        return Entry::Leads(Lane::none(), Vec::new());
                     }
                     // Another thread has taken it out, and brings it a lane or its answers.
                     end = None;
@@ -172,10 +175,10 @@ impl Lanes {
     }
 
     fn lane(&self) -> Lane<'_> {
-        Lane {
-            lanes: self,
-            is_given_back: Cell::new(false),
-        }
+        let mut lane = Lane::none();
+        lane.lanes = Some(self);
+        lane.is_given_back.set(false);
+        lane
     }
 
     /// Takes a job out of the queue. Returns whether it was there.
@@ -228,16 +231,31 @@ impl Place {
 }
 
 impl Lane<'_> {
+    /// What a batch has that goes without a lane.
+    pub(crate) fn none() -> Self {
+        Self {
+            lanes: None,
+            is_given_back: Cell::new(true),
+            began: Cell::new(Timestamp::from_nanos(0)),
+            round_trip: Cell::new(None),
+        }
+    }
+
     pub(crate) fn is_given_back(&self) -> bool {
         self.is_given_back.get()
     }
 
+    /// Replies have come. The last of them count: a batch lasts as long as the way to the farthest node.
+    pub(crate) fn answered(&self, now: Timestamp) {
+        let round_trip = now.saturating_since(self.began.get());
+        self.round_trip.set(Some(round_trip));
+    }
+
     /// Gives the lane to the first in the queue, if one waits. Takes the round trip, if it was measured.
     pub(crate) fn give_back(&self, round_trip: Option<Duration>) {
-        if self.is_given_back.replace(true) {
+        let Some(lanes) = self.lanes.filter(|_| !self.is_given_back.replace(true)) else {
             return;
-        }
-        let lanes = self.lanes;
+        };
         let mut state = lanes.state.lock();
         if let Some(round_trip) = round_trip {
             state.round_trip = state.round_trip.min(round_trip);
@@ -258,6 +276,6 @@ impl Lane<'_> {
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
-        self.give_back(None);
+        self.give_back(self.round_trip.get());
     }
 }

@@ -143,9 +143,9 @@ fn with_queue(lanes: &Lanes, mut parcels: Vec<Parcel>, then: &dyn Fn()) -> Vec<S
     let time = Clock(RefCell::new(Some(Box::new(rest))));
     let end = Timestamp::from_nanos(1);
     let outcome = match lanes.enter(parcel, AMPLE, end, &time) {
+        Entry::Leads(lane, _) if lane.is_given_back() => format!("{name} goes alone"),
         Entry::Leads(_, others) => format!("{name} leads for {}", names(&others)),
         Entry::Answered(answer) => format!("{name} is told {answer}"),
-        Entry::Alone => format!("{name} goes alone"),
     };
     drop(time);
     let mut outcomes = outcomes.into_inner();

@@ -187,6 +187,10 @@ impl Scene {
             return self.lead(own, lane, others);
         }
         match self.lanes.enter(own, room, at(1), clock) {
+            Entry::Leads(lane, _) if lane.is_given_back() => {
+                self.send(own);
+                Way::Alone
+            }
             Entry::Leads(lane, others) => self.lead(own, lane, others),
             Entry::Answered(Some(whose)) => {
                 assert_eq!(whose, own.number, "the answer of another");
@@ -195,10 +199,6 @@ impl Scene {
             Entry::Answered(None) => {
                 self.send(own);
                 Way::Again
-            }
-            Entry::Alone => {
-                self.send(own);
-                Way::Alone
             }
         }
     }

@@ -21,11 +21,11 @@ use rustix::net::{
     socketpair,
 };
 
-use super::attempt::{Attempt, Repair};
 use super::command::{self, probe};
 use super::connection::OpenConnection;
 use super::reply::Said;
 use super::request;
+use super::request::{Attempt, Repair};
 use super::votes::{extend_all, release_all};
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::attempt::Repair;
-use super::command;
+use super::command::{self, Times};
 use super::connection::SUSPICIOUS_IDLE;
+use crate::claim::Claim;
 use crate::clock::Timestamp;
-use crate::fencing::Rules;
+use crate::fencing::{FENCE_IDLE, Rules};
 use crate::health::answers::Question;
 use crate::quorum::is_reached;
 use crate::spans::Caller;
@@ -228,6 +228,81 @@ impl Request<'_> {
     }
 }
 
+/// One attempt, packed once for all nodes.
+pub(crate) struct Attempt<'a> {
+    pub(super) packed: Packed,
+    pub(super) repair: Repair<'a>,
+}
+
+/// The same attempt again on another connection, or its undo. Packed when needed.
+#[derive(Debug, Clone)]
+pub(super) struct Repair<'a> {
+    pub(super) claim: Cow<'a, Claim>,
+    ttl: Duration,
+    times: Times,
+    /// For how long the undo lets a counter be kept.
+    idle: Duration,
+}
+
+impl<'a> Attempt<'a> {
+    pub(crate) fn new(claim: &'a Claim, ttl: Duration) -> Self {
+        Self {
+            packed: command::take(claim, ttl, Times::First),
+            repair: Repair::new(claim, ttl),
+        }
+    }
+
+    /// As [`Self::new`], for a node that has no key of a lock that is held; of several resources, that lacks one at least. There
+    /// the others count as set, with this time to live. A reader that has the lock does not heed a writer that waits for its end.
+    pub(crate) fn healing(claim: &'a Claim, ttl: Duration) -> Self {
+        let mut attempt = Self::new(claim, ttl);
+        if claim.resource.is_read() || claim.resource.keys.len() != 1 {
+            attempt.packed = command::take(claim, ttl, Times::Heal);
+            attempt.repair.times = Times::Heal;
+        }
+        attempt
+    }
+
+    /// As [`Self::new`], of a lock that nobody asks for again. Its undo leaves nothing for longer than the lock lasts.
+    pub(crate) fn once(claim: &'a Claim, ttl: Duration) -> Self {
+        let mut attempt = Self::new(claim, ttl);
+        attempt.repair.idle = ttl;
+        attempt
+    }
+
+    /// The command that releases the keys of the attempt.
+    pub(crate) fn undo(&self) -> Packed {
+        self.repair.undo()
+    }
+}
+
+impl<'a> Repair<'a> {
+    pub(super) fn new(claim: &'a Claim, ttl: Duration) -> Self {
+        Self {
+            claim: Cow::Borrowed(claim),
+            ttl,
+            times: Times::Again,
+            idle: FENCE_IDLE,
+        }
+    }
+
+    /// The same, for another thread.
+    pub(super) fn for_others(&self) -> Repair<'static> {
+        Repair {
+            claim: Cow::Owned(Claim::clone(&self.claim)),
+            ..*self
+        }
+    }
+
+    pub(super) fn again(&self) -> Packed {
+        command::take(&self.claim, self.ttl, self.times)
+    }
+
+    pub(super) fn undo(&self) -> Packed {
+        command::undo(&self.claim, self.idle)
+    }
+}
+
 /// A request of one thread.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'x> {
@@ -281,78 +356,4 @@ impl Size {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::claim::{Claim, Fence, Kind};
-    use crate::fencing::FencingToken;
-
-    const MINUTE: Duration = Duration::from_mins(1);
-
-    fn rules() -> Rules {
-        Rules::new("app:", 5, MINUTE, MINUTE)
-    }
-
-    #[test]
-    fn each_verb_has_its_rules() {
-        let packed = command::probe();
-        let (claim, rules) = (Claim::of_key("job"), rules());
-        let repair = || Repair::new(&claim, Duration::from_secs(1));
-        let given_up = AtomicBool::new(false);
-        let listen = Verb::Listen {
-            bell: "bell",
-            until: Timestamp::from_nanos(0),
-            patience: Duration::ZERO,
-            given_up: Some(&given_up),
-        };
-        // Whether others may send it, it insists, it rings, it is undone, it is about health, it can be given up; and how
-        // often it is repeated.
-        for (verb, expected, repetitions) in [
-            (Verb::Take(repair()), [1, 0, 0, 1, 0, 0], 0),
-            (Verb::Keep, [1, 1, 0, 0, 0, 0], REPETITIONS),
-            (Verb::Drop, [1, 1, 1, 0, 0, 0], REPETITIONS),
-            (Verb::Pass(repair()), [1, 1, 1, 1, 0, 0], REPETITIONS),
-            (Verb::Show, [0; 6], REPETITIONS),
-            (Verb::Scan, [0; 6], REPETITIONS),
-            (Verb::Open(&rules), [0; 6], REPETITIONS),
-            (Verb::Ask(Question::Time), [0, 0, 0, 0, 1, 0], REPETITIONS),
-            (Verb::Look { permits: None }, [0; 6], 0),
-            (Verb::Probe, [0; 6], 0),
-            (listen, [0, 0, 0, 0, 0, 1], 0),
-        ] {
-            let request = Request::new(&packed, verb);
-            let is = [
-                request.is_for_others(),
-                request.insists(),
-                request.rings_the_bell(),
-                request.repair().is_some(),
-                request.is_about_health(),
-                request.given_up().is_some(),
-            ];
-            assert_eq!(is.map(u8::from), expected);
-            assert_eq!(request.repetitions(), repetitions);
-            assert_eq!(request.for_others().is_some(), request.is_for_others());
-        }
-    }
-
-    #[test]
-    fn there_is_room_for_a_request_and_its_undo() {
-        let names: Arc<[Arc<str>]> = ["a", "b", "c"].map(Arc::from).into();
-        let kinds = [Kind::Lock, Kind::Read, Kind::Slot(3), Kind::Several(names)];
-        let rules = Arc::new(rules());
-        for kind in kinds {
-            let mut claim = Claim::of_kind(&"job".repeat(50), kind);
-            for is_fenced in [false, true] {
-                let token = FencingToken::new(u64::MAX >> 1);
-                let rules = Arc::clone(&rules);
-                claim.fence = is_fenced.then_some(Fence { rules, token });
-                let take = command::take(&claim, MINUTE, command::Times::First);
-                let repair = Repair::new(&claim, MINUTE);
-                let bytes = take.bytes() + repair.undo().bytes();
-                let room = Request::new(&take, Verb::Take(repair)).size().bytes;
-                assert!(room >= bytes, "{bytes} {room} {is_fenced}");
-            }
-        }
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@
 //! once more after a round is asked here.
 
 use std::io;
+use std::iter;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,7 @@ use self::drive::{Exchanges, Nodes, drive};
 use super::Node;
 use super::answer::{Answer, Answers};
 use super::exchange::{Exchange, News};
-use super::lanes::{Entry, Lane, Lanes, Place};
-use super::pacer::Pacer;
+use super::lanes::{Entry, Lane, Lanes, Others, Place};
 use super::request::{Asked, Batched, Request, Size};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -42,6 +42,13 @@ pub(super) struct Heard<'n> {
 /// What all nodes have answered, in their order. One node alone takes no allocation.
 pub(super) type AllHeard<'n> = SmallVec<[Heard<'n>; 1]>;
 
+/// Sends a request to one node, and reads the reply.
+pub(super) fn exchange(node: &Node, request: &Request<'_>) -> Answer {
+    let mut answers = exchange_all(iter::once((node, true)), request);
+    let answer = answers.next().and_then(|(_, answer)| answer);
+    answer.unwrap_or_else(|| Answer::failed(NodeError::TimedOut, node.now()))
+}
+
 /// Sends a request to every node that is asked, and reads the replies. The nodes come in the canonical order. Returns the answer of
 /// each; none of a node that was not asked.
 pub(super) fn exchange_all<'n>(
@@ -54,25 +61,20 @@ pub(super) fn exchange_all<'n>(
         .map(|mut one| (one.node, one.answers.pop().flatten()))
 }
 
-/// Sends several requests to every node that is asked, in one write to each node, and reads the replies.
+/// Sends several requests to every node that is asked, in one write to each node, and reads the replies. Asks those nodes again, where
+/// the request allows it, that were silent on an old connection: something on the way may have forgotten it.
 pub(super) fn exchange_each<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     requests: &[Request<'_>],
 ) -> AllHeard<'n> {
     let nodes: SmallVec<[(&Node, bool); 5]> = nodes.collect();
-    let mut asked = nodes.iter().filter(|(_, asked)| *asked);
-    match (asked.next(), asked.next()) {
-        (Some((node, _)), None) => exchange_in(&node.lanes, &nodes, requests),
-        (Some((node, _)), Some(_)) => exchange_in(&node.common_lanes, &nodes, requests),
-        (None, _) => heard(&nodes, |_| Answers::new()),
+    let mut heard = send(&nodes, requests);
+    if let Some(silent) = silent(&heard, requests) {
+        let again = requests.iter().map(Request::on_a_new_connection);
+        let again: SmallVec<[Request<'_>; 1]> = again.collect();
+        replace(&mut heard, send(&silent, &again));
     }
-}
-
-/// Sends a request to one node, and reads the reply.
-pub(super) fn exchange(node: &Node, request: &Request<'_>) -> Answer {
-    let mut heard = exchange_in(&node.lanes, &[(node, true)], slice::from_ref(request));
-    let answer = heard.pop().and_then(|mut one| one.answers.pop().flatten());
-    answer.unwrap_or_else(|| Answer::failed(NodeError::TimedOut, node.now()))
+    heard
 }
 
 /// The answers of each node that is asked.
@@ -88,22 +90,13 @@ fn heard<'n>(nodes: &Nodes<'n>, mut answers: impl FnMut(&Node) -> Answers) -> Al
     each.collect()
 }
 
-/// Sends requests, and asks those nodes again, where the request allows it, that were silent on an old connection: something on the
-/// way may have forgotten it.
-fn exchange_in<'n>(lanes: &Lanes, nodes: &Nodes<'n>, requests: &[Request<'_>]) -> AllHeard<'n> {
-    let mut heard = send(lanes, nodes, requests);
-    if let Some(silent) = silent(&heard, requests) {
-        let again = requests.iter().map(Request::on_a_new_connection);
-        let again: SmallVec<[Request<'_>; 1]> = again.collect();
-        replace(&mut heard, send(lanes, &silent, &again));
-    }
-    heard
-}
-
 /// Sends requests, together with those of other threads where that is possible and all lanes are taken.
-fn send<'n>(lanes: &Lanes, nodes: &Nodes<'n>, requests: &[Request<'_>]) -> AllHeard<'n> {
-    let Some((node, _)) = nodes.first() else {
-        return AllHeard::new();
+fn send<'n>(nodes: &Nodes<'n>, requests: &[Request<'_>]) -> AllHeard<'n> {
+    let mut asked = nodes.iter().filter(|(_, is_asked)| *is_asked);
+    let (node, lanes) = match (asked.next(), asked.next()) {
+        (None, _) => return heard(nodes, |_| Answers::new()),
+        (Some((node, _)), None) => (node, &node.lanes),
+        (Some((node, _)), Some(_)) => (node, &*node.common_lanes),
     };
     let (caller, since) = (Caller::here(), node.now());
     let asked = |request| Asked {
@@ -114,33 +107,35 @@ fn send<'n>(lanes: &Lanes, nodes: &Nodes<'n>, requests: &[Request<'_>]) -> AllHe
     let own: SmallVec<[Asked<'_>; 1]> = requests.iter().map(asked).collect();
     let mut heard = match own.as_slice() {
         [one] if one.request.is_for_others() && node.connector.is_remote() => {
-            send_with_others(lanes, nodes, *one)
+            send_with_others(lanes, nodes, *one, node)
         }
-        own => lead(nodes, own, None, &[], since),
+        own => lead(nodes, own, (Lane::none(), Vec::new()), since),
     };
     let is_lost = |one: &Heard<'_>| one.answers.iter().any(Option::is_none);
     if heard.iter().any(is_lost) {
         // The thread that sent for this one has panicked.
-        let again = lead(&those(&heard, is_lost), &own, None, &[], node.now());
+        let alone = (Lane::none(), Vec::new());
+        let again = lead(&those(&heard, is_lost), &own, alone, node.now());
         replace(&mut heard, again);
     }
     heard
 }
 
-fn send_with_others<'n>(lanes: &Lanes, nodes: &Nodes<'n>, one: Asked<'_>) -> AllHeard<'n> {
-    let Some((node, _)) = nodes.first() else {
-        return AllHeard::new();
-    };
+fn send_with_others<'n>(
+    lanes: &Lanes,
+    nodes: &Nodes<'n>,
+    one: Asked<'_>,
+    first: &Node,
+) -> AllHeard<'n> {
     let (own, since) = (slice::from_ref(&one), one.since);
     let room = MOST.less(one.request.size());
     let asked = nodes.iter().enumerate().filter(|(_, (_, asked))| *asked);
     let places = asked.map(|(place, _)| place).collect();
-    let fits = |job: &Batched| job.places == places;
-    if let Some((lane, others)) = lanes.try_enter(fits, room) {
-        return lead(nodes, own, Some(lane), &others, since);
+    if let Some(led) = lanes.try_enter(|job: &Batched| job.places == places, room) {
+        return lead(nodes, own, led, since);
     }
     let Some(request) = one.request.for_others() else {
-        return lead(nodes, own, None, &[], since);
+        return lead(nodes, own, (Lane::none(), Vec::new()), since);
     };
     let job = Batched {
         request,
@@ -148,15 +143,14 @@ fn send_with_others<'n>(lanes: &Lanes, nodes: &Nodes<'n>, one: Asked<'_>) -> All
         since,
         caller: Caller::here(),
     };
-    let half = node.timeout.checked_div(2).unwrap_or_default();
+    let half = first.timeout.checked_div(2).unwrap_or_default();
     let end = since.saturating_add(half);
-    match lanes.enter(job, room, end, &node.clock) {
-        Entry::Leads(lane, others) => lead(nodes, own, Some(lane), &others, node.now()),
+    match lanes.enter(job, room, end, &first.clock) {
+        Entry::Leads(lane, others) => lead(nodes, own, (lane, others), first.now()),
         Entry::Answered(answers) => {
             let mut answers = answers.into_iter();
             heard(nodes, |_| Answers::from_iter(answers.next()))
         }
-        Entry::Alone => lead(nodes, own, None, &[], node.now()),
     }
 }
 
@@ -164,18 +158,14 @@ fn send_with_others<'n>(lanes: &Lanes, nodes: &Nodes<'n>, one: Asked<'_>) -> All
 fn lead<'n>(
     nodes: &Nodes<'n>,
     own: &[Asked<'_>],
-    lane: Option<Lane<'_>>,
-    others: &[Arc<Place>],
+    (lane, others): (Lane<'_>, Others),
     began: Timestamp,
 ) -> AllHeard<'n> {
-    let Some((node, _)) = nodes.first() else {
-        return AllHeard::new();
-    };
-    let pacer = Pacer::new(lane, &node.clock, began);
+    lane.began.set(began);
     let mut round = Round {
         nodes,
         own: own.len(),
-        others,
+        others: &others,
         exchanges: Exchanges::new(),
     };
     let of_others = others.iter().map(|place| Asked {
@@ -184,14 +174,14 @@ fn lead<'n>(
         caller: &place.job.caller,
     });
     let all: SmallVec<[Asked<'_>; 1]> = own.iter().copied().chain(of_others).collect();
-    let news = drive(&mut round.exchanges, nodes, &all, &pacer);
+    let news = drive(&mut round.exchanges, nodes, &all, &lane);
     let heard = heard(nodes, |node| {
         let answer = |request| round.take_answer(node, request);
         (0..own.len()).map(answer).collect()
     });
     drop(round);
     // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches.
-    drop(pacer);
+    drop(lane);
     // Last, because the program's logger may panic, or take long.
     news.into_iter().for_each(News::tell);
     heard

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 
 use super::Node;
 use super::answer::{Answer, Trace};
-use super::attempt::Attempt;
 use super::command::{self, MarkerAction};
 use super::reply::{Said, Woken};
+use super::request::Attempt;
 use super::request::{Request, Verb};
 use super::round::{exchange, exchange_all, exchange_each};
 use crate::error::{NodeError, NodeReport, NodeReports, Vote, one_vote_each};

@@ -15,7 +15,7 @@ use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 use crate::node::Node;
-use crate::node::attempt::Attempt;
+use crate::node::request::Attempt;
 use crate::node::votes::{Ballot, Ballots, acquire_all, release_all};
 use crate::quorum::Term;
 use crate::token::Token;

@@ -10,8 +10,8 @@ use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::MARKER;
 use crate::health::{Facts, Health};
-use crate::node::attempt::Attempt;
 use crate::node::health::question_all;
+use crate::node::request::Attempt;
 use crate::node::votes::{Ballots, acquire_all};
 use crate::quorum::Term;
 use crate::token::Token;
@@ -21,7 +21,7 @@ const TTL: Duration = Duration::from_secs(1);
 
 /// Asks all nodes, and tries a lock at those that may vote.
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
-    let mut nodes = question_all(&cluster.each(), &cluster.key(MARKER));
+    let mut nodes = question_all(cluster.each(), &cluster.key(MARKER));
     try_a_lock(cluster, &mut nodes)?;
     Ok(Health::of(nodes, cluster.rules.as_deref()))
 }

@@ -10,7 +10,7 @@ use super::{answered, fill};
 use crate::cluster::{Cluster, Places, places};
 use crate::error::one_vote_each;
 use crate::log_lines;
-use crate::node::attempt::Attempt;
+use crate::node::request::Attempt;
 use crate::node::votes::{Ballot, acquire_all, release_all};
 use crate::node::{Node, command};
 

@@ -80,11 +80,12 @@ macro_rules! lua_part {
 /// already: here with `again`, on other nodes with `heal`. One that is to last for more than a minute keeps nobody out: the clock
 /// of the server was ahead when it was left. With the fenced protocol, the counter goes up by one, so that no writer from before the
 /// reader sets its key again.
-pub(crate) const TAKE: &str = lua!("take": prelude readers process gate take ["return take()"]);
+pub(crate) const TAKE: &str =
+    lua!("take": prelude readers process marker gate take ["return take()"]);
 /// Extends locks that still hold our value: each key gets a longer time to live, never a shorter one. With a token, a key that is
 /// gone is set again if no other client can have had the lock. Of a reader, those whose time is over are removed first: a server
 /// whose memory is used up refuses the new time only as the first write of a script.
-pub(crate) const KEEP: &str = lua!("keep": keep_plain prelude readers process keep);
+pub(crate) const KEEP: &str = lua!("keep": keep_plain prelude readers process marker keep);
 /// Gives locks back that still hold our value, and wakes a client that waits. The wake-up is a hint, so nothing about it is an
 /// error. The bell of a lock has one element at most. All slots of a semaphore ring one bell, which gets an element for each
 /// release: several clients may have looked and not yet listen. It deletes the intent of a writer. Where readers wait, it rings
@@ -105,7 +106,8 @@ pub(crate) const DROP: &str = lua!("drop": drop_plain prelude readers wake give_
 /// Gives a lock back and takes it with another value, in one step: what [`DROP`] and then [`TAKE`] with `again` do. Nothing is
 /// taken where the release has woken a client, which comes first, or where another holder has the key. If the new value can't be
 /// set, the key is deleted. No error of the acquire hides the reply of the release.
-pub(crate) const PASS: &str = lua!("pass": prelude readers wake process gate take give_back pass);
+pub(crate) const PASS: &str =
+    lua!("pass": prelude readers wake process marker gate take give_back pass);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. It looks at the first of several
 /// that is not free, or else at the first of all. Returns the place, from 1, the key's PTTL, 1 if the wait was announced or else
 /// 0, and of a semaphore a text with `1` for each free slot and `0` for each other; then the PTTL is that of the slot that is
@@ -137,7 +139,7 @@ pub(crate) const SHOW: &str = lua!("show": prelude show);
 /// one type, and two scans would cost more than the calls. A table of long names is kept short by a shorter step.
 pub(crate) const SCAN: &str = lua!("scan": prelude scan);
 /// Opens a node of the fenced protocol for its first locks, closes it again, or says whether it is fresh.
-pub(crate) const OPEN: &str = lua!("open": process open);
+pub(crate) const OPEN: &str = lua!("open": process marker open);
 /// Asks for the run id. `INFO` itself may be longer than any reply that is read. The client can't tell the process otherwise,
 /// because a proxy may keep the connection when another process takes the place of the server.
 pub(crate) const INTRODUCE: &str = lua!("introduce": process introduce);

@@ -166,7 +166,7 @@ fn a_lock_is_passed_or_made_to_rest_by_its_holder_alone_and_a_release_takes_its_
         held,
         PASS,
         "1 a TWO 70000 a - - - - - ONE",
-        "{{-2} OK}",
+        "{{60000} OK}",
         ("PTTL a", "70000"),
     );
     answers(held, DROP, "1 a ONE 70000", "{60000}", ("GET a", "TWO"));

@@ -160,19 +160,18 @@ fn a_connection_that_is_used_up_or_not_trusted_does_not_come_back() {
     let now = Clock::system().now();
     let answered = || {
         let mut connection = asked(vec![Reply::Nil, Reply::Okay]);
-        assert!(connection.has_surplus());
         connection.recv(now).unwrap();
-        assert!(!connection.has_surplus());
         connection
     };
     assert!(answered().is_idle());
-    for spoil in [OpenConnection::use_no_more, OpenConnection::distrust] {
-        let mut connection = answered();
-        spoil(&mut connection);
-        assert!(!connection.is_idle());
-    }
-    let mut connection = asked(vec![Reply::Nil, Reply::Okay]);
-    connection.distrust();
+    let mut connection = answered();
+    connection.is_used_up = true;
+    assert!(!connection.is_idle());
+    connection = answered();
+    connection.replies = Replies::OutOfOrder;
+    assert!(!connection.is_idle());
+    connection = asked(vec![Reply::Nil, Reply::Okay]);
+    connection.replies = Replies::OutOfOrder;
     assert!(connection.recv(now).is_err());
 }
 

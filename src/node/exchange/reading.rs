@@ -11,7 +11,7 @@ use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::answer::Trace;
-use crate::node::connection::{SUSPICIOUS_IDLE, no_connection};
+use crate::node::connection::{Replies, SUSPICIOUS_IDLE, no_connection};
 use crate::node::echo;
 use crate::node::reply::Said;
 use crate::node::request::Request;
@@ -29,7 +29,7 @@ impl Exchange<'_> {
         while is_there && !self.is_answered() {
             self.read();
             let connection = self.connection.as_ref();
-            let has_more = connection.is_some_and(|it| it.has_surplus());
+            let has_more = connection.is_some_and(|it| it.transport.has_surplus());
             is_there = has_more && self.is_ready(now);
         }
         if !self.is_answered() && self.is_overdue() {
@@ -112,12 +112,22 @@ impl Exchange<'_> {
 
     /// Answers a request with its reply, if that is one to its verb. Where the server lacks the script, sends the text once.
     fn take_reply(&mut self, place: usize, mut reply: Reply) {
+        let is_first = self.requests.iter().all(|one| !one.has_text);
         let Some(one) = self.requests.get_mut(place) else {
             return;
         };
         let request = one.asked.request;
         if scripts::is_missing(&reply) && !one.has_text {
             one.has_text = true;
+            let is_forbidden = matches!(&reply, Reply::Error(error) if error.code == "NOPERM");
+            if let Some(connection) = self
+                .connection
+                .as_mut()
+                .filter(|_| is_first || is_forbidden)
+            {
+                // Where digests are allowed, the text of a script that is sent again is enough for all requests.
+                connection.scripts.clear();
+            }
             return match self.send_script_again(request) {
                 Ok(()) => self.due.push(place),
                 Err(error) => self.fail_rest(&error),
@@ -131,11 +141,11 @@ impl Exchange<'_> {
         if let Some(connection) = &mut self.connection {
             if said.is_none() {
                 // Nothing that comes on this connection can be trusted any more.
-                connection.distrust();
+                connection.replies = Replies::OutOfOrder;
             } else if has_error && self.idle.is_none() {
                 // A server that has enough clients says so and closes. In the pool, the connection would look as if the
                 // server had been restarted, and cost the others that still work.
-                connection.use_no_more();
+                connection.is_used_up = true;
             }
         }
         let Some(said) = said else {
@@ -175,22 +185,25 @@ impl Exchange<'_> {
     }
 
     /// Answers all requests that have no answer.
-    fn fail_rest(&mut self, error: &NodeError) {
+    pub(super) fn fail_rest(&mut self, error: &NodeError) {
         for place in self.unanswered() {
             self.fail(place, error);
         }
     }
 
-    /// Answers a request that gets no reply, and undoes it.
+    /// Answers a request that gets no reply, and undoes it if it was sent.
     fn fail(&mut self, place: usize, error: &NodeError) {
         self.tell(place, Some(error));
-        if error.is_silence() {
-            self.distrust_others(place);
-        }
-        let trace = if error.is_broken() {
+        let was_sent = self.state == State::Sent;
+        let trace = if was_sent && !error.is_broken() {
+            if error.is_silence() {
+                self.distrust_others(place);
+            }
+            self.undo(place)
+        } else if was_sent || self.may_be_sent {
             Trace::Possible
         } else {
-            self.undo(place)
+            Trace::None
         };
         self.answer(place, Err(error.clone()), trace);
     }
@@ -203,7 +216,7 @@ impl Exchange<'_> {
         };
         if let Some(connection) = self.connection.as_mut().filter(|_| self.undos.is_empty()) {
             // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
-            connection.forget_scripts();
+            connection.scripts.clear();
         }
         let undo = repair.undo();
         let sent = self.write(slice::from_ref(&Cow::Borrowed(&undo)), self.deadline);

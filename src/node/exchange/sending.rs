@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 
 use super::{Exchange, State};
 use crate::error::NodeError;
-use crate::node::answer::Trace;
 use crate::node::connection::OpenConnection;
 use crate::node::gate::{Manner, OwnTry, Passage};
 use crate::node::request::{Patience, Request};
@@ -29,7 +28,10 @@ impl<'x> Exchange<'x> {
         self.deadline = self.last_deadline();
         match self.send_first() {
             Ok(()) => self.state = State::Sent,
-            Err(error) => self.fail_all(&error),
+            Err(error) => {
+                self.fail_rest(&error);
+                self.end();
+            }
         }
     }
 
@@ -60,7 +62,7 @@ impl<'x> Exchange<'x> {
         self.connection = None;
         self.idle = None;
         // This may take as long as a node timeout.
-        self.pacer.is_late();
+        self.lane.give_back(None);
         self.pass_gate()?;
         self.generation = self.node.generation();
         let deadline = self.step_deadline();
@@ -86,25 +88,8 @@ impl<'x> Exchange<'x> {
 
     /// Sends the text of a script that the server has forgotten. The same connection is safe: the request was not executed.
     pub(super) fn send_script_again(&mut self, request: &Request<'_>) -> Result<(), NodeError> {
-        if let Some(connection) = &mut self.connection {
-            connection.forget_scripts();
-        }
         let again = request.again(self.node.now());
         self.write(slice::from_ref(&again), self.deadline)
-    }
-
-    /// Answers every request that has no answer, because connecting or sending has failed.
-    fn fail_all(&mut self, error: &NodeError) {
-        let trace = if self.may_be_sent {
-            Trace::Possible
-        } else {
-            Trace::None
-        };
-        for place in self.unanswered() {
-            self.tell(place, Some(error));
-            self.answer(place, Err(error.clone()), trace);
-        }
-        self.end();
     }
 
     /// Waits at the gate of the node until a connection may be made, or returns why none can be made.

@@ -78,7 +78,11 @@ impl Exchange<'_> {
         }
         if !self.is_current() {
             self.connection = None;
-        } else if !self.connection.as_mut().is_some_and(|it| it.is_quiet()) {
+        } else if !self
+            .connection
+            .as_mut()
+            .is_some_and(|it| it.transport.is_quiet())
+        {
             self.connection = None;
             self.node.retire(self.generation);
         }
@@ -93,6 +97,7 @@ impl Exchange<'_> {
     pub(in super::super) fn socket(&self) -> Option<&TcpStream> {
         let connection = self.connection.as_ref()?;
         connection
+            .transport
             .socket()
             .filter(|_| self.is_idle() && self.is_current())
     }

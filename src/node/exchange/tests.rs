@@ -116,8 +116,9 @@ fn ask_together<const N: usize>(node: &Node, verbs: [Verb<'_>; N]) -> [Answer; N
         since: node.now(),
         caller: &caller,
     });
-    let pacer = Pacer::new(None, &node.clock, node.now());
-    let mut one = Exchange::begin(node, &all, &pacer);
+    let lane = Lane::none();
+    lane.began.set(node.now());
+    let mut one = Exchange::begin(node, &all, &lane);
     one.send();
     one.receive();
     assert_eq!(one.state, State::Ended);

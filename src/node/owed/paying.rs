@@ -1,4 +1,4 @@
-//! Sends what a node is owed, in the background.
+//! What goes on in the background: sends what a node is owed, and probes a node that failed until it answers.
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use super::{Closing, LONGEST_TRY, Progress, REPEATED_FOR, Release, SILENT_FOR, State};
 use crate::clock::Timestamp;
-use crate::node::Node;
+use crate::node::breaker::Probe;
 use crate::node::connection::OpenConnection;
+use crate::node::request::{Request, Verb};
+use crate::node::round::exchange;
 use crate::node::votes::repeat;
+use crate::node::{Node, command};
 use crate::wire::pack::Packed;
 
 impl Node {
@@ -33,7 +36,7 @@ impl Node {
         mut connection: Box<OpenConnection>,
         undos: Vec<Packed>,
     ) {
-        connection.stop_asking();
+        connection.transport.stop_asking();
         let now = self.now();
         let mut closing = Closing {
             connection,
@@ -133,6 +136,29 @@ impl Node {
         }
         left.append(&mut refused);
         left
+    }
+
+    pub(in super::super) fn schedule(&self, probe: Probe) {
+        let me = Weak::clone(&self.me);
+        self.timers.after(probe.after, move || {
+            if let Some(node) = me.upgrade() {
+                node.probe(probe);
+            }
+        });
+    }
+
+    /// Sends a real command, because a stopped server still accepts connections.
+    fn probe(&self, probe: Probe) {
+        if !self.breaker.wants(probe) {
+            return;
+        }
+        let command = command::probe();
+        let answer = exchange(self, &Request::new(&command, Verb::Probe));
+        if answer.result.is_err()
+            && let Some(next) = self.breaker.probe_failed(probe)
+        {
+            self.schedule(next);
+        }
     }
 }
 

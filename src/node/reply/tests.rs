@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 mod others;
 mod rows;
 
-use super::super::attempt::Repair;
+use super::super::request::Repair;
 use super::*;
 use crate::claim::{Fence, Kind};
 use crate::clock::{FakeClock, Timestamp};

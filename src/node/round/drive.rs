@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::node::Node;
 use crate::node::exchange::{Exchange, News};
-use crate::node::pacer::Pacer;
+use crate::node::lanes::Lane;
 use crate::node::request::Asked;
 use crate::quorum::quorum;
 use crate::wire::nonblocking::are_quiet;
@@ -27,9 +27,9 @@ pub(super) fn drive<'x>(
     all: &mut Exchanges<'x>,
     nodes: &Nodes<'x>,
     requests: &[Asked<'x>],
-    pacer: &'x Pacer<'_>,
+    lane: &'x Lane<'_>,
 ) -> Vec<News> {
-    begin(all, nodes, requests, pacer);
+    begin(all, nodes, requests, lane);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     let warm = all.iter_mut().filter(|one| one.is_warm());
     warm.for_each(Exchange::send);
@@ -44,11 +44,11 @@ pub(super) fn drive<'x>(
             // All other slots are back in their pools by now. Two threads that each keep a slot while they wait for one of
             // the other would wait for each other.
             (0, Some(exchange)) => {
-                pacer.is_late();
+                lane.give_back(None);
                 exchange.wait_for_slot();
             }
             // One exchange is left, and holds nobody up, so it may wait until its deadline.
-            (1, None) if pacer.has_no_lane() => {
+            (1, None) if lane.is_given_back() => {
                 for exchange in all.iter_mut() {
                     exchange.send();
                     exchange.receive();
@@ -58,7 +58,10 @@ pub(super) fn drive<'x>(
             // each pass only the first exchange is waited for, so no reply lies unread for longer than that. That is the one
             // which was sent last: when its reply is there, so are most others.
             _ => {
-                let (now, mut patience) = (pacer.now(), PATIENCE);
+                let Some(now) = all.first().map(Exchange::now) else {
+                    break;
+                };
+                let mut patience = PATIENCE;
                 for exchange in all.iter_mut().rev() {
                     exchange.try_slot();
                     if exchange.is_under_way() {
@@ -66,10 +69,10 @@ pub(super) fn drive<'x>(
                         exchange.poll(now, take(&mut patience));
                     }
                 }
-                if count_under_way(all) < under_way {
-                    pacer.answered();
-                } else {
-                    pacer.is_late();
+                if count_under_way(all) == under_way {
+                    lane.give_back(None);
+                } else if !lane.is_given_back() {
+                    lane.answered(all.first().map_or(now, Exchange::now));
                 }
             }
         }
@@ -82,10 +85,10 @@ fn begin<'x>(
     all: &mut Exchanges<'x>,
     nodes: &Nodes<'x>,
     requests: &[Asked<'x>],
-    pacer: &'x Pacer<'_>,
+    lane: &'x Lane<'_>,
 ) {
     let asked = nodes.iter().filter(|(_, is_asked)| *is_asked);
-    all.extend(asked.map(|(node, _)| Exchange::begin(node, requests, pacer)));
+    all.extend(asked.map(|(node, _)| Exchange::begin(node, requests, lane)));
     if requests.iter().any(|asked| asked.request.rings_the_bell()) {
         // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops
         // here, and is not kept waiting for longer than that.

@@ -26,23 +26,17 @@ local function give_back(lock, value, rest_ms)
   return 1
 end
 local function bury(lock, is_ours, counter, now, token)
-  local tombstone, is_number, idle_ms = tonumber(token), counter and string.find(counter, '^%d+$'), ARGV[6]
-  if tombstone ~= 0 then
-    tombstone = tombstone + 1
-  elseif is_ours and is_number then
-    tombstone = tonumber(counter) + 1
-  else
-    return
-  end
-  local latest = now + ARGV[5] * 1000
+  local its = counter and string.find(counter, '^%d+$') and tonumber(counter)
+  local last, latest, idle_ms = tonumber(token), now + ARGV[5] * 1000, ARGV[6]
+  if last == 0 then last = is_ours and its end
+  if not last then return end
+  local tombstone = last + 1
   if not counter then
     local floor = latest - idle_ms * 1000
     if floor < tombstone and tombstone <= latest + 1 then floor = tombstone end
     redis.pcall('SET', lock .. ':fence', string.format('%.0f', floor), 'PX', idle_ms, 'NX')
-  elseif is_number and tonumber(counter) < tombstone then
-    if tombstone <= latest + 1 or tonumber(counter) == tombstone - 1 then
-      redis.pcall('SET', lock .. ':fence', string.format('%.0f', tombstone), 'PX', idle_ms)
-    end
+  elseif its and its < tombstone and (its == last or tombstone <= latest + 1) then
+    redis.pcall('SET', lock .. ':fence', string.format('%.0f', tombstone), 'PX', idle_ms)
   end
 end
 local function drop(lock, value, rest_ms, token)

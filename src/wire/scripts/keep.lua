@@ -7,8 +7,8 @@ local function reread(lock)
 end
 local function may_set(lock)
   if redis.pcall('GET', lock .. ':fence') ~= ARGV[4] then return false end
-  local run, open = string.match(redis.call('GET', ARGV[7]) or '', '^([^|]+)|[^|]+|(%d+)|%l+$')
-  return run and run == process() and tonumber(open) < tonumber(ARGV[4])
+  local run, _, open = parts(redis.call('GET', ARGV[7]) or '')
+  return run and run == process() and open < tonumber(ARGV[4])
 end
 return each(function(lock)
   if has('r') then return reread(lock) end

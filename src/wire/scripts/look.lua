@@ -28,10 +28,7 @@ else
 end
 if has('r') then
   if left >= 0 and redis.call('TYPE', lock).ok == 'zset' and last_end(lock) then left = -2 end
-  if left == -2 then
-    local intended = redis.pcall('PTTL', lock .. ':redlatch:intent')
-    if type(intended) == 'number' and intended >= 0 and intended <= 60000 then left = intended end
-  end
+  if left == -2 then left = intent(lock) or left end
   if span == '0' or (left < 0 and when_free ~= '1') then return {at, left, 0, free} end
   return {at, left, announce(lock, 'r', span), free}
 end
@@ -45,10 +42,8 @@ if not permits and (when_free == '2' or left >= 0 and redis.pcall('TYPE', lock).
   if when_free == '1' then
     left = math.min(left, 20)
   else
-    local intent, intends = lock .. ':redlatch:intent', math.min(span, 60000)
-    local intended = redis.pcall('PTTL', intent)
-    local is_good = type(intended) == 'table' or intended >= intends and intended <= 60000
-    if not is_good then redis.pcall('SET', intent, '1', 'PX', intends) end
+    local intends = math.min(span, 60000)
+    if (intent(lock) or -1) < intends then redis.pcall('SET', lock .. ':redlatch:intent', '1', 'PX', intends) end
     if when_free == '2' then return {at, left, 0, free} end
   end
 end

@@ -4,14 +4,11 @@ if not process_id then return {'UNKNOWN', why_not} end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local marker = redis.call('GET', KEYS[1])
-local fresh, opened = not marker, false
-if marker then
-  local run, config, open, why = string.match(marker, '^([^|]+)|([^|]+)|(%d+)|(%l+)$')
-  if not run or #open > 16 then return {'MARKER'} end
-  if config ~= ARGV[3] then return {'CONFIG', string.sub(config, 1, 200)} end
-  fresh = run == process_id and why == 'new' and now < tonumber(open)
-  opened = run == process_id and why == 'opened'
-end
+local run, config, open, why = parts(marker or '')
+if marker and not run then return {'MARKER'} end
+if marker and config ~= ARGV[3] then return {'CONFIG', string.sub(config, 1, 200)} end
+local is_ours = run == process_id
+local fresh, opened = not marker or is_ours and why == 'new' and now < open, is_ours and why == 'opened'
 local function set(open, why)
   redis.call('SET', KEYS[1], string.format('%s|%s|%.0f|%s', process_id, ARGV[3], open, why))
   return redis.status_reply('OK')

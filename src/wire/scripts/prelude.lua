@@ -14,6 +14,10 @@ local function last_end(lock)
   if is_reader and redis.call('PTTL', lock) >= 0 then return tonumber(last[2]) end
   return nil, is_reader and {-1, string.sub(last[1], 1, 274)} or {-3}
 end
+local function intent(name)
+  local left = redis.pcall('PTTL', name .. ':redlatch:intent')
+  return type(left) == 'number' and left >= 0 and left <= 60000 and left
+end
 local function refusal(lock, value)
   if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
   local left = redis.call('PTTL', lock)

@@ -7,8 +7,8 @@ local function read(lock)
   if (has('a') or has('h')) and not is_string then its = tonumber(redis.call('ZSCORE', lock, value) or -1) end
   if its < now then
     its = -1
-    local intended = not has('h') and redis.pcall('PTTL', lock .. ':redlatch:intent')
-    if type(intended) == 'number' and intended >= 0 and intended <= 60000 then return {intended, -1} end
+    local intended = not has('h') and intent(lock)
+    if intended then return {intended, -1} end
   end
   if is_string then return refusal(lock, redis.pcall('GET', lock)) end
   local ends = now + ARGV[2]
@@ -40,7 +40,7 @@ local function missing()
 end
 local function take()
   local closed, now, open
-  if ARGV[4] then
+  if tonumber(ARGV[4] or '') then
     closed, now, open = gate()
     if closed then return closed end
   end

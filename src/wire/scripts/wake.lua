@@ -10,22 +10,19 @@ local function wake_one(name, slot)
   return ring(bell, 8, '500', '1')
 end
 local function wake_alone(name)
-  if redis.pcall('SISMEMBER', name .. ':redlatch:waiting', '1') ~= 1 then return 1 end
-  return wake_one(name)
+  return redis.pcall('SISMEMBER', name .. ':redlatch:waiting', '1') == 1 and wake_one(name) or 1
 end
 local function wake(lock)
   local slot = string.find(lock, ':redlatch:slot:', 1, true)
   local name = slot and string.sub(lock, 1, slot - 1) or lock
-  local waiting, intent = name .. ':redlatch:waiting', name .. ':redlatch:intent'
-  local beside = redis.pcall('EXISTS', waiting, intent)
+  local waiting, intents = name .. ':redlatch:waiting', name .. ':redlatch:intent'
+  local beside = redis.pcall('EXISTS', waiting, intents)
   if beside ~= 1 and beside ~= 2 then return 1 end
   if not slot then
-    local intended = has('u') and redis.pcall('PTTL', intent)
-    if type(intended) == 'number' and intended >= 0 and intended <= 60000 then return wake_alone(name) end
-    redis.pcall('DEL', intent)
+    if has('u') and intent(name) then return wake_alone(name) end
+    redis.pcall('DEL', intents)
     local ones = {'1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1'}
     if redis.pcall('SREM', waiting, 'r') == 1 and ring(name .. ':redlatch:bell:read', 16, '30', unpack(ones)) == 2 then return 2 end
   end
-  if redis.pcall('EXISTS', waiting) ~= 1 then return 1 end
-  return wake_one(name, slot)
+  return redis.pcall('EXISTS', waiting) == 1 and wake_one(name, slot) or 1
 end

@@ -39,8 +39,9 @@ fn check_exchange(
         caller: &caller,
     };
     let all: Vec<Asked<'_>> = requests.iter().map(asked).collect();
-    let pacer = Pacer::new(None, &node.clock, began);
-    let mut exchange = Exchange::begin(node, &all, &pacer);
+    let lane = Lane::none();
+    lane.began.set(began);
+    let mut exchange = Exchange::begin(node, &all, &lane);
     check(&mut exchange);
     let answers = (0..all.len()).filter_map(|place| exchange.take_answer(place));
     answers.map(|answer| answer.trace).collect()
