@@ -68,23 +68,15 @@ pub(super) enum Manner {
     Asks,
     /// It waits for the answer of a try that begins after it came.
     Insists {
-        /// None if it has tried before.
-        own_try: Option<OwnTry>,
+        since: Timestamp,
         deadline: Timestamp,
+        /// Whether it has tried before. Then it does not try before the pause is over.
+        has_tried: bool,
     },
     /// It takes the answer of the last try.
     Listens,
     /// It tries.
     Examines,
-}
-
-/// When a thread that insists tries itself, although the pause is not over.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OwnTry {
-    /// If nobody has begun a try since it came.
-    pub(super) first: Timestamp,
-    /// If somebody has, and there is no answer.
-    pub(super) beside: Timestamp,
 }
 
 /// What a thread does next at a gate that is shut.
@@ -203,16 +195,23 @@ impl State {
             return Step::Try;
         };
         let is_due = shut.under_way.is_none() && now >= shut.next;
-        let (own_try, deadline) = match manner {
+        let (since, deadline, has_tried) = match manner {
             Manner::Examines => return Step::Try,
             Manner::Asks if is_due => return Step::Try,
             Manner::Asks | Manner::Listens => return Step::Fail,
             Manner::Insists { .. } if shut.failed > came => return Step::Fail,
             Manner::Insists { .. } if is_due => return Step::Try,
-            Manner::Insists { own_try, deadline } => (own_try, deadline),
+            Manner::Insists {
+                since,
+                deadline,
+                has_tried,
+            } => (since, deadline, has_tried),
         };
-        let has_begun = self.begun > came;
-        let own = own_try.map(|own| if has_begun { own.beside } else { own.first });
+        // At half of its time if nobody has begun a try since it came; later if somebody has, and there is no answer.
+        let quarters = if self.begun > came { 3 } else { 2 };
+        let quarter = deadline.saturating_since(since).checked_div(4);
+        let own = since.saturating_add(quarter.unwrap_or_default().saturating_mul(quarters));
+        let own = Some(own).filter(|_| !has_tried);
         if own.is_some_and(|own| now >= own) {
             return Step::Try;
         }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{Exchange, State};
 use crate::error::NodeError;
 use crate::node::connection::OpenConnection;
-use crate::node::gate::{Manner, OwnTry, Passage};
+use crate::node::gate::{Manner, Passage};
 use crate::node::request::{Patience, Request};
 use crate::wire::pack::Packed;
 
@@ -111,18 +111,10 @@ impl<'x> Exchange<'x> {
         if all().any(Request::is_about_health) {
             Manner::Examines
         } else if all().any(|request| request.repetitions() > 0) {
-            let (now, deadline) = (self.node.now(), self.deadline);
-            let quarter = deadline.saturating_since(now).checked_div(4);
-            let quarters =
-                |count| now.saturating_add(quarter.unwrap_or_default().saturating_mul(count));
-            let own_try = OwnTry {
-                first: quarters(2),
-                beside: quarters(3),
-            };
-            let has_tried = matches!(self.passage, Passage::Known);
             Manner::Insists {
-                own_try: Some(own_try).filter(|_| !has_tried),
-                deadline,
+                since: self.node.now(),
+                deadline: self.deadline,
+                has_tried: matches!(self.passage, Passage::Known),
             }
         } else if all().any(|request| matches!(request.patience(), Patience::Long(_))) {
             Manner::Listens

@@ -40,33 +40,30 @@ fn at(ms: u32) -> Timestamp {
 
 #[test]
 fn those_that_insist_at_the_same_time_have_one_try_in_common() {
-    let own_try = OwnTry {
-        first: at(25),
-        beside: at(38),
+    let insists = |has_tried| Manner::Insists {
+        since: at(0),
+        deadline: at(52),
+        has_tried,
     };
-    let insists = |own_try| Manner::Insists {
-        own_try,
-        deadline: at(50),
-    };
-    let (first, again) = (insists(Some(own_try)), insists(None));
+    let (first, again) = (insists(false), insists(true));
     let none = shut(7, 7, None);
     for (state, manner, now, expected) in [
         // It waits for its half, and tries.
-        (&none, first, 0, Step::Wait(at(25))),
-        (&none, first, 25, Step::Try),
+        (&none, first, 0, Step::Wait(at(26))),
+        (&none, first, 26, Step::Try),
         // It has tried, and no pause ends in its time.
         (&none, again, 0, Step::Fail),
         // Another one has begun a try since: it waits for the end of that, and is told. It tries if the end does not come.
-        (&shut(8, 7, Some(8)), first, 0, Step::Wait(at(38))),
-        (&shut(8, 7, Some(8)), first, 25, Step::Wait(at(38))),
-        (&shut(8, 7, Some(8)), first, 38, Step::Try),
-        (&shut(8, 7, Some(8)), again, 49, Step::Wait(at(50))),
-        (&shut(8, 7, Some(8)), again, 50, Step::Fail),
+        (&shut(8, 7, Some(8)), first, 0, Step::Wait(at(39))),
+        (&shut(8, 7, Some(8)), first, 26, Step::Wait(at(39))),
+        (&shut(8, 7, Some(8)), first, 39, Step::Try),
+        (&shut(8, 7, Some(8)), again, 51, Step::Wait(at(52))),
+        (&shut(8, 7, Some(8)), again, 52, Step::Fail),
         (&shut(8, 8, None), first, 0, Step::Fail),
         // A try from before it came tells it nothing.
-        (&shut(7, 6, Some(7)), first, 0, Step::Wait(at(25))),
-        (&shut(7, 6, Some(7)), first, 25, Step::Try),
-        (&shut(7, 6, Some(7)), again, 0, Step::Wait(at(50))),
+        (&shut(7, 6, Some(7)), first, 0, Step::Wait(at(26))),
+        (&shut(7, 6, Some(7)), first, 26, Step::Try),
+        (&shut(7, 6, Some(7)), again, 0, Step::Wait(at(52))),
         // The pause is over.
         (&none, again, 100, Step::Try),
     ] {
