@@ -8,7 +8,7 @@ mod listed;
 mod serialise;
 
 pub use self::listed::ListedLock;
-use crate::error::{NodeError, NodeReport, Told, done_by, named, read_by};
+use crate::error::{NodeReport, Told, done_by, named, read_by};
 use crate::holder::Holder;
 use crate::shown::span;
 
@@ -177,7 +177,7 @@ impl fmt::Display for LockStatus {
             }
             Self::Free { .. } => "free".to_owned(),
             Self::Blocked { .. } => "held by nobody, and no majority is possible".to_owned(),
-            Self::Unknown { nodes } if nodes.iter().any(lost_its_ttl) => {
+            Self::Unknown { nodes } if nodes.iter().any(|node| node.vote.lost_its_ttl()) => {
                 "unknown, the key lost its time to live".to_owned()
             }
             Self::Unknown { .. } => "unknown, too few nodes answered".to_owned(),
@@ -187,10 +187,4 @@ impl fmt::Display for LockStatus {
             _ => Ok(()),
         }
     }
-}
-
-/// Whether the key is a lock that lost its time to live.
-fn lost_its_ttl(node: &NodeReport) -> bool {
-    let error = node.vote.failure();
-    error.is_some_and(NodeError::is_a_lock_without_ttl)
 }

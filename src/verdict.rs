@@ -294,8 +294,7 @@ pub(crate) fn of_keys(nodes: Vec<NodeReport>, drift: impl Fn(Duration) -> Durati
 
 /// Whether the node may be one of a majority that some holder has, for all that it tells.
 fn may_have_it(vote: &Vote) -> bool {
-    let error = vote.failure();
-    vote.is_silent() || error.is_some_and(NodeError::is_a_lock_without_ttl)
+    vote.is_silent() || vote.lost_its_ttl()
 }
 
 /// The key of one node that is a lock. All but its time to live says whose it is.

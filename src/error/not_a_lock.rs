@@ -30,11 +30,6 @@ impl NodeError {
         }
     }
 
-    /// Whether what is under the key is no lock.
-    pub(crate) fn is_about_the_key(&self) -> bool {
-        matches!(self, Self::NotALock { .. })
-    }
-
     /// Whether it was a lock, which its holder may still have.
     pub(crate) fn is_a_lock_without_ttl(&self) -> bool {
         matches!(self, Self::NotALock { reason, .. } if *reason == LOST_ITS_TTL)

@@ -244,13 +244,17 @@ impl Vote {
 
     /// Whether what the node has under the key is no lock.
     pub(crate) fn is_no_lock(&self) -> bool {
-        self.failure().is_some_and(NodeError::is_about_the_key)
+        matches!(self, Self::Failed(NodeError::NotALock { .. }))
     }
 
     /// Whether something is under the key that never was a lock.
     pub(crate) fn is_foreign(&self) -> bool {
-        let error = self.failure();
-        error.is_some_and(|error| error.is_about_the_key() && !error.is_a_lock_without_ttl())
+        self.is_no_lock() && !self.lost_its_ttl()
+    }
+
+    /// Whether it was a lock, which its holder may still have.
+    pub(crate) fn lost_its_ttl(&self) -> bool {
+        self.failure().is_some_and(NodeError::is_a_lock_without_ttl)
     }
 
     /// Whether the node does not tell what is under the key.
