@@ -125,7 +125,7 @@ pub(crate) fn by_cause<'a>(nodes: impl IntoIterator<Item = &'a NodeReport>) -> S
 }
 
 /// What a node says, in words that are the same for all nodes with the same fault.
-fn cause(vote: &Vote) -> String {
+pub(crate) fn cause(vote: &Vote) -> String {
     if let Vote::Failed(NodeError::BreakerOpen { failure, .. }) = vote {
         return failure.to_string();
     }

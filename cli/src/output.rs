@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anstream::{AutoStream, ColorChoice};
+
 use crate::clock;
 use crate::failure::{Failure, IO};
 use crate::text;
@@ -43,12 +45,20 @@ pub(crate) fn print_more(text: &str) -> Result<Reader, Failure> {
     }
 }
 
-/// Sends a control sequence to the terminal that standard output is.
-pub(crate) fn control(sequence: &str) {
+/// Sends a text with control sequences to the terminal that standard output is.
+pub(crate) fn control(text: &str) -> Reader {
     let mut out = io::stdout().lock();
-    out.write_all(sequence.as_bytes())
-        .and_then(|()| out.flush())
-        .ok();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_or(Reader::Gone, |()| Reader::There)
+}
+
+/// The text without its colours where standard output has none.
+pub(crate) fn colored(text: &str) -> String {
+    if AutoStream::choice(&io::stdout()) == ColorChoice::Never {
+        anstream::adapter::strip_str(text).to_string()
+    } else {
+        text.to_owned()
+    }
 }
 
 /// From now on, each message has the time: what happens later is told when nobody looks.

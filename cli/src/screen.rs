@@ -7,7 +7,6 @@ use std::thread;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::event::Event;
-use crate::failure::Failure;
 use crate::output::{self, Reader};
 
 /// Another screen, and no cursor.
@@ -44,13 +43,11 @@ impl Screen {
     }
 
     /// Shows these lines there, in place of those of before.
-    pub(crate) fn draw(lines: &[String]) -> Result<Reader, Failure> {
-        output::control(HOME);
+    pub(crate) fn draw(lines: &[String]) -> Reader {
         // Below the last line there is no other, which would move all of them up.
+        let lines: Vec<String> = lines.iter().map(|line| output::colored(line)).collect();
         let text = lines.join(&format!("{END_OF_LINE}\r\n"));
-        let reader = output::print_more(&text)?;
-        output::control(&format!("{END_OF_LINE}{END_OF_SCREEN}"));
-        Ok(reader)
+        output::control(&format!("{HOME}{text}{END_OF_LINE}{END_OF_SCREEN}"))
     }
 }
 

@@ -6,6 +6,7 @@ use redlatch::{Holder, LockStatus, NodeError, NodeReport, Vote};
 
 use crate::clock;
 use crate::durations;
+use crate::failure::cause;
 use crate::table::{Cell, Tone};
 use crate::text;
 
@@ -240,7 +241,7 @@ pub(crate) fn row(report: &NodeReport, holder: Option<&str>) -> Vec<Cell> {
         Vote::Missing => (Tone::Plain, "free", String::new(), String::new()),
         Vote::Failed(_) | Vote::Stale { .. } => {
             let word = failure(report).unwrap_or("NO LOCK");
-            (Tone::Bad, word, String::new(), report.vote.to_string())
+            (Tone::Bad, word, String::new(), cause(&report.vote))
         }
         Vote::Granted | Vote::Released | Vote::NotAsked | _ => {
             (Tone::Dim, "-", String::new(), String::new())

@@ -13,7 +13,7 @@ use crate::arguments::Watch;
 use crate::clock;
 use crate::durations;
 use crate::event::{self, Event};
-use crate::failure::{Failure, no_system};
+use crate::failure::{Failure, cause, no_system};
 use crate::list::{self, HEAD};
 use crate::nodes;
 use crate::output::{self, Reader};
@@ -186,7 +186,7 @@ impl View {
 fn node_state(report: &NodeReport) -> (Tone, &'static str, String) {
     match state::failure(report) {
         None => (Tone::Good, "up", String::new()),
-        Some(word) => (Tone::Bad, word, format!(": {}", report.vote)),
+        Some(word) => (Tone::Bad, word, format!(": {}", cause(&report.vote))),
     }
 }
 
@@ -194,7 +194,8 @@ fn node_row(report: &NodeReport) -> Vec<Cell> {
     let (tone, word, why) = node_state(report);
     let time = u64::try_from(report.elapsed.as_micros()).unwrap_or(u64::MAX);
     let time = if why.is_empty() {
-        durations::milliseconds(time)
+        // As wide as most of them, so that the table stands still.
+        format!("{:>6}", durations::milliseconds(time))
     } else {
         String::new()
     };
@@ -223,7 +224,7 @@ fn on_screen(
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .show(text::size_of_screen());
-                if Screen::draw(&lines)? == Reader::Gone {
+                if Screen::draw(&lines) == Reader::Gone {
                     break;
                 }
             }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redlatch_testing::{eventually, now, pause};
+use redlatch_testing::{Server, eventually, now, pause};
+use rustix::process::Signal;
 
 use crate::process::{Nodes, Running, end_of, open_nodes};
 
@@ -213,5 +214,46 @@ fn what_the_command_leaves_behind_is_neither_waited_for_nor_killed() {
     assert!(!eventually(Duration::from_millis(200), || {
         !crate::process::is_alive(left)
     }));
-    rustix::process::kill_process(left, rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(left, Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_run_within_a_run_of_the_same_name_says_so() {
+    let nodes = Nodes::start(3).hasty();
+    let redlatch = env!("CARGO_BIN_EXE_redlatch");
+    for (outer, inner, is_told) in [
+        (&[][..], "job", true),
+        (&["--also", "other"], "other", true),
+        (&[], "other", false),
+        (&["--max", "2"], "--max 2 job", false),
+    ] {
+        let script = format!("{redlatch} run --wait 400ms {inner} -- echo ran");
+        let ended = end_of(&mut nodes.run(outer, &script));
+        let told = "a parent of this process has the lock ";
+        assert_eq!(ended.stderr.contains(told), is_told, "{ended:?}");
+        assert_eq!(ended.code, Some(if is_told { 75 } else { 0 }), "{ended:?}");
+        assert_eq!(ended.stdout.is_empty(), is_told, "{ended:?}");
+    }
+}
+
+#[test]
+fn with_no_server_up_the_first_failure_is_told_at_once_and_once() {
+    let mut nodes = Nodes::start(3);
+    for server in &mut nodes.servers {
+        server.kill();
+    }
+    let names: Vec<String> = nodes.servers.iter().map(Server::name).collect();
+    // It would wait for forty seconds.
+    let running = Running::start(&mut nodes.run(&[], "echo ran"));
+    let line = running.error_line();
+    let (first, second) = (&names[0], &names[1]);
+    assert!(
+        line.contains(&format!("{first}, {second}: no connection: ")),
+        "{line}"
+    );
+    let end = "; see 'redlatch health'; it goes on trying for 40 s";
+    assert!(line.ends_with(end), "{line}");
+    running.signal(Signal::TERM);
+    let ended = running.end();
+    assert_eq!((ended.code, &*ended.stdout), (Some(143), ""), "{ended:?}");
 }

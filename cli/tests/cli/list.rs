@@ -212,3 +212,38 @@ fn it_ends_when_nobody_reads_it_and_at_a_signal() {
         assert!(more < 2_000, "{more} steps of 4,000 after its end was due");
     }
 }
+
+#[test]
+fn keys_of_other_programs_are_listed_with_all_and_deleted_with_foreign() {
+    let nodes = Nodes::start(3);
+    hold(&nodes, "job");
+    for server in &nodes.servers {
+        server.command(&["SET", "session:1", "foo", "EX", "1000"]);
+    }
+    let left_out = "left out: 1 key with a value that is not one of redlatch; --all lists";
+    for (options, job) in [
+        (&[][..], "job   held "),
+        (&["--json"], "\"resource\":\"job\""),
+    ] {
+        let ended = list(&nodes, options);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.stdout.contains(job), "{ended:?}");
+        assert!(!ended.stdout.contains("session"), "{ended:?}");
+        assert!(ended.complaint().contains(left_out), "{ended:?}");
+        let ended = list(&nodes, &[options, &["--all"]].concat());
+        assert!(ended.stdout.contains("session:1"), "{ended:?}");
+        assert!(ended.stdout.contains("job"), "{ended:?}");
+        assert_eq!(ended.stderr, "");
+    }
+    let unlock = |more: &[&str]| {
+        let words = ["unlock", "session:1", "--token", "foo"];
+        end_of(&mut nodes.redlatch(&[&words[..], more].concat()))
+    };
+    let ended = unlock(&[]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(64), ""), "{ended:?}");
+    assert!(ended.complaint().contains("say --foreign"), "{ended:?}");
+    assert_eq!(nodes.servers[0].get("session:1").as_deref(), Some("foo"));
+    let ended = unlock(&["--foreign"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(nodes.servers[0].get("session:1"), None);
+}

@@ -1,9 +1,11 @@
 //! `redlatch status`, `health` and `unlock`, for people and as JSON.
 
-use redlatch_testing::Server;
+use std::time::Duration;
+
+use redlatch_testing::{Server, pause};
 use serde_json::Value;
 
-use crate::process::{Ended, NODE_TIMEOUT, Nodes, end_of};
+use crate::process::{Ended, NODE_TIMEOUT, Nodes, Running, bare, end_of};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 const OTHER: &str = "00000000000000000000000000000000deadbeef";
@@ -291,9 +293,7 @@ fn with_the_fenced_protocol_they_work_as_well() {
         .protocol(redlatch::Protocol::Fenced);
     let manager = fenced.build().unwrap();
     manager.open_nodes().unwrap();
-    let guard = manager
-        .lock("job", std::time::Duration::from_mins(1))
-        .unwrap();
+    let guard = manager.lock("job", Duration::from_mins(1)).unwrap();
     let object = json(&end_of(&mut nodes.redlatch(&["status", "job", "--json"])));
     assert_eq!(object["token"], guard.token());
     let object = json(&end_of(
@@ -304,7 +304,7 @@ fn with_the_fenced_protocol_they_work_as_well() {
     let ended = end_of(&mut nodes.redlatch(&unlock));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     // Without the note that it leaves, its holder would set the keys again.
-    assert!(guard.extend(std::time::Duration::from_mins(1)).is_err());
+    assert!(guard.extend(Duration::from_mins(1)).is_err());
     assert_eq!(nodes.locked(), 0);
     assert!(guard.unlock().is_err());
 }
@@ -368,5 +368,27 @@ fn a_name_that_begins_with_a_dash_stands_behind_two_dashes() {
         assert_eq!(ended.code, Some(64), "{ended:?}");
         let ended = end_of(&mut nodes.redlatch(&["unlock", "--token", TOKEN, "--", name]));
         assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+}
+
+/// Who asks has time, also where a lock is given 50 ms.
+#[test]
+fn a_server_that_is_slow_is_waited_for() {
+    let nodes = Nodes::start(1);
+    nodes.hold(TOKEN, 60_000);
+    let url = nodes.servers[0].url();
+    for (words, shown) in [
+        (&["status", "job"][..], "job: held on 1 of 1 node"),
+        (&["list"], "job   held "),
+        (&["health"], "verdict: "),
+        (&["unlock", "job", "--token", TOKEN], "given back"),
+    ] {
+        // It hangs for less than a second, and for more than a lock would wait.
+        nodes.servers[0].stop();
+        let running = Running::start(&mut bare(&[words, &["--node", &url]].concat()));
+        pause(Duration::from_millis(200));
+        nodes.servers[0].resume();
+        let hang = running.end();
+        assert!(hang.stdout.contains(shown), "{hang:?}");
     }
 }

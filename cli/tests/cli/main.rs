@@ -48,6 +48,8 @@ mod process;
 #[cfg(test)]
 mod resting;
 #[cfg(test)]
+mod screens;
+#[cfg(test)]
 mod settings;
 #[cfg(test)]
 mod several;
@@ -59,3 +61,8 @@ mod signals;
 mod stopped;
 #[cfg(test)]
 mod terminal;
+#[cfg(test)]
+#[cfg(feature = "tls-rustls")]
+mod tls;
+#[cfg(test)]
+mod watch;

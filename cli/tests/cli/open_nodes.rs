@@ -1,6 +1,6 @@
 //! `redlatch open-nodes`: a brand-new deployment of the fenced protocol.
 
-use crate::process::{Nodes, end_of, open_nodes};
+use crate::process::{Nodes, Running, end_of, open_nodes};
 
 #[test]
 fn new_servers_do_not_vote_until_they_are_opened_and_the_refusal_says_how() {
@@ -72,4 +72,24 @@ fn a_server_that_does_not_answer_keeps_the_others_closed() {
     // Two would be a majority.
     let ended = end_of(&mut nodes.run(&["--fenced", "-n"], "echo ran"));
     assert_eq!(ended.code, Some(69), "{ended:?}");
+}
+
+/// A newcomer is not kept out for an hour without a word.
+#[test]
+fn who_waits_for_servers_that_were_never_opened_is_told_once_what_to_run() {
+    let nodes = Nodes::start(3);
+    let running = Running::start(&mut nodes.run(&["--fenced"], "echo ran"));
+    let line = running.error_line();
+    let names = [0, 1, 2].map(|i| nodes.servers[i].name()).join(", ");
+    let cause = format!("{names}: not opened for the fenced protocol, and abstains for another ");
+    assert!(line.contains(&cause), "{line}");
+    assert_eq!(line.matches("not opened").count(), 1, "{line}");
+    assert!(
+        line.contains("if these servers are new, run 'redlatch open-nodes' once"),
+        "{line}"
+    );
+    // Which lets it in while it waits.
+    open_nodes(&nodes);
+    assert_eq!(running.line(), "ran");
+    assert_eq!(running.end().code, Some(0));
 }

@@ -1,11 +1,12 @@
 //! What is written, where nobody reads it, and what is not written at all.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use redlatch_testing::eventually;
 
 use crate::process::{LIMIT, Nodes, Running, bare, end_of};
+use crate::terminal::Terminal;
 
 #[test]
 fn a_reader_that_has_gone_away_is_no_fault() {
@@ -22,10 +23,7 @@ fn a_reader_that_has_gone_away_is_no_fault() {
         (&["status", "job", "--json"], 1),
     ] {
         // Whoever writes into this pipe finds it broken, because the process that would read it has ended.
-        let mut reader = std::process::Command::new("true")
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut reader = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
         let pipe = reader.stdin.take().unwrap();
         reader.wait().unwrap();
         let child = nodes
@@ -63,7 +61,7 @@ fn a_full_disk_is_a_fault() {
 #[test]
 fn where_standard_error_is_closed_the_command_still_runs() {
     let nodes = Nodes::start(1);
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = Command::new("sh");
     let script = format!(
         "exec {} run --verbose job -- sh -c 'exit 3' 2>&-",
         env!("CARGO_BIN_EXE_redlatch")
@@ -209,12 +207,91 @@ fn the_manual_page_and_the_completions_are_made_and_usable() {
     let script = end_of(&mut bare(&["completions", "bash"])).stdout;
     let file = std::env::temp_dir().join(format!("redlatch-completions-{}", std::process::id()));
     std::fs::write(&file, script).unwrap();
-    let read = std::process::Command::new("bash")
-        .arg("-n")
-        .arg(&file)
-        .status();
+    let read = Command::new("bash").arg("-n").arg(&file).status();
     std::fs::remove_file(&file).unwrap();
     // Where there is no bash, there is nobody to complain.
     assert!(read.is_err() || read.unwrap().success());
     assert!(eventually(Duration::ZERO, || !file.exists()));
+}
+
+#[test]
+fn colours_are_for_terminals_unless_the_user_says_otherwise() {
+    let nodes = Nodes::start(1);
+    nodes.hold("0123456789abcdef0123456789abcdef01234567", 600_000);
+    let status = |more: &[&str]| nodes.redlatch(&[&["status", "job"], more].concat());
+    let is_colored = |command: &mut Command| end_of(command).stdout.contains("\u{1b}[32mheld");
+    let without_variables = |mut command: Command| {
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+            command.env_remove(name);
+        }
+        command
+    };
+    assert!(!is_colored(&mut without_variables(status(&[]))));
+    assert!(is_colored(&mut without_variables(status(&[
+        "--color", "always"
+    ]))));
+    assert!(is_colored(status(&["--color=always"]).env("NO_COLOR", "1")));
+    assert!(!is_colored(
+        status(&["--color", "never"]).env("CLICOLOR_FORCE", "1")
+    ));
+    let ended = end_of(&mut status(&["--color", "maybe"]));
+    assert_eq!((ended.code, &*ended.stdout), (Some(64), ""), "{ended:?}");
+    assert!(
+        ended.complaint().contains("auto, always, never"),
+        "{ended:?}"
+    );
+
+    let on_terminal = |no_color: &str| {
+        let terminal = Terminal::sized(80, 24);
+        let mut command = without_variables(status(&[]));
+        command.env("TERM", "xterm").env("NO_COLOR", no_color);
+        command.stdin(Stdio::null()).stdout(terminal.other_end());
+        let mut child = command.spawn().unwrap();
+        assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
+        child.wait().unwrap();
+        terminal.wait_for("unlock ");
+        terminal.shown()
+    };
+    assert!(on_terminal("").contains("\u{1b}[32mheld"));
+    assert!(!on_terminal("1").contains('\u{1b}'));
+}
+
+/// Whatever the width is, nothing panics; and where there is room for words, no line is wider than the terminal.
+#[test]
+fn what_is_printed_fits_the_terminal_or_ends_at_a_word() {
+    let mut nodes = Nodes::start(3).hasty();
+    let value =
+        "0123456789abcdef0123456789abcdef01234567 web-3 4711 nightly since=2026-11-22T05:52:53Z";
+    nodes.hold(value, 600_000);
+    nodes.servers[2].kill();
+    for (width, is_checked) in [(20, false), (80, true), (120, true)] {
+        for words in [
+            &["status", "job"][..],
+            &["status", "--max", "3", "job"],
+            &["list"],
+            &["health", "--fenced"],
+            &["--help"],
+            &["run", "--help"],
+            &["unlock", "-h"],
+        ] {
+            let terminal = Terminal::sized(width, 24);
+            let mut command = nodes.redlatch(words);
+            command.env("TERM", "xterm").env("NO_COLOR", "1");
+            command.stdin(Stdio::null()).stdout(terminal.other_end());
+            let mut child = command.spawn().unwrap();
+            assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
+            let code = child.wait().unwrap().code();
+            assert!(code.is_some_and(|code| code < 64), "{words:?}: {code:?}");
+            drop(command);
+            assert!(eventually(LIMIT, || terminal.shown().ends_with('\n')));
+            let shown = terminal.shown();
+            // What is typed is not broken, and neither is a token.
+            let is_typed =
+                |line: &str| line.starts_with("  redlatch ") || line.contains("--token=");
+            for line in shown.lines().filter(|line| is_checked && !is_typed(line)) {
+                let columns = line.trim_end().chars().count();
+                assert!(columns <= usize::from(width), "{words:?}: {line}");
+            }
+        }
+    }
 }

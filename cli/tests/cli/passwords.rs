@@ -1,12 +1,13 @@
 //! A password that changes while the command runs, and which user it is of.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use redis::Value;
 use redlatch_testing::{Server, eventually};
 use rustix::process::Signal;
 
-use crate::process::{LIMIT, Nodes, Running, bare, told};
+use crate::process::{LIMIT, Nodes, Running, bare, end_of, told};
 
 const OLD: &str = "0ld-word";
 const NEW: &str = "n3w-word";
@@ -175,4 +176,20 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
             assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{user}");
         }
     }
+}
+
+#[test]
+fn a_password_file_that_everybody_can_read_is_warned_of() {
+    let (nodes, file) = with_password_file();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let advice = format!(
+        "{file}: every user of this machine can read the password (mode 0644); forbid it with 'chmod o-r {file}'"
+    );
+    let status = ["status", "job", "--password-file", &file];
+    let ended = end_of(&mut nodes.redlatch(&status));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.complaint().contains(&advice), "{ended:?}");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let ended = end_of(&mut nodes.redlatch(&status));
+    assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
 }

@@ -274,3 +274,22 @@ fn passwords_reach_neither_the_command_nor_the_process_list() {
     let ended = end_of(&mut nodes.run(&[], "echo $REDLATCH_NODES"));
     assert_eq!(ended.stdout.trim(), nodes.urls());
 }
+
+#[test]
+fn several_urls_may_stand_behind_one_node_option() {
+    let nodes = Nodes::start(3);
+    let urls = nodes.urls();
+    let ended = end_of(&mut bare(&["status", "job", "--node", &urls]));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for server in &nodes.servers {
+        assert!(ended.stdout.contains(&server.name()), "{ended:?}");
+    }
+    let secret = format!("{urls},redis://:s3cret@127.0.0.1:1");
+    let ended = end_of(&mut bare(&["status", "job", "--node", &secret]));
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(
+        ended.complaint().contains("--node with a password"),
+        "{ended:?}"
+    );
+    assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+}

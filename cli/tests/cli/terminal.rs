@@ -23,7 +23,7 @@ const TTY: &str = "REDLATCH_TEST_TTY";
 const SCRIPT: &str = "REDLATCH_TEST_SCRIPT";
 
 /// A terminal, with what has appeared on it.
-struct Terminal {
+pub(crate) struct Terminal {
     keys: File,
     path: PathBuf,
     shown: Arc<Mutex<String>>,
@@ -32,12 +32,17 @@ struct Terminal {
 impl Terminal {
     #[track_caller]
     fn open() -> Self {
+        Self::sized(200, 24)
+    }
+
+    #[track_caller]
+    pub(crate) fn sized(columns: u16, lines: u16) -> Self {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keys).unwrap();
         unlockpt(&keys).unwrap();
         let size = Winsize {
-            ws_row: 24,
-            ws_col: 200,
+            ws_row: lines,
+            ws_col: columns,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
@@ -61,7 +66,7 @@ impl Terminal {
         Self { keys, path, shown }
     }
 
-    fn other_end(&self) -> File {
+    pub(crate) fn other_end(&self) -> File {
         File::options()
             .read(true)
             .write(true)
@@ -69,13 +74,18 @@ impl Terminal {
             .unwrap()
     }
 
-    fn press(&self, keys: &str) {
+    /// All that has appeared up to now.
+    pub(crate) fn shown(&self) -> String {
+        self.shown.lock().clone()
+    }
+
+    pub(crate) fn press(&self, keys: &str) {
         (&self.keys).write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits until this is shown, and returns what stands behind it in that line.
     #[track_caller]
-    fn wait_for(&self, text: &str) -> String {
+    pub(crate) fn wait_for(&self, text: &str) -> String {
         let rest = || {
             let shown = self.shown.lock();
             let (_, rest) = shown.split_once(text)?;

@@ -1,0 +1,171 @@
+//! Servers behind TLS: the certificates that the command is given.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use redlatch_testing::{Server, free_port};
+
+use crate::process::{bare, end_of};
+
+/// A name that is not where the server is.
+const NAME: &str = "locks.internal";
+
+/// A server that asks for a certificate of its clients, as Redis does unless told otherwise, and a folder with files.
+struct Peer {
+    server: Server,
+    port: u16,
+}
+
+impl Peer {
+    fn start() -> Self {
+        let folder = std::env::temp_dir().join(format!("redlatch-cli-tls-{}", free_port()));
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["server", "client"] {
+            let names = vec![NAME.to_owned()];
+            let rcgen::CertifiedKey { cert, signing_key } =
+                rcgen::generate_simple_self_signed(names).unwrap();
+            fs::write(folder.join(format!("{name}.pem")), cert.pem()).unwrap();
+            fs::write(
+                folder.join(format!("{name}.key")),
+                signing_key.serialize_pem(),
+            )
+            .unwrap();
+        }
+        let file = |name: &str| folder.join(name).display().to_string();
+        let port = free_port();
+        let server = Server::start_with(&[
+            "--tls-port",
+            &port.to_string(),
+            "--tls-cert-file",
+            &file("server.pem"),
+            "--tls-key-file",
+            &file("server.key"),
+            "--tls-ca-cert-file",
+            &file("client.pem"),
+        ]);
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+            fs::copy(&path, server.dir().join(path.file_name().unwrap())).unwrap();
+        }
+        fs::remove_dir_all(&folder).unwrap();
+        Self { server, port }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.server.dir().join(name).display().to_string()
+    }
+
+    fn redlatch(&self, options: &[&str]) -> Command {
+        let url = format!("rediss://127.0.0.1:{}", self.port);
+        let node = ["--node", &url, "--node-timeout", "5s"];
+        bare(&[&["status", "job"], &node[..], options].concat())
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from_the_configuration()
+{
+    let peer = Peer::start();
+    let (ca, cert, key) = (
+        peer.file("server.pem"),
+        peer.file("client.pem"),
+        peer.file("client.key"),
+    );
+    let identity = ["--tls-cert", &cert, "--tls-key", &key];
+    let whole = [&["--tls-ca", &ca, "--tls-name", NAME], &identity[..]].concat();
+    let ended = end_of(&mut peer.redlatch(&whole));
+    assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
+
+    // Files are relative to the folder of the configuration.
+    let config = peer.file("tls.toml");
+    let text = format!(
+        "tls_ca = 'server.pem'\ntls_cert = 'client.pem'\ntls_key = 'client.key'\ntls_name = '{NAME}'\n"
+    );
+    fs::write(&config, text).unwrap();
+    fs::set_permissions(&config, Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(peer.server.dir(), Permissions::from_mode(0o755)).unwrap();
+    let ended = end_of(&mut peer.redlatch(&["--config", &config]));
+    assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
+
+    // Without one of them there is no connection, and why is told.
+    for (options, why) in [
+        (&["--tls-ca", &ca, "--tls-name", NAME][..], "ertificate"),
+        (
+            &[&["--tls-ca", &ca], &identity[..]].concat(),
+            "not valid for name",
+        ),
+        (
+            &[&["--tls-name", NAME], &identity[..]].concat(),
+            "UnknownIssuer",
+        ),
+    ] {
+        let ended = end_of(&mut peer.redlatch(options));
+        assert_eq!(ended.code, Some(69), "{ended:?}");
+        let told = ended
+            .stdout
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(told.contains(why), "{why}: {ended:?}");
+    }
+}
+
+#[test]
+fn certificates_that_can_not_be_used_are_refused_in_one_line() {
+    let peer = Peer::start();
+    let (ca, cert, key) = (
+        peer.file("server.pem"),
+        peer.file("client.pem"),
+        peer.file("client.key"),
+    );
+    let missing = peer.file("missing.pem");
+    for (options, why) in [
+        (&["--tls-cert", &cert][..], "give --tls-key as well"),
+        (&["--tls-key", &key], "give --tls-cert as well"),
+        (
+            &["--tls-ca", &missing],
+            "missing.pem: the certificates of the servers can't be read",
+        ),
+        (&["--tls-ca", &key], "no certificate"),
+        (&["--tls-cert", &cert, "--tls-key", &cert], "no private key"),
+        (
+            &["--tls-cert", &ca, "--tls-key", &key],
+            "client_certificate",
+        ),
+        (&["--tls-name", "no name"], "not a name"),
+    ] {
+        let ended = end_of(&mut peer.redlatch(options));
+        assert_eq!((ended.code, &*ended.stdout), (Some(64), ""), "{ended:?}");
+        assert!(ended.complaint().contains(why), "{ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    }
+}
+
+#[test]
+fn a_private_key_that_everybody_can_read_is_warned_of() {
+    let peer = Peer::start();
+    let (ca, cert, key) = (
+        peer.file("server.pem"),
+        peer.file("client.pem"),
+        peer.file("client.key"),
+    );
+    fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+    let options = [
+        "--tls-ca",
+        &ca,
+        "--tls-name",
+        NAME,
+        "--tls-cert",
+        &cert,
+        "--tls-key",
+        &key,
+    ];
+    let ended = end_of(&mut peer.redlatch(&options));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let advice = format!(
+        "every user of this machine can read the private key (mode 0644); forbid it with 'chmod o-r {key}'"
+    );
+    assert!(ended.complaint().contains(&advice), "{ended:?}");
+}
