@@ -12,6 +12,7 @@ use crate::holder::Holder;
 
 const LOCK: &str = "redlatch::lock";
 const NODE: &str = "redlatch::node";
+const RENEWAL: &str = "redlatch::renewal";
 
 pub(crate) fn acquired(lock: &Resource, waited: Duration) {
     despite_panics(|| log::debug!(target: LOCK, "{lock} acquired in {waited:.1?}"));
@@ -44,6 +45,26 @@ pub(crate) fn contended(resource: &str, holder: Option<&Holder>) {
         Some(holder) => log::debug!(target: LOCK, "lock {resource:?} is held by {holder}"),
         None => log::debug!(target: LOCK, "lock {resource:?} is held by another"),
     });
+}
+
+/// Once for renewals that fail one after the other.
+pub(crate) fn renewals_fail(
+    lock: &Resource,
+    (count, of): (usize, usize),
+    left: Duration,
+    told: &dyn Display,
+) {
+    despite_panics(|| {
+        log::warn!(
+            target: RENEWAL,
+            "renewals of {lock} fail on {count} of {of} nodes, and it ends in {left:.1?}: {told}"
+        );
+    });
+}
+
+/// After [`renewals_fail`].
+pub(crate) fn renewed_again(lock: &Resource) {
+    despite_panics(|| log::info!(target: RENEWAL, "{lock} is renewed again"));
 }
 
 pub(crate) fn lost(lock: &Resource, cause: &dyn Display) {

@@ -99,7 +99,7 @@ pub(crate) fn told_of_loss(cause: &LossCause) -> String {
     told
 }
 
-/// A message that ends with what each node says, with what several nodes say alike said once, behind their names.
+/// A message that ends with what each node says, in the words of this program.
 pub(crate) fn once_each(message: &str, nodes: &[NodeReport]) -> String {
     let first = nodes.first().map(|first| format!(": {}", first.node));
     match first.and_then(|first| message.split_once(&first)) {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch_testing::{eventually, now};
+use redlatch_testing::{Server, eventually, now};
 
-use crate::process::{Nodes, Running, assert_dies, end_of, is_alive, pid};
+use crate::process::{Nodes, Running, assert_dies, end_of, is_alive, pid, told};
 
 /// Renewed every half second, so that a loss is soon noticed.
 const TTL: [&str; 2] = ["--ttl", "1500ms"];
@@ -124,10 +124,39 @@ fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss() {
     nodes.servers[1].kill();
     let ended = running.end();
     assert_eq!(ended.code, Some(76), "{ended:?}");
-    assert!(
-        ended.complaint().contains("too few nodes answered"),
-        "{ended:?}"
-    );
+    // The holder was told before, while there was time to do something.
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let [fails, lost] = lines[..] else {
+        panic!("{ended:?}");
+    };
+    let names = [0, 1].map(|i| nodes.servers[i].name()).join(", ");
+    for part in [
+        "Z renewals of lock \"job\" fail on 2 of 3 nodes, and it ends in ",
+        &format!(": {names}: "),
+    ] {
+        assert!(fails.contains(part), "{ended:?}");
+    }
+    assert!(lost.contains("too few nodes answered"), "{ended:?}");
+}
+
+#[test]
+fn a_holder_is_told_once_that_renewals_fail_and_when_they_succeed_again() {
+    let nodes = Nodes::start(3).hasty();
+    let run = nodes.run(&["--ttl", "6s"], "echo ready; read -r line; exit 3");
+    let hold = nodes.redlatch(&["hold", "--ttl", "6s", "job"]);
+    for mut command in [run, hold] {
+        let (running, input) = Running::start_with_input(&mut command);
+        running.line();
+        nodes.servers[..2].iter().for_each(Server::stop);
+        told(&running, "renewals of lock \"job\" fail on 2 of 3 nodes");
+        nodes.servers[..2].iter().for_each(Server::resume);
+        let next = running.error_line();
+        assert!(next.contains("lock \"job\" is renewed again"), "{next}");
+        drop(input);
+        let ended = running.end();
+        assert!(matches!(ended.code, Some(0 | 3)), "{ended:?}");
+        assert_eq!(ended.stderr, "");
+    }
 }
 
 #[test]

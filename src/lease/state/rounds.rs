@@ -1,6 +1,6 @@
 //! What the nodes say of an extension of a lock, or of its release, changes its state.
 
-use std::mem::take;
+use std::mem::{replace, take};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Ended, HeldState, LeaseState, Renewal};
 use crate::clock::Timestamp;
-use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
+use crate::error::{Error, LossCause, NodeError, NodeReport, Told, Vote};
 use crate::log_lines;
 use crate::verdict::{self, Verdict};
 
@@ -59,12 +59,16 @@ impl LeaseState {
         let deadline = limit.map_or(deadline, |limit| deadline.min(limit));
         self.deadline
             .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-        state.failed_renewal = Box::default();
+        let has_failed = !take(&mut state.failed_renewal).is_empty();
         for (node, report) in state.nodes.iter_mut().zip(&*nodes) {
             node.is_relied_on |= report.vote.is_granted();
         }
         if let Some(renewal) = renewal {
             self.renew_as(&mut state, renewal);
+        }
+        drop(state);
+        if has_failed {
+            log_lines::renewed_again(&self.claim.resource);
         }
         Ok(())
     }
@@ -74,9 +78,19 @@ impl LeaseState {
         loss.map_or(Ok(()), |cause| Err(self.lost_error(cause)))
     }
 
-    /// Keeps the votes on a renewal that failed, for the cause of a later loss.
+    /// Keeps the votes on a renewal that failed, for the cause of a later loss. The first of several in a row is logged, as long
+    /// as there is time to do something about it.
     pub(crate) fn note_failed_renewal(&self, nodes: &[NodeReport]) {
-        self.state.lock().failed_renewal = nodes.into();
+        let before = replace(&mut self.state.lock().failed_renewal, nodes.into());
+        // Without the mutex, because the program's logger may use this lock.
+        if before.is_empty() {
+            let now = self.owner.clock.now_for_records();
+            let left = self.deadline().saturating_since(now);
+            let is_failed = |report: &&NodeReport| report.vote.is_failure();
+            let failed: Vec<NodeReport> = nodes.iter().filter(is_failed).cloned().collect();
+            let counts = (failed.len(), nodes.len());
+            log_lines::renewals_fail(&self.claim.resource, counts, left, &Told(&failed));
+        }
     }
 
     /// Counts and logs what came of the release by the guard, unless that was done for a loss before. Returns how the lock was lost,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use log::{LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, LeaseWatch, LockManager, Vote};
+use redlatch::{Error, KeepAlive, LeaseWatch, LockManager, Vote};
 use redlatch_testing::scripted::Scripted;
 use redlatch_testing::{Server, eventually, within};
 
@@ -254,6 +254,42 @@ fn what_becomes_of_a_lock_is_logged_as_the_page_says() {
     for secret in [token.as_str(), "hidden"] {
         assert!(lines_about(secret).is_empty());
     }
+}
+
+#[test]
+fn renewals_that_fail_are_logged_while_there_is_time_and_so_is_the_one_that_succeeds() {
+    log::set_logger(&LINES).ok();
+    log::set_max_level(LevelFilter::Trace);
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let keep_alive = KeepAlive::unbounded();
+    let request = manager
+        .request("log renewals")
+        .ttl(TTL)
+        .keep_alive(keep_alive);
+    let guard = request.lock().unwrap();
+    // Two renewals fail, which is one line, and the next one succeeds.
+    nodes[..2].iter().for_each(FakeNode::refuse);
+    clock.advance(TTL / 2);
+    assert!(manager.stats().failed_renewals > 1);
+    let told = lines_of("log renewals");
+    let (line, failed) = (
+        told[1].as_str(),
+        [nodes[0].name(), nodes[1].name()].join(", "),
+    );
+    let begin = "WARN redlatch::renewal renewals of lock \"log renewals\" fail on 2 of 3 nodes, and it ends in ";
+    assert!(
+        line.starts_with(begin) && line.contains(&format!(": {failed}: ")),
+        "{line}"
+    );
+    assert_eq!(told.len(), 2, "{told:?}");
+    nodes[..2].iter().for_each(FakeNode::recover);
+    clock.advance(TTL / 2);
+    let last = lines_of("log renewals").pop();
+    let again = "INFO redlatch::renewal lock \"log renewals\" is renewed again";
+    assert_eq!(last.as_deref(), Some(again));
+    drop(guard);
 }
 
 #[test]
