@@ -125,7 +125,7 @@ fn learn(cluster: &Cluster, ballots: &[Ballot]) {
     }
     for vote in votes() {
         if let Vote::Stale { counter } = vote {
-            proposals.saw(u64::from(*counter));
+            proposals.saw(*counter);
         }
     }
 }
