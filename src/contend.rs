@@ -4,7 +4,8 @@
 pub(crate) mod arbiter;
 pub(crate) mod cancel;
 pub(crate) mod courtesy;
-pub(crate) mod order;
+pub(crate) mod demand;
+pub(crate) mod held;
 pub(crate) mod queue;
 #[cfg(test)]
 mod queue_answers;
@@ -12,7 +13,5 @@ mod queue_answers;
 mod queue_model;
 #[cfg(test)]
 mod queue_threads;
-pub(crate) mod slots;
-pub(crate) mod turns;
 
 use crate::sync;

@@ -1,34 +1,31 @@
 //! `LockGuard`: a held lock, which is released when the guard is dropped; and what a manager shares with its guards.
 //!
 //! `end` is the release, the pass to the next thread and the lease; `extend` the extension and keep-alive; `losses` tells that the
-//! lock is lost, and `identity` which lock it is; `held` has the locks of all guards, for the figures.
+//! lock is lost, and `identity` which lock it is.
 
 use std::fmt;
-use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 mod end;
 mod extend;
-mod held;
 mod identity;
 mod losses;
 
-use self::held::Held;
+use crate::claim::Resource;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
-use crate::contend::cancel::Patience;
 use crate::contend::courtesy::Courtesy;
-use crate::contend::queue::{Queue, Tenant, TurnNumber};
-use crate::contend::slots::{Seat, Slots};
-use crate::contend::turns::{TurnNumbers, Turns};
+use crate::contend::demand::Demand;
+use crate::contend::held::Held;
+use crate::contend::queue::{Queue, Tenant, Turn};
 use crate::error::{Error, NodeReport, Vote};
-use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 use crate::node::Node;
 use crate::protocol::Won;
-use crate::quorum::Term;
 use crate::renewal::Keeper;
 
 /// How often a lock is passed on from thread to thread before it is released once, so that clients which only poll can get it.
@@ -76,86 +73,55 @@ pub struct LockGuard {
     votes: Votes,
     /// Whether the guard still has to release the lock.
     must_release: bool,
-    /// Keeps the other threads of this manager waiting until it is passed on, after the release.
-    turn: Option<TurnNumber>,
     /// How often the lock may still be passed on before it is released once, so that clients which only poll can get it.
     passes: u32,
-    extras: Option<Box<Extras>>,
-}
-
-/// What most guards don't have.
-#[derive(Default)]
-struct Extras {
     /// Until when the lock has to rest if it is given back before, if it has a minimum.
     rests_until: Option<Timestamp>,
-    /// Keeps the slot of a semaphore from the other threads of this manager until it is dropped, after the release.
-    seat: Option<Seat>,
-    /// As the guard's turn, for each but the first of several resources.
-    turns: Box<[Option<TurnNumber>]>,
+    /// Keep the other threads of this manager waiting until they are dropped, after the release.
+    turns: Turns,
 }
+
+/// The turns of a call or of a guard in the queue: one for each resource, in their order. An adopted lock lacks those that other
+/// threads have, and readers and permits keep none.
+///
+/// Threads wait for several resources in the order of the names, so two of them never wait for each other. A thread has its turn
+/// for the first ones while it waits for the next one, so nobody comes before it there.
+pub(crate) type Turns = SmallVec<[Turn<LockGuard>; 1]>;
 
 impl LockGuard {
     pub(crate) fn new(shared: &Arc<Shared>, won: Won) -> Self {
         let lease = Arc::new(won.lease);
-        let extras = Extras {
-            rests_until: won.rests_until,
-            seat: lease
-                .claim
-                .resource
-                .kind
-                .slot()
-                .map(|_| shared.slots.take(&lease)),
-            turns: Box::default(),
-        };
-        let has_any = extras.rests_until.is_some() || extras.seat.is_some();
+        shared.held.add(&lease);
         Self {
             shared: Arc::clone(shared),
             lease,
             votes: won.votes,
             must_release: true,
-            turn: None,
-            extras: has_any.then(|| Box::new(extras)),
             passes: MOST_PASSES,
+            rests_until: won.rests_until,
+            turns: Turns::new(),
         }
     }
 
-    /// The same guard, which now keeps the thread's turns in the queue.
-    pub(crate) fn with_turns(mut self, turns: Turns<Self>) -> Self {
-        turns.got(&self.lease);
-        let TurnNumbers { first, others } = turns.keep();
-        self.turn = first;
-        if !others.is_empty() {
-            self.extras.get_or_insert_default().turns = others;
+    /// The same guard, which now keeps the turns of the call.
+    pub(crate) fn with_turns(mut self, turns: Turns) -> Self {
+        for turn in &turns {
+            turn.got(Arc::clone(&self.lease));
         }
+        self.turns = turns;
         self
     }
 
     /// The same guard, with a minimum that is counted from `now`.
     pub(crate) fn held_at_least(mut self, minimum: Option<Duration>, now: Timestamp) -> Self {
-        if let Some(minimum) = minimum {
-            let until = now.saturating_add(minimum);
-            self.extras.get_or_insert_default().rests_until = Some(until);
-        }
+        self.rests_until = minimum.map(|minimum| now.saturating_add(minimum));
         self
     }
 
     /// Until when the lock has to rest if it is given back before.
+    #[cfg(test)]
     pub(crate) fn rests_until(&self) -> Option<Timestamp> {
-        self.extras.as_ref()?.rests_until
-    }
-
-    /// The turns of the guard in the queue that it still has. Their drop gives them to the next threads.
-    fn take_turns(&mut self) -> Turns<Self> {
-        let others = self.extras.as_mut().map(|extras| take(&mut extras.turns));
-        let numbers = TurnNumbers {
-            first: self.turn.take(),
-            others: others.unwrap_or_default(),
-        };
-        Turns::of(
-            &self.shared.queue,
-            self.lease.claim.resource.names(),
-            &numbers,
-        )
+        self.rests_until
     }
 
     /// When the validity ends.
@@ -166,11 +132,15 @@ impl LockGuard {
     /// Counts and logs the end of this lock: from here on the program has it.
     pub(crate) fn count(&self) {
         self.lease.count();
-        self.shared.held.add(&self.lease);
     }
 
     pub(crate) fn names(&self) -> &[Arc<str>] {
-        self.lease.claim.resource.names()
+        self.claimed().names()
+    }
+
+    /// What the lock is on.
+    pub(crate) fn claimed(&self) -> &Resource {
+        &self.lease.claim.resource
     }
 
     /// Before the first send of the attempt that got the lock.
@@ -259,7 +229,6 @@ impl fmt::Debug for LockGuard {
 pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     pub(crate) queue: Arc<Queue<LockGuard>>,
-    pub(crate) slots: Arc<Slots>,
     pub(crate) held: Held,
     pub(crate) courtesy: Courtesy,
 }
@@ -269,7 +238,6 @@ impl Shared {
         Arc::new(Self {
             keeper: Keeper::new(cluster),
             queue: Queue::new(),
-            slots: Slots::new(),
             held: Held::default(),
             courtesy: Courtesy::default(),
         })
@@ -291,23 +259,6 @@ impl Shared {
         let now = self.cluster().clock.now();
         self.courtesy.note_release(key, has_woken, now);
     }
-}
-
-/// What a waiting thread asks for.
-pub(crate) struct Demand {
-    pub(crate) term: Term,
-    pub(crate) label: Option<Label>,
-    pub(crate) patience: Patience,
-    pub(crate) takes: Takes,
-}
-
-/// What a waiting thread can take from the thread before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
-    /// The result of asking for the lock.
-    TheLock,
-    /// Its turn alone: it wants other resources as well.
-    TheTurn,
 }
 
 /// What a thread gets from the thread before it.

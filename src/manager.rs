@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Options};
+use crate::contend::demand::lines;
 use crate::error::Error;
 use crate::guard::{LockGuard, Shared};
 use crate::lease::Lease;
@@ -14,19 +15,15 @@ use crate::protocol;
 
 mod acquire;
 mod builder;
-mod call_record;
-mod holder;
+mod call;
+#[cfg(test)]
+mod left_behind;
 mod locks;
 mod operations;
-mod params;
-mod reading;
-#[cfg(test)]
-mod remains;
 mod request;
 mod rw_lock;
 mod semaphore;
 mod several;
-mod turn;
 
 pub use self::builder::Builder;
 pub use self::request::LockRequest;
@@ -107,7 +104,8 @@ impl LockManager {
         Builder::default()
     }
 
-    /// Takes the lock on `resource`, waiting for it up to the builder's `acquire_timeout` (10 s unless set).
+    /// Takes the lock on `resource`, waiting for it up to the builder's
+    /// [`acquire_timeout`](Builder::acquire_timeout), which is the ttl and 10 s unless set.
     ///
     /// The lock is valid for `ttl` less the drift, counted from before the first command is sent. A holder that needs
     /// more time calls [`LockGuard::extend`]. It is released when the guard is dropped: bind the guard to a name, because
@@ -213,6 +211,46 @@ impl LockManager {
         self.request(resource).ttl(ttl).try_lock_until(deadline)
     }
 
+    /// Takes the lock on `resource` as [`lock`](Self::lock) does, does the work under it, and gives the lock back.
+    ///
+    /// The work gets the guard, to [check](LockGuard::check) or to [extend](LockGuard::extend) it. If it panics, the lock is given back
+    /// as well.
+    ///
+    /// An error says that there was no lock and that the work has not begun. Work that has ended is not reported as failed: its result
+    /// is returned also if the lock was lost meanwhile, or if too few nodes confirm the release. Neither undoes the work, and a caller
+    /// that took it for a failure would do the work again. Both are counted ([`stats`](Self::stats)) and logged. If the work is
+    /// worth nothing without the lock, let it return a `Result`, and check the guard in its last step, as below.
+    ///
+    /// # Errors
+    ///
+    /// As for [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::Error;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let sent = manager.with_lock("invoices", Duration::from_secs(10), |guard| {
+    ///     for invoice in 1..=3 {
+    ///         guard.check()?;
+    ///         println!("sending invoice {invoice}");
+    ///     }
+    ///     guard.check()?;
+    ///     Ok::<_, Error>(3)
+    /// })??;
+    /// assert_eq!(sent, 3);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn with_lock<T>(
+        &self,
+        resource: &str,
+        ttl: Duration,
+        work: impl FnOnce(&LockGuard) -> T,
+    ) -> Result<T, Error> {
+        let guard = self.lock(resource, ttl)?;
+        Ok(work(&guard))
+    }
+
     /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.
     ///
     /// The nodes are asked whether they still have its token, and for how long, by a script that only reads. The guard
@@ -262,12 +300,14 @@ impl LockManager {
         cluster.stats.adopted.count();
         guard.count();
         if guard.is_read() {
-            // The line is that of the threads that want the lock alone.
             return Ok(guard);
         }
         // Where another thread of this manager is asking for the lock, that thread keeps its turn.
-        let turns = self.try_enter(guard.names());
-        Ok(guard.with_turns(turns))
+        let lines = lines(guard.claimed());
+        let turns = lines
+            .iter()
+            .filter_map(|line| self.shared.queue.try_enter(line));
+        Ok(guard.with_turns(turns.collect()))
     }
 
     pub(crate) fn with_nodes(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {

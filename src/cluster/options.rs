@@ -13,7 +13,9 @@ use crate::quorum::{self, Term};
 pub(crate) struct Options {
     pub(crate) key_prefix: String,
     pub(crate) node_timeout: Duration,
-    pub(crate) acquire_timeout: Duration,
+    /// None means the ttl and ten seconds.
+    pub(crate) acquire_timeout: Option<Duration>,
+    pub(crate) pool_size: u32,
     pub(crate) retry_min: Duration,
     pub(crate) retry_max: Duration,
     pub(crate) default_ttl: Duration,
@@ -30,7 +32,8 @@ impl Default for Options {
         Self {
             key_prefix: String::new(),
             node_timeout: Duration::from_millis(50),
-            acquire_timeout: Duration::from_secs(10),
+            acquire_timeout: None,
+            pool_size: 10,
             retry_min: Duration::from_millis(50),
             retry_max: Duration::from_millis(250),
             default_ttl: Duration::from_secs(30),
@@ -52,6 +55,12 @@ impl Options {
     /// The shortest ttl, up to rounding, whose validity is this long.
     pub(crate) fn ttl_for(&self, validity: Duration) -> Duration {
         quorum::ttl_for(validity, self.drift_factor)
+    }
+
+    /// How long a call waits that does not say so. The key of a holder that has crashed ends before that.
+    pub(crate) fn acquire_timeout(&self, ttl: Duration) -> Duration {
+        let beyond_ttl = || ttl.saturating_add(Duration::from_secs(10));
+        self.acquire_timeout.unwrap_or_else(beyond_ttl)
     }
 
     /// The settings that all clients of the fenced protocol have to share; none with the classic protocol.

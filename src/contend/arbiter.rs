@@ -3,9 +3,9 @@
 use std::iter;
 use std::time::Duration;
 
-use super::cancel::{Cancel, Patience};
-use super::order::Order;
-use super::slots::{Slots, in_turn};
+use super::cancel::Cancel;
+use super::demand::Patience;
+use super::held::Held;
 use crate::claim::{Kind, Resource};
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
@@ -34,27 +34,25 @@ const LONGEST_TURN: Duration = Duration::from_millis(20);
 /// How long after its time to live the key is gone here, and on the nodes that set it a little later.
 const PRECISION: Duration = Duration::from_millis(2);
 
-/// What a call asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'c> {
-    pub(crate) resource: &'c Resource,
-    /// None if it is a lock.
-    pub(crate) semaphore: Option<Semaphore<'c>>,
-}
+/// How many slots of a semaphore are asked for in succession, without a wait in between.
+const MOST_SLOTS: usize = 8;
 
-/// A semaphore from one of whose slots a call asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Semaphore<'c> {
-    pub(crate) name: &'c str,
-    pub(crate) permits: u32,
-    pub(crate) slots: &'c Slots,
+/// Which nodes one attempt asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All nodes, whatever the first one says.
+    AllNodes,
+    /// The first node that answers, and the others only if it grants.
+    ///
+    /// Under contention, the node that all contenders ask first is the arbiter: only the contender that gets its vote asks
+    /// the other nodes, so that contenders don't split the votes.
+    ArbiterFirst,
 }
 
 /// The next attempts of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// In which order the nodes are asked.
-    pub(crate) order: Order,
+    pub(crate) reach: Reach,
     /// The slots of a semaphore that are asked for, one after the other until one is granted; none if it is a lock.
     pub(crate) slots: Option<Vec<u32>>,
 }
@@ -62,7 +60,8 @@ pub(crate) struct Round {
 /// The wait of one call for a lock that another process holds.
 pub(crate) struct Wait<'c> {
     cluster: &'c Cluster,
-    wanted: Wanted<'c>,
+    held: &'c Held,
+    resource: &'c Resource,
     patience: &'c Patience,
     /// How many hints in succession led to no lock.
     hints: u32,
@@ -89,10 +88,16 @@ enum Next {
 }
 
 impl<'c> Wait<'c> {
-    pub(crate) fn new(cluster: &'c Cluster, wanted: Wanted<'c>, patience: &'c Patience) -> Self {
+    pub(crate) fn new(
+        cluster: &'c Cluster,
+        held: &'c Held,
+        resource: &'c Resource,
+        patience: &'c Patience,
+    ) -> Self {
         Self {
             cluster,
-            wanted,
+            held,
+            resource,
             patience,
             hints: 0,
             writer_waits: false,
@@ -114,7 +119,7 @@ impl<'c> Wait<'c> {
             matches!(vote, Vote::Held { remaining: Some(left), .. } | Vote::WriterWaits { remaining: left } if !left.is_zero())
         };
         // The slots of a semaphore are many locks, and each has its own nodes.
-        let is_lock = self.wanted.semaphore.is_none();
+        let is_lock = self.permits().is_none();
         let has_holder = is_lock && nodes.iter().any(is_a_holder);
         let mut votes = nodes.iter().map(|report| &report.vote);
         let tells_nothing = |vote: &Vote| match vote {
@@ -147,31 +152,33 @@ impl<'c> Wait<'c> {
         let Vote::Read { resource, .. } = vote else {
             return None;
         };
-        let wanted = self.wanted.resource;
-        match (&wanted.kind, resource) {
-            (Kind::Lock, _) => Some(wanted.key()),
+        match (&self.resource.kind, resource) {
+            (Kind::Lock, _) => Some(self.resource.key()),
             (Kind::Several(names), Some(name)) if names.contains(name) => {
-                Some(wanted.key_of(Some(name)))
+                Some(self.resource.key_of(Some(name)))
             }
             _ => None,
         }
     }
 
+    /// How many permits there are, if the call asks for one of them.
+    fn permits(&self) -> Option<u32> {
+        self.resource.kind.permits()
+    }
+
     /// The first attempts of a call. Which slots of a semaphore are free is asked before, at the first node that
     /// answers.
     pub(crate) fn begin(&mut self) -> Result<Round, Error> {
-        let look = match self.wanted.semaphore {
+        let look = match self.permits() {
             // One look is made even by a call that does not wait, unless this manager has all slots itself.
-            Some(semaphore) if !self.without_own(0..semaphore.permits).is_empty() => {
-                let how = (self.wanted.resource, WhenFree::Take);
+            Some(permits) if !self.free_slots(0..permits).is_empty() => {
+                let how = (self.resource, WhenFree::Take);
                 self.look(Duration::ZERO, how, || self.patience.is_cancelled())
             }
             _ => None,
         };
         match look {
-            Some((look, _)) if !look.free.is_empty() => {
-                self.round(Order::of(self.cluster.options.fanout), look.free)
-            }
+            Some((look, _)) if !look.free.is_empty() => self.round(Reach::AllNodes, look.free),
             // Not as with a lock: it would be asked for several slots that are held.
             Some(_) if !self.patience.left(&self.cluster.clock).is_zero() => {
                 self.wait(WhenFree::Take)
@@ -183,34 +190,28 @@ impl<'c> Wait<'c> {
     /// Attempts that ask all nodes, also for slots that are not known to be free: what is on the first node may be a
     /// remainder without a majority.
     pub(crate) fn at_all_nodes(&self) -> Result<Round, Error> {
-        let slots = self
-            .wanted
-            .semaphore
-            .map(|semaphore| self.without_own(0..semaphore.permits));
-        self.round(
-            Order::of(self.cluster.options.fanout),
-            slots.unwrap_or_default(),
-        )
+        let slots = self.permits().map(|permits| self.free_slots(0..permits));
+        self.round(Reach::AllNodes, slots.unwrap_or_default())
     }
 
-    fn round(&self, order: Order, slots: Vec<u32>) -> Result<Round, Error> {
-        let slots = match self.wanted.semaphore {
-            Some(_) => {
-                let random = self.cluster.clock.random();
-                Some(in_turn(slots, random.map_err(Error::no_randomness)?))
-            }
-            None => None,
-        };
-        Ok(Round { order, slots })
+    /// Slots are asked for from a random one on, so that contenders begin at different slots.
+    fn round(&self, reach: Reach, mut slots: Vec<u32>) -> Result<Round, Error> {
+        if self.permits().is_none() {
+            return Ok(Round { reach, slots: None });
+        }
+        let random = self.cluster.clock.random().map_err(Error::no_randomness)?;
+        let random = usize::try_from(random).unwrap_or_default();
+        let first = random.checked_rem(slots.len()).unwrap_or_default();
+        slots.rotate_left(first);
+        slots.truncate(MOST_SLOTS);
+        let slots = Some(slots);
+        Ok(Round { reach, slots })
     }
 
-    fn without_own(&self, slots: impl IntoIterator<Item = u32>) -> Vec<u32> {
-        self.wanted.semaphore.map_or_else(Vec::new, |semaphore| {
-            let now = self.cluster.clock.now();
-            semaphore
-                .slots
-                .without_own(semaphore.name, slots.into_iter(), now)
-        })
+    /// Those of these slots that no guard of this manager has.
+    fn free_slots(&self, slots: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let now = self.cluster.clock.now();
+        self.held.free_slots(&self.resource.name, slots, now)
     }
 
     /// Stays away for a moment, without a word at the node: the client that was woken finds keys that are just being released,
@@ -224,7 +225,7 @@ impl<'c> Wait<'c> {
     pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {
         let cluster = self.cluster;
         let elsewhere = self.read_elsewhere.map(Resource::of_key);
-        let mut resource = self.wanted.resource;
+        let mut resource = self.resource;
         if let Some(elsewhere) = &elsewhere {
             // The readers of the other nodes were there before its intent, and no bell of this one tells of their end. The intent
             // needs no bell, so it is left also where this client can't listen.
@@ -236,11 +237,11 @@ impl<'c> Wait<'c> {
             } else {
                 Next::Sleep
             };
-            (resource, when_free) = (self.wanted.resource, WhenFree::Take);
+            (resource, when_free) = (self.resource, WhenFree::Take);
             match next {
                 Next::Attempt(slots) => {
                     self.hints = self.hints.saturating_add(1);
-                    return self.round(Order::by_arbiter(cluster.options.fanout), slots);
+                    return self.round(Reach::ArbiterFirst, slots);
                 }
                 Next::Look => self.hints = 0,
                 Next::Woken => {}
@@ -256,13 +257,13 @@ impl<'c> Wait<'c> {
         }
         if self.writer_waits && !self.patience.left(&cluster.clock).is_zero() {
             // No vote of another node would help, and to have it there for a moment would be in the way of the writer.
-            return self.round(Order::by_arbiter(cluster.options.fanout), Vec::new());
+            return self.round(Reach::ArbiterFirst, Vec::new());
         }
         self.at_all_nodes()
     }
 
     fn most_hints(&self) -> u32 {
-        if self.wanted.resource.is_read() {
+        if self.resource.is_read() {
             MOST_HINTS_TO_READ
         } else {
             MOST_HINTS
@@ -290,7 +291,9 @@ impl<'c> Wait<'c> {
                 span
             };
             let mut look = node.look(resource, announced, when_free)?;
-            look.free = self.without_own(look.free);
+            if self.permits().is_some() {
+                look.free = self.free_slots(look.free);
+            }
             let is_announced = look.is_announced;
             Some((look, listener.filter(|_| is_announced)))
         })
@@ -306,7 +309,7 @@ impl<'c> Wait<'c> {
         let Some((look, listener)) = self.look(delay, how, || left().is_zero()) else {
             return Next::Sleep;
         };
-        let is_semaphore = self.wanted.semaphore.is_some();
+        let is_semaphore = self.permits().is_some();
         let span = match (look.state, when_free) {
             (LockState::Stuck, _) => return Next::Sleep,
             // The node has forgotten slots that this manager has.
@@ -339,7 +342,7 @@ impl<'c> Wait<'c> {
             Some(ListenOutcome::Release) => {
                 cluster.stats.woken.count();
                 // Another slot may be free, or another one of several resources be held.
-                if is_semaphore || self.wanted.resource.kind.names().is_some() {
+                if is_semaphore || self.resource.kind.names().is_some() {
                     Next::Woken
                 } else {
                     Next::Attempt(Vec::new())

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::clock::{Clock, Timestamp};
 use crate::sync::AtomicBool;
 
 /// How often a call that can be cancelled checks whether it was.
@@ -83,44 +82,5 @@ impl Cancel {
     /// For rooms below, which don't know this type.
     pub(crate) fn flag(&self) -> &AtomicBool {
         &self.is_cancelled
-    }
-}
-
-/// How long one call waits: until its end, or until it is cancelled.
-#[derive(Debug, Clone)]
-pub(crate) struct Patience {
-    /// None means without a bound.
-    pub(crate) end: Option<Timestamp>,
-    pub(crate) cancel: Option<Cancel>,
-}
-
-impl Patience {
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
-    }
-
-    /// The time that is left: zero once it is cancelled.
-    pub(crate) fn left(&self, clock: &Clock) -> Duration {
-        if self.is_cancelled() {
-            return Duration::ZERO;
-        }
-        let left = |end: Timestamp| end.saturating_since(clock.now());
-        self.end.map_or(Duration::MAX, left)
-    }
-
-    /// Sleeps for `span`, and for no longer than is left.
-    pub(crate) fn sleep(&self, clock: &Clock, span: Duration) {
-        let span = span.min(self.left(clock));
-        if self.cancel.is_none() {
-            return clock.sleep(span);
-        }
-        let until = clock.now().saturating_add(span);
-        loop {
-            let rest = until.saturating_since(clock.now());
-            if rest.is_zero() || self.is_cancelled() {
-                return;
-            }
-            clock.sleep(rest.min(LOOK));
-        }
     }
 }

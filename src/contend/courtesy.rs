@@ -13,27 +13,39 @@ const POLITE_FOR: Duration = Duration::from_millis(5);
 /// How long after they have met a writer readers ask the first node alone.
 const WARY_FOR: Duration = Duration::from_secs(1);
 
-/// The locks that were released a moment ago, and whose release woke another client. A thread that asks for one of them
-/// again lets that client have it first.
+/// What this manager remembers of the other clients that want a lock.
 pub(crate) struct Courtesy {
     /// The same in each run, so that a simulated run can be repeated.
     hasher: BuildHasherDefault<DefaultHasher>,
-    /// Until when a thread that asks is polite, in nanoseconds, by a part of the key's hash. Two locks with the same
-    /// part only make a thread polite without need.
-    until: [AtomicU64; 64],
-    /// Whether other clients may be waiting, by the same part.
-    is_contended: [AtomicBool; 64],
-    /// Until when readers expect a writer, by the same part.
-    wary_until: [AtomicU64; 64],
+    /// By a part of the key's hash. Two locks with the same part only make a thread polite without need.
+    places: [Place; 64],
+}
+
+/// What is remembered of the locks with one part of the hash.
+struct Place {
+    /// Until when a thread that asks lets the client have the lock that a release has woken, in nanoseconds.
+    polite_until: AtomicU64,
+    /// Until when readers expect a writer, in nanoseconds.
+    wary_until: AtomicU64,
+    /// Whether other clients may be waiting.
+    is_contended: AtomicBool,
 }
 
 impl Default for Courtesy {
     fn default() -> Self {
         Self {
             hasher: BuildHasherDefault::default(),
-            until: [const { AtomicU64::new(0) }; 64],
-            is_contended: [const { AtomicBool::new(false) }; 64],
-            wary_until: [const { AtomicU64::new(0) }; 64],
+            places: [const { Place::new() }; 64],
+        }
+    }
+}
+
+impl Place {
+    const fn new() -> Self {
+        Self {
+            polite_until: AtomicU64::new(0),
+            wary_until: AtomicU64::new(0),
+            is_contended: AtomicBool::new(false),
         }
     }
 }
@@ -41,58 +53,46 @@ impl Default for Courtesy {
 impl Courtesy {
     /// Notes whether a release has woken another client.
     pub(crate) fn note_release(&self, key: &str, has_woken: bool, now: Timestamp) {
-        self.contended(key).store(has_woken, Ordering::Relaxed);
+        let place = self.place(key);
+        place.is_contended.store(has_woken, Ordering::Relaxed);
         if has_woken {
             self.note_writer(key, now);
             let until = now.saturating_add(POLITE_FOR).as_nanos();
-            self.place(key).store(until, Ordering::Relaxed);
+            place.polite_until.store(until, Ordering::Relaxed);
         }
     }
 
     /// Notes that another client has the lock.
     pub(crate) fn note_holder(&self, key: &str) {
-        self.contended(key).store(true, Ordering::Relaxed);
+        self.place(key).is_contended.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a reader has met one who has the lock alone, or who waits for that.
+    /// Notes that a reader has met a client that has the lock alone, or that waits for that.
     pub(crate) fn note_writer(&self, key: &str, now: Timestamp) {
         let until = now.saturating_add(WARY_FOR).as_nanos();
-        self.part_of(&self.wary_until, key)
-            .store(until, Ordering::Relaxed);
+        self.place(key).wary_until.store(until, Ordering::Relaxed);
     }
 
     /// Whether readers of this manager have met a writer lately.
     pub(crate) fn has_met_a_writer(&self, key: &str, now: Timestamp) -> bool {
-        self.part_of(&self.wary_until, key).load(Ordering::Relaxed) > now.as_nanos()
+        self.place(key).wary_until.load(Ordering::Relaxed) > now.as_nanos()
     }
 
     /// Whether other clients may be waiting for the lock: another one had it, and no release since then has shown that
     /// nobody waits.
     pub(crate) fn is_contended(&self, key: &str) -> bool {
-        self.contended(key).load(Ordering::Relaxed)
+        self.place(key).is_contended.load(Ordering::Relaxed)
     }
 
     /// Whether a client that was just woken comes before a thread that asks for the lock. Told once for each release.
     pub(crate) fn is_owed(&self, key: &str, now: Timestamp) -> bool {
-        self.place(key).swap(0, Ordering::Relaxed) > now.as_nanos()
+        self.place(key).polite_until.swap(0, Ordering::Relaxed) > now.as_nanos()
     }
 
-    fn place(&self, key: &str) -> &AtomicU64 {
-        self.part_of(&self.until, key)
-    }
-
-    fn contended(&self, key: &str) -> &AtomicBool {
-        self.part_of(&self.is_contended, key)
-    }
-
-    fn part_of<'c, T>(&self, all: &'c [T; 64], key: &str) -> &'c T {
-        let [first, others @ ..] = all;
-        others.get(self.part(key)).unwrap_or(first)
-    }
-
-    fn part(&self, key: &str) -> usize {
+    fn place(&self, key: &str) -> &Place {
         let [byte, ..] = self.hasher.hash_one(key).to_ne_bytes();
-        usize::from(byte) / 4
+        let [first, others @ ..] = &self.places;
+        others.get(usize::from(byte) / 4).unwrap_or(first)
     }
 }
 
@@ -150,6 +150,6 @@ mod tests {
         let courtesy = Courtesy::default();
         let places = (0..10_000).map(|n| std::ptr::from_ref(courtesy.place(&n.to_string())));
         let places: std::collections::HashSet<_> = places.collect();
-        assert_eq!(places.len(), courtesy.until.len());
+        assert_eq!(places.len(), courtesy.places.len());
     }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 #[path = "queue/line.rs"]
 mod line;
 
+use self::line::TurnNumber;
 use self::line::{Line, Waiter};
-pub(crate) use self::line::{Refusal, Tenant, TurnNumber};
+pub(crate) use self::line::{Refusal, Tenant};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::clock::Timestamp;
 
@@ -54,7 +55,7 @@ pub(crate) struct Lines<T: Tenant> {
 pub(crate) struct Turn<T: Tenant> {
     queue: Arc<Queue<T>>,
     resource: Arc<str>,
-    /// None once the turn is over, or kept as its number alone.
+    /// None once the turn is over.
     number: Option<TurnNumber>,
 }
 
@@ -122,8 +123,7 @@ impl<T: Tenant> Queue<T> {
         [lines.by_resource.len(), waiting.sum(), room]
     }
 
-    /// The turn with this number: one that begins, or one that was [kept as its number](Turn::keep).
-    pub(crate) fn turn(self: &Arc<Self>, resource: &Arc<str>, number: TurnNumber) -> Turn<T> {
+    fn turn(self: &Arc<Self>, resource: &Arc<str>, number: TurnNumber) -> Turn<T> {
         Turn {
             queue: Arc::clone(self),
             resource: Arc::clone(resource),
@@ -298,18 +298,6 @@ impl<T: Tenant> Turn<T> {
         if let Some(line) = lines.line_of(&self.resource, self.number.take()) {
             line.admit_all(number, each);
             lines.end(&self.resource);
-        }
-    }
-
-    /// Keeps the turn as its number, of which [`Queue::turn`] makes it again.
-    pub(crate) fn keep(mut self) -> Option<TurnNumber> {
-        self.number.take()
-    }
-
-    /// Gives the turn to the next thread, where it is known that this is not the child of a fork.
-    pub(crate) fn end(mut self) {
-        if let Some(number) = self.number.take() {
-            self.queue.pass(&self.resource, number);
         }
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::contend::queue::{Lines, Queue, Tenant, WaitClock};
-use crate::contend::turns::Turns;
 use crate::sync::{Condvar, MutexGuard};
 
 enum Test {}
@@ -105,7 +104,7 @@ fn a_turn_that_is_dismissed_gives_each_one_who_waits_a_guard_and_none_the_turn()
         }
     }
     let next = Cell::new(1);
-    Turns::one(Some(turn)).dismiss(|| next.replace(next.get() + 1));
+    turn.dismiss(|| next.replace(next.get() + 1));
     // All have theirs before any leaves.
     let entered: Vec<_> = (0..3)
         .map(|_| {

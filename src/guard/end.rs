@@ -1,18 +1,19 @@
 //! The end of a guard: it releases the lock, passes it on to the next thread, or becomes a lease.
 
+use std::mem::take;
 use std::thread;
 use std::time::Duration;
 
-use super::{LockGuard, Received, Takes};
+use super::{LockGuard, Received};
 use crate::callbacks::despite_panics;
-use crate::contend::queue::{First, Turn};
+use crate::claim::{Kind, Resource};
+use crate::contend::queue::Turn;
 use crate::error::{Error, LossCause, NodeReports};
 use crate::lease::Lease;
 use crate::lease::state::nodes::NodeStates;
 use crate::lease::state::{Ended, Hook};
 use crate::node::Trace;
 use crate::node::votes::Released;
-use crate::protocol::acquire::Asked;
 use crate::protocol::pass::pass;
 use crate::protocol::release::release;
 use crate::verdict;
@@ -115,7 +116,7 @@ impl LockGuard {
         self.shared.forget(&self.lease);
         drop_hooks(ended.hooks);
         // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
-        let rest = self.rests_until().and_then(|until| {
+        let rest = self.rests_until.and_then(|until| {
             let left = until.saturating_since(clock.now());
             let now = Duration::from_micros(clock.wall_micros());
             (!left.is_zero()).then(|| now.saturating_add(left))
@@ -126,38 +127,47 @@ impl LockGuard {
 
     fn end(mut self, ending: Ending) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
-        let started = self.shared.cluster().clock.now_for_records();
+        let now = |guard: &Self| guard.shared.cluster().clock.now_for_records();
+        let started = now(&self);
         let (known, nodes) = self.give_back(ending);
         if let Some(cause) = known {
             // No answer of the nodes can undo a loss that is known.
             return Err(self.lease.lost_error(cause));
         }
-        let waited = self
-            .shared
-            .cluster()
-            .clock
-            .now_for_records()
-            .saturating_since(started);
+        let waited = now(&self).saturating_since(started);
         verdict::released(self.lease.name(), waited, nodes)
     }
 
-    /// Passes the lock on, or releases it on every node that may have our key. Returns the votes of the release, and how the
-    /// lock was lost, if it was.
+    /// Ends the lock, in one of these ways:
+    ///
+    /// 1. It was lost: what is left of it is released. It does not rest and is not passed on, because another holder may have it.
+    /// 2. Its minimum is not over: it rests on the nodes until then.
+    /// 3. A thread of this manager waits for it, and no other client may be waiting: it is passed on, in one round trip.
+    /// 4. Else it is released.
+    ///
+    /// Returns the votes of the release, and how the lock was lost, if it was.
     fn give_back(&mut self, ending: Ending) -> (Option<LossCause>, NodeReports) {
         self.must_release = false;
-        let turns = self.take_turns();
-        turns.release_begins();
+        let turns = take(&mut self.turns);
+        for turn in &turns {
+            turn.release_begins();
+        }
         // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
         // released.
         let ended = self.lease.end();
         self.shared.forget(&self.lease);
-        let rest = self.rest(ended.loss.as_ref(), ending);
-        let is_free = ended.loss.is_none() && rest.is_none();
-        let passed = is_free.then(|| self.pass(turns.only(), &ended)).flatten();
-        let released = passed.unwrap_or_else(|| self.release(&ended, rest));
+        let (cluster, claim) = (self.shared.cluster(), &self.lease.claim);
+        let rest = self.rest_left(ending).filter(|_| ended.loss.is_none());
+        let released = if ended.loss.is_some() {
+            self.release(&ended)
+        } else if let Some(rest) = rest {
+            release(cluster, claim, &ended.nodes, Some(rest))
+        } else {
+            self.pass(&turns, &ended)
+                .unwrap_or_else(|| self.release(&ended))
+        };
         // The next thread gets its turn before the steps that may take time.
-        turns.end();
-        self.extras = None;
+        drop(turns);
         let loss = self.lease.given_back(&ended, &released.nodes);
         drop_hooks(ended.hooks);
         (loss, released.nodes)
@@ -165,25 +175,23 @@ impl LockGuard {
 
     /// Releases the lock and asks for it for the next waiting thread of this manager, unless another client may be waiting
     /// for it. Returns the result of the release.
-    fn pass(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> Option<Released> {
-        let cluster = self.shared.cluster();
+    fn pass(&self, turns: &[Turn<Self>], ended: &Ended) -> Option<Released> {
+        let (cluster, claim) = (self.shared.cluster(), &self.lease.claim);
         let passes = self.passes.checked_sub(1)?;
-        let (turn, first) = next_thread(turn)?;
-        let resource = &self.lease.claim.resource;
-        let key = resource.key();
-        if self.shared.courtesy.is_contended(key) {
-            return None;
-        }
+        let [turn] = turns else { return None };
+        let first = turn.first()?;
         let demand = first.demand();
-        if demand.patience.left(&cluster.clock).is_zero() {
+        // One that wants several resources can take no more than the turn.
+        let wants_the_same = |resource: &Resource| resource.kind == Kind::Lock;
+        let key = claim.resource.key();
+        if !wants_the_same(&claim.resource)
+            || !wants_the_same(&demand.resource)
+            || self.shared.courtesy.is_contended(key)
+            || demand.patience.left(&cluster.clock).is_zero()
+        {
             return None;
         }
-        let asked = Asked {
-            resource,
-            term: demand.term,
-            label: demand.label.as_ref(),
-        };
-        let result = pass(cluster, &self.lease.claim, &ended.nodes, asked).ok()?;
+        let result = pass(cluster, claim, &ended.nodes, demand).ok()?;
         self.shared.note_release(key, result.released.woken.any());
         let received = match result.next {
             Some(next) => Received::Passed(next.map(|won| {
@@ -198,37 +206,30 @@ impl LockGuard {
         Some(result.released)
     }
 
-    fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {
-        let cluster = self.shared.cluster();
-        let claim = &self.lease.claim;
-        let released = release(cluster, claim, &ended.nodes, rest);
-        // That a reader wakes nobody does not say that nobody waits: there may be further readers.
-        if rest.is_none() && (released.woken.any() || !self.is_read()) {
+    /// Releases the lock on every node that may have its keys, and remembers what that says of other clients that wait.
+    fn release(&self, ended: &Ended) -> Released {
+        let (cluster, resource) = (self.shared.cluster(), &self.lease.claim.resource);
+        let released = release(cluster, &self.lease.claim, &ended.nodes, None);
+        // A reader that wakes nobody may leave other readers behind, for whom a writer waits.
+        if released.woken.any() || !self.is_read() {
             for place in 0..self.names().len() {
-                let waited_for = claim.resource.waited_for(place);
-                self.shared
-                    .note_release(waited_for, released.woken.has(place));
+                let key = resource.waited_for(place);
+                self.shared.note_release(key, released.woken.has(place));
             }
         }
         released
     }
 
-    /// How long nobody may get the lock, if its minimum is not over. A lock that was lost may be another holder's already.
-    fn rest(&self, loss: Option<&LossCause>, ending: Ending) -> Option<Duration> {
-        if loss.is_some() || ending == Ending::AtOnce || thread::panicking() {
+    /// How long nobody may get the lock, if its minimum is not over.
+    fn rest_left(&self, ending: Ending) -> Option<Duration> {
+        if ending == Ending::AtOnce || thread::panicking() {
             return None;
         }
-        let until = self.rests_until()?;
-        let left = until.saturating_since(self.shared.cluster().clock.now());
+        let left = self
+            .rests_until?
+            .saturating_since(self.shared.cluster().clock.now());
         (!left.is_zero()).then_some(left)
     }
-}
-
-/// The first of the threads that wait for the end of this turn, if it can take more than that.
-fn next_thread(turn: Option<&Turn<LockGuard>>) -> Option<(&Turn<LockGuard>, First<LockGuard>)> {
-    let turn = turn?;
-    let first = turn.first()?;
-    (first.demand().takes == Takes::TheLock).then_some((turn, first))
 }
 
 /// Drops the hooks. They own values of the program, whose drop may panic.
@@ -244,6 +245,5 @@ impl Drop for LockGuard {
             // A second panic while unwinding would abort the program, so a panic must not leave this drop.
             despite_panics(|| drop(self.give_back(Ending::AsAsked)));
         }
-        drop(self.take_turns());
     }
 }

@@ -1,122 +1,86 @@
-//! A call for a lock: the wait for other threads, attempts, and the waits between them.
+//! The acquire: a call takes its turn among the threads of this manager, asks the nodes, judges what they say, and waits.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call_record::CallRecord;
-use super::params::LockParams;
-use super::turn::Start;
-use super::{LockManager, LockRequest};
-use crate::claim::Kind;
-use crate::contend::arbiter::{Round, Semaphore, Wait, Wanted};
-use crate::contend::cancel::Patience;
-use crate::contend::order::Order;
-use crate::contend::turns::Turns;
+use super::call::Call;
+use crate::claim::Resource;
+use crate::clock::{Clock, Timestamp};
+use crate::contend::arbiter::{Reach, Round, Wait};
+use crate::contend::demand::{Patience, lines};
+use crate::contend::queue::{Lines, Refusal, TurnAndGuard, WaitClock};
 use crate::error::{Error, NodeError, Vote};
-use crate::guard::LockGuard;
+use crate::fanout::Fanout;
+use crate::guard::{LockGuard, Received, Turns};
+use crate::holder::Holder;
+use crate::node::Node;
 use crate::node::command::WhenFree;
-use crate::protocol::acquire::{Asked, attempt};
+use crate::protocol::acquire::attempt;
+use crate::sync::{Condvar, MutexGuard};
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
 
-impl LockManager {
-    /// Makes attempts until one succeeds or the time is over. The caller has checked that keep-alive is possible with
-    /// this ttl.
-    pub(super) fn acquire(
-        &self,
-        request: &LockRequest<'_>,
-        kind: &Kind,
-        ttl: Duration,
-        timeout: Duration,
-    ) -> Result<LockGuard, Error> {
-        let (cluster, options) = (self.cluster(), &request.options);
-        cluster.refuse_fork()?;
-        let term = cluster.options.term(ttl)?;
-        let minimum = options.at_least.map(|span| cluster.options.minimum(span));
-        let params = LockParams {
-            resource: Arc::new(self.resource(request.name, kind)?),
-            term,
-            timeout,
-            keep_alive: options.keep_alive,
-            minimum: minimum.transpose()?,
-            label: self.label(options)?,
-            patience: Patience {
-                // None, which is no bound, if the sum overflows.
-                end: cluster.clock.now().checked_add(timeout),
-                cancel: options.cancel.clone(),
-            },
-        };
-        let mut record = CallRecord::begin(cluster, &params.resource, ttl);
-        if params.patience.is_cancelled() {
-            return Err(record.refused(params.cancelled()));
+impl Call<'_> {
+    /// Makes attempts until one succeeds or the time is over.
+    ///
+    /// A reader makes its first attempt without a turn, in parallel with all others. Those that were refused take turns: the first
+    /// of them waits at the nodes, and when it has the lock, the others ask again, all at once.
+    pub(super) fn acquire(&self) -> Result<LockGuard, Error> {
+        let (cluster, courtesy) = (self.cluster, &self.shared.courtesy);
+        let (resource, patience) = (&self.demand.resource, &self.demand.patience);
+        if patience.is_cancelled() {
+            return Err(self.cancelled());
         }
-        if params.resource.is_read() {
-            let result = self.read(&params, &mut record);
-            return result.map_err(|error| self.with_holder(&params, error));
-        }
-        let (turns, start) = self.wait_in_queue(&params, &mut record)?;
-        match self.take(&params, start, &turns, &mut record) {
-            // With a semaphore, the next thread asks for another slot.
-            Ok(guard) if kind.permits().is_some() => Ok(guard),
-            Ok(guard) => Ok(guard.with_turns(turns)),
-            Err(error) => {
-                drop(turns);
-                Err(self.with_holder(&params, error))
-            }
-        }
-    }
-
-    /// Makes attempts, and waits between them. The first may have been made already.
-    pub(super) fn take(
-        &self,
-        params: &LockParams,
-        start: Start,
-        turns: &Turns<LockGuard>,
-        record: &mut CallRecord<'_>,
-    ) -> Result<LockGuard, Error> {
-        let (cluster, patience) = (self.cluster(), &params.patience);
-        let mut wait = Wait::new(cluster, self.wanted(params), patience);
-        let all = Order::of(cluster.options.fanout);
+        let mut wait = Wait::new(cluster, &self.shared.held, resource, patience);
+        let mut turns = Turns::new();
         let mut passed = None;
-        let mut round = match start {
-            Start::Passed(attempt) => {
-                passed = Some(attempt);
-                wait.at_all_nodes()?
+        let mut round = if resource.is_read() {
+            self.first_round_of_a_reader()
+        } else {
+            match self.take_turns(&mut turns, None)? {
+                Some(Received::Passed(attempt)) => {
+                    passed = Some(attempt);
+                    wait.at_all_nodes()?
+                }
+                Some(Received::CalledOff) => {
+                    wait.stay_away();
+                    wait.wait(WhenFree::Take)?
+                }
+                _ if self.yields() => wait.wait(WhenFree::Yield)?,
+                _ => wait.begin()?,
             }
-            Start::CalledOff => {
-                wait.stay_away();
-                wait.wait(WhenFree::Take)?
-            }
-            Start::Refused(error) => {
-                wait.refused(&error);
-                wait.wait(WhenFree::Take)?
-            }
-            Start::Ask if self.yields(params) => wait.wait(WhenFree::Yield)?,
-            Start::Ask => wait.begin()?,
         };
         loop {
-            let result = match passed.take() {
-                Some(attempt) => self.passed(params, attempt, round.order, record),
-                None if patience.is_cancelled() => return Err(record.refused(params.cancelled())),
-                None => self.ask(params, &round, record),
-            };
-            let error = match result {
+            let error = match self.ask(&round, passed.take()) {
+                Ok(guard) => return Ok(give_turns(guard, turns)),
                 Err(error) if error.is_transient() => error,
-                result => return result,
+                Err(error) => return Err(error),
             };
-            turns.met(&error);
+            for turn in &turns {
+                turn.met(&error);
+            }
+            if patience.is_cancelled() {
+                return Err(self.cancelled());
+            }
             if patience.left(&cluster.clock).is_zero() {
-                if round.order == all && !patience.is_cancelled() {
+                // The error of the last attempt reports on every node, unless that would be in the way of a writer.
+                if round.reach == Reach::AllNodes || error.writer_waits() {
                     return Err(error);
                 }
-                // The error of the last attempt reports on every node.
                 round = wait.at_all_nodes()?;
                 continue;
             }
+            if turns.is_empty()
+                && let Some(Received::GoAhead) = self.take_turns(&mut turns, Some(&error))?
+            {
+                turns.clear();
+                let reach = Reach::ArbiterFirst;
+                round = Round { reach, slots: None };
+                continue;
+            }
             round = if let Error::Held { .. } = error {
-                let key = params.resource.key_of(error.resource());
-                self.shared.courtesy.note_holder(key);
+                courtesy.note_holder(resource.key_of(error.resource()));
                 wait.refused(&error);
                 wait.wait(WhenFree::Take)?
             } else {
@@ -126,133 +90,218 @@ impl LockManager {
         }
     }
 
-    /// What the call waits for at the nodes.
-    fn wanted<'c>(&'c self, params: &'c LockParams) -> Wanted<'c> {
-        let resource = &params.resource;
-        let semaphore = resource.kind.permits().map(|permits| Semaphore {
-            name: &resource.name,
-            permits,
-            slots: &self.shared.slots,
-        });
-        Wanted {
-            resource,
-            semaphore,
+    /// Waits in the queue of this process until no other thread has the lock or asks for it. Returns what the thread before has
+    /// left for this one. `refused` is the error of a reader that has asked already.
+    fn take_turns(
+        &self,
+        turns: &mut Turns,
+        refused: Option<&Error>,
+    ) -> Result<Option<Received>, Error> {
+        let mut received = None;
+        for line in lines(&self.demand.resource) {
+            let turn;
+            (turn, received) = self.enter(&line, refused)?;
+            turns.push(turn);
+        }
+        Ok(received)
+    }
+
+    /// Waits for the turn in this line.
+    fn enter(
+        &self,
+        line: &Arc<str>,
+        refused: Option<&Error>,
+    ) -> Result<TurnAndGuard<LockGuard>, Error> {
+        let (cluster, queue) = (self.cluster, &self.shared.queue);
+        if let Some(turn) = queue.try_enter(line) {
+            return Ok((turn, None));
+        }
+        self.note_queued();
+        let patience = &self.demand.patience;
+        let asks_once = self.demand.resource.kind.permits().is_some() && self.timeout.is_zero();
+        let node_timeout = cluster.options.node_timeout;
+        let waiting = Waiting {
+            clock: &cluster.clock,
+            patience,
+            for_an_answer_until: asks_once
+                .then(|| cluster.clock.now().saturating_add(node_timeout)),
+        };
+        let entered = queue.enter(line, self.demand.clone(), patience.end, &waiting);
+        entered.map_err(|refusal| {
+            if patience.is_cancelled() {
+                return self.cancelled();
+            }
+            self.kept_out(line, refusal, refused)
+        })
+    }
+
+    /// The error of a thread that waited for other threads until its time was over.
+    fn kept_out(
+        &self,
+        line: &Arc<str>,
+        refusal: Refusal<LockGuard>,
+        refused: Option<&Error>,
+    ) -> Error {
+        let asked = &self.demand.resource;
+        let is_one_of_several = asked.kind.names().is_some();
+        let name = if is_one_of_several { line } else { &asked.name };
+        let met = refusal.met.filter(|_| refusal.lock.is_none());
+        let met = met.and_then(|error| error.met_by_another(name, &asked.name));
+        met.or_else(|| refused.cloned()).unwrap_or_else(|| {
+            let holder = refusal.lock.and_then(|lock| lock.claim.value.holder());
+            self.held_here(name, holder)
+        })
+    }
+
+    /// The error of a call that asks no node, because other threads of this manager have what it asks for.
+    fn held_here(&self, resource: &Arc<str>, holder: Option<Holder>) -> Error {
+        let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
+        Error::Held {
+            resource: Arc::clone(resource),
+            permits: self.demand.resource.kind.permits(),
+            waited: Duration::ZERO,
+            holder,
+            nodes: self.cluster.each().map(unasked).collect(),
+        }
+    }
+
+    fn cancelled(&self) -> Error {
+        Error::Cancelled {
+            resource: Arc::clone(&self.demand.resource.name),
+            waited: Duration::ZERO,
         }
     }
 
     /// Whether a client that this manager has just woken comes first.
-    fn yields(&self, params: &LockParams) -> bool {
-        if params.timeout.is_zero() {
+    fn yields(&self) -> bool {
+        if self.timeout.is_zero() {
             return false;
         }
-        let now = self.cluster().clock.now();
-        let keys = params.resource.keys.iter();
+        let now = self.cluster.clock.now();
+        let keys = self.demand.resource.keys.iter();
         // All keys are asked about: one is polite once.
         keys.filter(|key| self.shared.courtesy.is_owed(key, now))
             .count()
             > 0
     }
 
-    /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail.
+    /// Where a writer may be, the arbiter comes first, also if all nodes can be asked at once: else a reader that is refused there
+    /// would be in the way of the writer on the others.
+    fn first_round_of_a_reader(&self) -> Round {
+        let cluster = self.cluster;
+        let (key, now) = (self.demand.resource.key(), cluster.clock.now());
+        let is_wary = cluster.options.fanout == Fanout::Overlapped
+            && self.shared.courtesy.has_met_a_writer(key, now);
+        let reach = if is_wary {
+            Reach::ArbiterFirst
+        } else {
+            Reach::AllNodes
+        };
+        Round { reach, slots: None }
+    }
+
+    /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail. The thread before may have made
+    /// the first attempt.
     fn ask(
         &self,
-        params: &LockParams,
         round: &Round,
-        record: &mut CallRecord<'_>,
+        passed: Option<Result<LockGuard, Error>>,
     ) -> Result<LockGuard, Error> {
+        let resource = &self.demand.resource;
         let Some(slots) = &round.slots else {
-            return self.ask_for(params, None, round.order, record);
+            return self.ask_for(resource, round.reach, passed);
         };
         let mut last = None;
         for slot in slots {
-            let result = self.ask_for(params, Some(*slot), round.order, record);
+            let resource = Arc::new(resource.in_slot(*slot));
+            let result = self.ask_for(&resource, round.reach, None);
             if !matches!(result, Err(Error::Held { .. })) {
                 return result;
             }
             last = Some(result);
         }
         // Guards of this manager have them all.
-        last.unwrap_or_else(|| {
-            Err(record.refused(self.held_here(params, &params.resource.name, None)))
-        })
+        last.unwrap_or_else(|| Err(self.held_here(&resource.name, None)))
     }
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
     /// contention, so there is nothing to wait for. Once the call is cancelled, it makes none.
-    pub(super) fn ask_for(
+    fn ask_for(
         &self,
-        params: &LockParams,
-        slot: Option<u32>,
-        order: Order,
-        record: &mut CallRecord<'_>,
+        resource: &Arc<Resource>,
+        reach: Reach,
+        mut passed: Option<Result<LockGuard, Error>>,
     ) -> Result<LockGuard, Error> {
-        let mut raised = 0_u32;
+        let permits = self.demand.resource.kind.permits();
+        let mut raises = 0_u32;
         loop {
-            if params.patience.is_cancelled() {
-                return Err(record.refused(params.cancelled()));
-            }
-            match record.attempted(self.attempt(params, slot, order)) {
-                Err(error) if needs_another_token(&error) && raised < MOST_RAISES => {
-                    raised = raised.saturating_add(1);
+            let won = match passed.take() {
+                Some(attempt) => attempt,
+                None if self.demand.patience.is_cancelled() => return Err(self.cancelled()),
+                None => attempt(self.cluster, &self.demand, resource, reach)
+                    .map(|won| LockGuard::new(self.shared, won))
+                    .map_err(|error| error.of_semaphore(permits)),
+            };
+            let result = won.and_then(|guard| self.hold(guard));
+            self.note_attempt(&result);
+            self.note_writer(&result);
+            match result {
+                Err(error) if needs_another_token(&error) && raises < MOST_RAISES => {
+                    raises = raises.saturating_add(1);
                 }
                 result => return result,
             }
         }
     }
 
-    /// Makes one attempt, and a guard if it wins.
-    fn attempt(
-        &self,
-        params: &LockParams,
-        slot: Option<u32>,
-        order: Order,
-    ) -> Result<LockGuard, Error> {
-        let cluster = self.cluster();
-        let in_slot = slot.map(|slot| Arc::new(params.resource.in_slot(slot)));
-        let asked = Asked {
-            resource: in_slot.as_ref().unwrap_or(&params.resource),
-            term: params.term,
-            label: params.label.as_ref(),
-        };
-        let won = attempt(cluster, asked, order);
-        let won = won.map_err(|error| error.of_semaphore(params.resource.kind.permits()))?;
-        self.begin(params, LockGuard::new(&self.shared, won))
-    }
-
     /// Begins to keep a lock that was just acquired, if its validity has not ended.
-    fn begin(&self, params: &LockParams, guard: LockGuard) -> Result<LockGuard, Error> {
-        let cluster = self.cluster();
-        if let Some(keep_alive) = params.keep_alive {
-            guard.begin_keep_alive(params.term, keep_alive);
+    fn hold(&self, guard: LockGuard) -> Result<LockGuard, Error> {
+        if let Some(keep_alive) = self.keep_alive {
+            guard.begin_keep_alive(self.demand.term, keep_alive);
         }
         // The clock is read last, so that no slow step above hides an expired lock. A dropped guard releases it.
-        let now = cluster.clock.now();
+        let now = self.cluster.clock.now();
         if now < guard.deadline() {
-            return Ok(guard.held_at_least(params.minimum, now));
+            return Ok(guard.held_at_least(self.at_least, now));
         }
-        let elapsed = cluster.clock.now().saturating_since(guard.since());
+        let elapsed = self.cluster.clock.now().saturating_since(guard.since());
         Err(Error::TooSlow {
-            resource: Arc::clone(&params.resource.name),
+            resource: Arc::clone(&self.demand.resource.name),
             waited: elapsed,
             elapsed,
             nodes: guard.votes().to_vec(),
         })
     }
 
-    /// Ends the attempt that the thread before has made for this one. Makes another one at once if that needs a larger token.
-    fn passed(
-        &self,
-        params: &LockParams,
-        attempt: Result<LockGuard, Error>,
-        order: Order,
-        record: &mut CallRecord<'_>,
-    ) -> Result<LockGuard, Error> {
-        let attempt = attempt.and_then(|guard| self.begin(params, guard));
-        match record.attempted(attempt) {
-            Err(error) if needs_another_token(&error) => self.ask_for(params, None, order, record),
-            result => result,
+    /// Remembers that a reader has met a client that has the lock alone, or that waits for that.
+    fn note_writer(&self, result: &Result<LockGuard, Error>) {
+        if !self.demand.resource.is_read() {
+            return;
         }
+        let met_at = match result {
+            // The clock is not read again: a guard has had its last look at it.
+            Ok(guard) if guard.each_vote().any(Vote::is_refusal) => guard.since(),
+            Err(Error::Held { .. }) => self.cluster.clock.now(),
+            Ok(_) | Err(_) => return,
+        };
+        let key = self.demand.resource.key();
+        self.shared.courtesy.note_writer(key, met_at);
     }
+}
+
+/// A guard keeps its turns until it has released the lock. With a semaphore, the next thread asks for another slot now. When a reader
+/// has the lock, all readers that wait behind it ask again.
+fn give_turns(guard: LockGuard, turns: Turns) -> LockGuard {
+    if guard.is_read() {
+        for turn in turns {
+            turn.dismiss(|| Received::GoAhead);
+        }
+        return guard;
+    }
+    if guard.slot().is_some() {
+        return guard;
+    }
+    guard.with_turns(turns)
 }
 
 /// Whether nodes would have granted another fencing token: a larger one, or a smaller one if the last one was too far
@@ -268,9 +317,39 @@ fn needs_another_token(error: &Error) -> bool {
             ..
         }) = &report.vote
         {
-            difference <= allowed
-        } else {
-            matches!(report.vote, Vote::Stale { .. })
+            return difference <= allowed;
         }
+        matches!(report.vote, Vote::Stale { .. })
     })
+}
+
+/// The clock and the patience of a thread that waits in the queue.
+struct Waiting<'w> {
+    clock: &'w Clock,
+    patience: &'w Patience,
+    /// A thread that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
+    for_an_answer_until: Option<Timestamp>,
+}
+
+impl WaitClock<LockGuard> for Waiting<'_> {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.patience.is_cancelled()
+    }
+
+    fn waits_for_an_answer_until(&self) -> Option<Timestamp> {
+        self.for_an_answer_until
+    }
+
+    fn pause(
+        &self,
+        admitted: &Condvar,
+        lines: &mut MutexGuard<'_, Lines<LockGuard>>,
+        until: Timestamp,
+    ) {
+        self.clock.nap(admitted, lines, until);
+    }
 }

@@ -14,11 +14,11 @@ mod build;
 mod defaults;
 #[cfg(feature = "fake")]
 mod fakes;
+mod given_node;
 mod nodes;
-mod spec;
 mod url;
 
-use self::spec::NodeSpec;
+use self::given_node::GivenNode;
 
 /// Makes a [`LockManager`](crate::LockManager). Every problem is reported by [`build`](Self::build), which connects to nothing.
 ///
@@ -26,7 +26,7 @@ use self::spec::NodeSpec;
 ///
 /// | setting | defaults to | bounds |
 /// |---|---|---|
-/// | [`acquire_timeout`](Self::acquire_timeout) | 10 s | any; zero makes one attempt, [`Duration::MAX`] never gives up |
+/// | [`acquire_timeout`](Self::acquire_timeout) | the ttl and 10 s | any; zero makes one attempt, [`Duration::MAX`] never gives up |
 /// | [`node_timeout`](Self::node_timeout) | 50 ms | 1 ms to 1 h |
 /// | [`retry_delay`](Self::retry_delay) | 50 ms and 250 ms | the first no larger than the second; the second above zero, at most 1 h |
 /// | [`pool_size`](Self::pool_size) | 10 | 1 to 10,000 |
@@ -59,32 +59,17 @@ use self::spec::NodeSpec;
 ///     .build()?;
 /// # Ok::<(), redlatch::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder {
-    nodes: Vec<NodeSpec>,
-    pool_size: u32,
+    /// Each as it was given, or why it can't be used.
+    nodes: Vec<Result<GivenNode, String>>,
     default_ttl: Option<Duration>,
     #[cfg(feature = "tls-rustls")]
     tls: Tls,
     credentials: Option<CredentialSource>,
     options: Options,
     holder: Option<String>,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Self {
-            nodes: Vec::new(),
-            pool_size: 10,
-            default_ttl: None,
-            #[cfg(feature = "tls-rustls")]
-            tls: Tls::default(),
-            credentials: None,
-            options: Options::default(),
-            holder: None,
-        }
-    }
 }
 
 impl Builder {
@@ -134,8 +119,8 @@ impl Builder {
     /// Sets how long [`LockManager::lock`](crate::LockManager::lock) waits. [`Duration::MAX`] means without a bound, and zero
     /// one attempt.
     ///
-    /// Defaults to 10 s, which is less than the default ttl. After a holder that was killed, a call that waits for longer than
-    /// the ttl gets the lock.
+    /// Defaults to the ttl and 10 s. So the key of a holder that was killed ends before the call gives up, if that holder asked for
+    /// no longer ttl than the call.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -151,7 +136,7 @@ impl Builder {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
-        self.options.acquire_timeout = timeout;
+        self.options.acquire_timeout = Some(timeout);
         self
     }
 
@@ -201,7 +186,7 @@ impl Builder {
     /// assert!(matches!(result, Err(Error::Invalid { field: "pool_size", .. })));
     /// ```
     pub fn pool_size(mut self, size: u32) -> Self {
-        self.pool_size = size;
+        self.options.pool_size = size;
         self
     }
 

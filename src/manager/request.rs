@@ -1,11 +1,14 @@
 //! A request for a lock with more options than its name and ttl.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::LockManager;
+use super::call::Call;
 use crate::claim::Kind;
 use crate::clock;
 use crate::contend::cancel::Cancel;
+use crate::contend::demand::{Demand, Patience};
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::holder::Label;
@@ -26,10 +29,14 @@ use crate::renewal::KeepAlive;
 #[must_use = "a request does nothing until one of its lock methods is called"]
 pub struct LockRequest<'a> {
     manager: &'a LockManager,
-    pub(super) name: &'a str,
-    kind: Kind,
+    name: Arc<str>,
+    pub(super) kind: Kind,
     ttl: Option<Duration>,
-    pub(super) options: LockOptions,
+    keep_alive: Option<KeepAlive>,
+    cancel: Option<Cancel>,
+    at_least: Option<Duration>,
+    /// What the holder calls itself, if not as the builder says.
+    holder: Option<Result<Label, String>>,
 }
 
 impl LockManager {
@@ -42,29 +49,22 @@ impl LockManager {
     /// let guard = manager.request("invoices").ttl(Duration::from_secs(5)).try_lock()?;
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn request<'a>(&'a self, resource: &'a str) -> LockRequest<'a> {
+    pub fn request(&self, resource: &str) -> LockRequest<'_> {
         LockRequest::new(self, resource, Kind::Lock)
     }
 }
 
-/// The options of a call that only some callers set.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LockOptions {
-    pub(super) keep_alive: Option<KeepAlive>,
-    pub(super) cancel: Option<Cancel>,
-    pub(super) at_least: Option<Duration>,
-    /// What the holder calls itself, if not as the builder says.
-    pub(super) holder: Option<Result<Label, String>>,
-}
-
 impl<'a> LockRequest<'a> {
-    pub(super) fn new(manager: &'a LockManager, name: &'a str, kind: Kind) -> Self {
+    pub(super) fn new(manager: &'a LockManager, name: &str, kind: Kind) -> Self {
         Self {
             manager,
-            name,
+            name: name.into(),
             kind,
             ttl: None,
-            options: LockOptions::default(),
+            keep_alive: None,
+            cancel: None,
+            at_least: None,
+            holder: None,
         }
     }
 
@@ -101,7 +101,7 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn keep_alive(mut self, keep_alive: KeepAlive) -> Self {
-        self.options.keep_alive = Some(keep_alive);
+        self.keep_alive = Some(keep_alive);
         self
     }
 
@@ -144,7 +144,7 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn at_least(mut self, minimum: Duration) -> Self {
-        self.options.at_least = Some(minimum);
+        self.at_least = Some(minimum);
         self
     }
 
@@ -164,7 +164,7 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
-        self.options.cancel = Some(cancel.clone());
+        self.cancel = Some(cancel.clone());
         self
     }
 
@@ -180,7 +180,7 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn holder(mut self, label: &str) -> Self {
-        self.options.holder = Some(Label::new(label));
+        self.holder = Some(Label::new(label));
         self
     }
 
@@ -202,16 +202,14 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn lock(&self) -> Result<LockGuard, Error> {
-        self.acquire(&self.kind, self.acquire_timeout())
+        self.take(None)
     }
 
     /// Takes the lock as [`LockManager::try_lock`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::Invalid`] also for an [`at_least`](Self::at_least) that can't be kept, a label
-    /// that can't be used, and, with keep-alive, a ttl of less than three node timeouts or of more than `max_hold`;
-    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::NoThread`].
+    /// As for [`lock`](Self::lock).
     ///
     /// ```
     /// use redlatch::Error;
@@ -223,16 +221,14 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
-        self.acquire(&self.kind, Duration::ZERO)
+        self.take(Some(Duration::ZERO))
     }
 
     /// Takes the lock as [`LockManager::try_lock_for`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::Invalid`] also for an [`at_least`](Self::at_least) that can't be kept, a label
-    /// that can't be used, and, with keep-alive, a ttl of less than three node timeouts or of more than `max_hold`;
-    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::NoThread`].
+    /// As for [`lock`](Self::lock).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -249,16 +245,14 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        self.acquire(&self.kind, timeout)
+        self.take(Some(timeout))
     }
 
     /// Takes the lock as [`LockManager::try_lock_until`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::Invalid`] also for an [`at_least`](Self::at_least) that can't be kept, a label
-    /// that can't be used, and, with keep-alive, a ttl of less than three node timeouts or of more than `max_hold`;
-    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::NoThread`].
+    /// As for [`lock`](Self::lock).
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -271,28 +265,49 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
-        self.acquire(&self.kind, clock::until_instant(deadline))
+        self.take(Some(clock::until_instant(deadline)))
     }
 
-    /// How long a call waits that is not told.
-    pub(super) fn acquire_timeout(&self) -> Duration {
-        self.manager.cluster().options.acquire_timeout
+    /// Without a timeout, it waits for as long as the builder says.
+    fn take(&self, timeout: Option<Duration>) -> Result<LockGuard, Error> {
+        self.call(timeout)?.run()
     }
 
-    /// Asks for this with the options of the request, which are checked before anything is sent.
-    pub(super) fn acquire(&self, kind: &Kind, timeout: Duration) -> Result<LockGuard, Error> {
-        if *kind == Kind::Read && self.options.at_least.is_some() {
+    /// The call for this lock. All that is asked for is checked here, before anything is sent.
+    fn call(&self, timeout: Option<Duration>) -> Result<Call<'a>, Error> {
+        let shared = &self.manager.shared;
+        let cluster = shared.cluster();
+        let options = &cluster.options;
+        cluster.refuse_fork()?;
+        if self.kind == Kind::Read && self.at_least.is_some() {
             let reason = "readers share the lock, so none of them can keep the others from it; set it to write, and not to read";
             return Err(Error::invalid("at_least", reason));
         }
-        let keep_alive = self.options.keep_alive;
-        let limit = keep_alive.and_then(KeepAlive::limit);
-        let default = self.manager.cluster().options.default_ttl;
-        let fitting = limit.map_or(default, |limit| default.min(limit));
-        let ttl = self.ttl.unwrap_or(fitting);
-        if let Some(keep_alive) = keep_alive {
-            self.manager.shared.keeper.prepare(ttl, keep_alive)?;
+        let limit = self.keep_alive.and_then(KeepAlive::limit);
+        let default = options.default_ttl.min(limit.unwrap_or(Duration::MAX));
+        let ttl = self.ttl.unwrap_or(default);
+        let term = options.term(ttl)?;
+        if let Some(keep_alive) = self.keep_alive {
+            shared.keeper.prepare(ttl, keep_alive)?;
         }
-        self.manager.acquire(self, kind, ttl, timeout)
+        let at_least = self.at_least.map(|span| options.minimum(span));
+        let at_least = at_least.transpose()?;
+        let resource = self.manager.resource(&self.name, &self.kind)?;
+        let label = self.holder.clone().transpose();
+        let label = label.map_err(|reason| Error::invalid("holder", reason))?;
+        let timeout = timeout.unwrap_or_else(|| options.acquire_timeout(ttl));
+        let demand = Demand {
+            resource: Arc::new(resource),
+            term,
+            label: label.or_else(|| options.holder.clone()),
+            patience: Patience {
+                // None, which is no bound, if the sum overflows.
+                end: cluster.clock.now().checked_add(timeout),
+                cancel: self.cancel.clone(),
+            },
+        };
+        let mut call = Call::new(shared, demand, timeout);
+        (call.keep_alive, call.at_least) = (self.keep_alive, at_least);
+        Ok(call)
     }
 }

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::LockManager;
 use super::request::LockRequest;
 use crate::claim::Kind;
-use crate::clock;
 use crate::contend::cancel::Cancel;
 use crate::error::Error;
 use crate::guard::LockGuard;
@@ -34,7 +33,7 @@ impl LockManager {
     /// assert!(matches!(ledger.try_read(), Err(Error::Held { .. })));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn rw_lock<'a>(&'a self, name: &'a str) -> RwLock<'a> {
+    pub fn rw_lock(&self, name: &str) -> RwLock<'_> {
         RwLock {
             write: self.request(name),
         }
@@ -200,7 +199,7 @@ impl<'a> RwLock<'a> {
         self.with(|request| request.holder(label))
     }
 
-    /// Takes the lock for reading, waiting for it up to the builder's `acquire_timeout` (10 s unless set).
+    /// Takes the lock for reading, waiting for it up to the builder's `acquire_timeout` (the ttl and 10 s unless set).
     ///
     /// The first attempt is made at once, whatever other threads of this manager do. If a writer has the lock or waits for it, the
     /// call waits as [`LockManager::lock`] does: the first such thread of a manager waits at one node, which wakes it, and when it
@@ -220,7 +219,7 @@ impl<'a> RwLock<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn read(&self) -> Result<LockGuard, Error> {
-        self.read_for(self.write.acquire_timeout())
+        self.reading().lock()
     }
 
     /// Takes the lock for reading if no writer has it or waits for it: one round over the nodes, and no waiting.
@@ -241,7 +240,7 @@ impl<'a> RwLock<'a> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn try_read(&self) -> Result<LockGuard, Error> {
-        self.read_for(Duration::ZERO)
+        self.reading().try_lock()
     }
 
     /// Takes the lock for reading, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
@@ -263,7 +262,7 @@ impl<'a> RwLock<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn try_read_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        self.read_for(timeout)
+        self.reading().try_lock_for(timeout)
     }
 
     /// Takes the lock for reading, waiting for it until `deadline`.
@@ -282,7 +281,7 @@ impl<'a> RwLock<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn try_read_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
-        self.read_for(clock::until_instant(deadline))
+        self.reading().try_lock_until(deadline)
     }
 
     /// Takes the lock for writing: the ordinary lock on this name, as [`LockRequest::lock`] does.
@@ -370,7 +369,10 @@ impl<'a> RwLock<'a> {
         self
     }
 
-    fn read_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        self.write.acquire(&Kind::Read, timeout)
+    /// The request for the lock of a reader.
+    fn reading(&self) -> LockRequest<'a> {
+        let mut request = self.write.clone();
+        request.kind = Kind::Read;
+        request
     }
 }

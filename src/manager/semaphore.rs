@@ -2,7 +2,6 @@
 
 use super::{LockManager, LockRequest};
 use crate::claim::Kind;
-use crate::contend::slots::{check_permits, check_slot};
 use crate::error::Error;
 use crate::protocol;
 use crate::status::LockStatus;
@@ -45,7 +44,7 @@ impl LockManager {
     ///
     /// The methods of the request fail as they do for a lock, and with [`Error::Invalid`] unless `permits` is 1 to 256. [`Error::Held`] means that all permits are held, or that a
     /// call that does not wait was refused eight slots in a row: it asks for no more.
-    pub fn semaphore<'a>(&'a self, name: &'a str, permits: u32) -> LockRequest<'a> {
+    pub fn semaphore(&self, name: &str, permits: u32) -> LockRequest<'_> {
         LockRequest::new(self, name, Kind::Permit(permits))
     }
 
@@ -105,5 +104,53 @@ impl LockManager {
         self.cluster().refuse_fork()?;
         check_slot(slot)?;
         protocol::release::release_by_token(self.cluster(), name, Some(slot), token)
+    }
+}
+
+/// The most permits of a semaphore. A look asks for all slots.
+const MOST_PERMITS: u32 = 256;
+
+/// Refuses a number of permits that no semaphore can have.
+pub(super) fn check_permits(permits: u32) -> Result<(), Error> {
+    let reason = match permits {
+        0 => "nobody would ever get one of 0; ask for at least 1".to_owned(),
+        1..=MOST_PERMITS => return Ok(()),
+        _ => format!(
+            "{permits} are too many; ask for at most 256, or split the work into several semaphores"
+        ),
+    };
+    Err(Error::invalid("permits", reason))
+}
+
+/// Refuses a slot that no semaphore can have.
+fn check_slot(slot: u32) -> Result<(), Error> {
+    if slot < MOST_PERMITS {
+        return Ok(());
+    }
+    let reason =
+        format!("no semaphore has slot {slot}; give one of 0 to 255, as its status shows it");
+    Err(Error::invalid("slot", reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refused_number_of_permits_has_its_own_advice() {
+        for (permits, advice) in [
+            (0, Some("at least 1")),
+            (1, None),
+            (256, None),
+            (257, Some("at most 256")),
+        ] {
+            let told = check_permits(permits).err().map(|error| error.to_string());
+            let is_told = told
+                .as_ref()
+                .zip(advice)
+                .map(|(told, advice)| told.contains(advice));
+            assert_eq!(is_told, advice.map(|_| true), "{permits}: {told:?}");
+            assert_eq!(told.is_some(), advice.is_some(), "{permits}");
+        }
     }
 }

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call_record::CallRecord;
-use super::params::LockParams;
+use super::semaphore::check_permits;
 use super::{LockManager, LockRequest};
-use crate::claim::Kind;
-use crate::contend::turns::Turns;
+use crate::claim::{Kind, MOST_RESOURCES, Names, Resource, shown};
 use crate::error::Error;
 use crate::guard::LockGuard;
 
@@ -98,25 +96,41 @@ impl LockManager {
         LockRequest::new(self, "", Kind::Several(names.collect()))
     }
 
-    /// Waits for the turn in the line of each of these resources, in their order. A thread that gives up in one of them gives
-    /// back the turns that it has.
-    pub(super) fn enter_all(
-        &self,
-        params: &LockParams,
-        names: &[Arc<str>],
-        record: &mut CallRecord<'_>,
-    ) -> Result<Turns<LockGuard>, Error> {
-        // Nothing but the turn is given to a thread that wants several resources, so there is no guard.
-        let turns = names.iter().map(|name| {
-            let (turn, _) = self.enter(params, name, record)?;
-            Ok(Some(turn))
-        });
-        turns.collect()
+    /// What a lock of this kind is on, if its names are valid. The names of several resources come in any order.
+    pub(super) fn resource(&self, name: &Arc<str>, kind: &Kind) -> Result<Resource, Error> {
+        let cluster = self.cluster();
+        let Kind::Several(names) = kind else {
+            let resource = cluster.resource(Arc::clone(name), kind.clone())?;
+            kind.permits().map_or(Ok(()), check_permits)?;
+            return Ok(resource);
+        };
+        let names = in_order(names)?;
+        match &*names {
+            [] => {
+                let reason = "there is no name; give the name of one resource at least";
+                Err(Error::invalid("resource", reason))
+            }
+            [name] => cluster.resource(Arc::clone(name), Kind::Lock),
+            _ => cluster.resource(shown(&names), Kind::Several(names)),
+        }
     }
+}
 
-    /// Takes the turns in those of these lines where nobody is.
-    pub(super) fn try_enter(&self, lines: &[Arc<str>]) -> Turns<LockGuard> {
-        let turns = lines.iter().map(|line| self.shared.queue.try_enter(line));
-        turns.collect()
+/// The names in the order in which everybody asks for them, so that two calls never wait for each other.
+fn in_order(names: &[Arc<str>]) -> Result<Names, Error> {
+    if names.len() > MOST_RESOURCES {
+        let count = names.len();
+        let reason = format!(
+            "a lock is on {MOST_RESOURCES} resources at most, and these are {count}; give fewer names, or one name that stands for all"
+        );
+        return Err(Error::invalid("resource", reason));
     }
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    let twice = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b);
+    if let Some((name, _)) = twice {
+        let reason = format!("the name {name:?} is given twice; give each resource once");
+        return Err(Error::invalid("resource", reason));
+    }
+    Ok(names.into())
 }

@@ -9,8 +9,10 @@ use super::{Won, answered};
 use crate::claim::{Claim, Resource};
 use crate::clock::Timestamp;
 use crate::cluster::{Cluster, places};
-use crate::contend::order::Order;
+use crate::contend::arbiter::Reach;
+use crate::contend::demand::Demand;
 use crate::error::{Error, NodeError, NodeReport, NodeReports, Vote};
+use crate::fanout::Fanout;
 use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
@@ -22,24 +24,21 @@ use crate::token::Token;
 use crate::value::Value;
 use crate::verdict::{self, Tally};
 
-/// What an attempt asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) resource: &'a Arc<Resource>,
-    pub(crate) term: Term,
-    /// What the holder calls itself, if anything.
-    pub(crate) label: Option<&'a Label>,
-}
-
 /// Makes one attempt with a new token: one round over the nodes, and if it fails, a release of the keys that it set.
+/// `resource` is what the call demands; of a semaphore, it is one slot.
 ///
 /// The lock may have expired already: the caller checks its validity last.
-pub(crate) fn attempt(cluster: &Cluster, asked: Asked<'_>, order: Order) -> Result<Won, Error> {
-    let bid = Bid::new(cluster, asked)?;
+pub(crate) fn attempt(
+    cluster: &Cluster,
+    demand: &Demand,
+    resource: &Arc<Resource>,
+    reach: Reach,
+) -> Result<Won, Error> {
+    let bid = Bid::new(cluster, resource, demand.term, demand.label.as_ref())?;
     let attempt = bid.attempt();
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
-    let ballots = round(cluster, &attempt, order);
+    let ballots = round(cluster, &attempt, reach);
     bid.conclude(started, ballots, &attempt)
 }
 
@@ -51,18 +50,22 @@ pub(super) struct Bid<'c> {
 }
 
 impl<'c> Bid<'c> {
-    pub(super) fn new(cluster: &'c Cluster, asked: Asked<'_>) -> Result<Self, Error> {
+    pub(super) fn new(
+        cluster: &'c Cluster,
+        resource: &Arc<Resource>,
+        term: Term,
+        label: Option<&Label>,
+    ) -> Result<Self, Error> {
         let token = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
-        let value = asked.label.map_or_else(
+        let value = label.map_or_else(
             || Value::from(token),
             |label| Value::labelled(token, label, cluster.clock.wall_micros()),
         );
         let claim = Claim {
-            resource: Arc::clone(asked.resource),
+            resource: Arc::clone(resource),
             value,
-            fence: cluster.fence_of(asked.resource),
+            fence: cluster.fence_of(resource),
         };
-        let term = asked.term;
         Ok(Self {
             cluster,
             term,
@@ -130,17 +133,17 @@ fn learn(cluster: &Cluster, ballots: &[Ballot]) {
     }
 }
 
-/// Asks the nodes in this order, until no majority is possible.
+/// Asks the nodes in the canonical order, until no majority is possible.
 ///
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
-fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Ballots {
+fn round(cluster: &Cluster, attempt: &Attempt<'_>, reach: Reach) -> Ballots {
     let ballots = unasked(cluster);
     let left_out = places(&ballots, Ballot::is_left_out);
     let others = places(&ballots, |ballot| !ballot.is_left_out());
     let mut round = Round {
         cluster,
         attempt,
-        order,
+        reach,
         ballots,
     };
     // A node begins its quarantine when it is first asked after its restart. If one node abstains, the others may have
@@ -167,7 +170,7 @@ pub(super) fn unasked(cluster: &Cluster) -> Ballots {
 struct Round<'r> {
     cluster: &'r Cluster,
     attempt: &'r Attempt<'r>,
-    order: Order,
+    reach: Reach,
     ballots: Ballots,
 }
 
@@ -176,10 +179,15 @@ impl Round<'_> {
     fn ask_while(&mut self, is_worth_it: impl Fn(Tally) -> bool, mut places: &[usize]) {
         loop {
             let tally = Tally::of(&self.ballots.iter().map(|ballot| &ballot.report.vote));
-            if !is_worth_it(tally) || (self.order.is_by_arbiter() && tally.is_taken()) {
+            if !is_worth_it(tally) || (self.reach == Reach::ArbiterFirst && tally.is_taken()) {
                 return;
             }
-            let together = self.order.together(tally.has_a_vote()).min(places.len());
+            let together = match (self.cluster.options.fanout, self.reach) {
+                (Fanout::Sequential, _) => 1,
+                (Fanout::Overlapped, Reach::ArbiterFirst) if !tally.has_a_vote() => 1,
+                (Fanout::Overlapped, _) => places.len(),
+            };
+            let together = together.min(places.len());
             let Some((wave, later)) = places.split_at_checked(together) else {
                 return;
             };

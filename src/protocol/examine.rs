@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Asked, Bid};
+use super::acquire::Bid;
 use super::fill;
 use crate::claim::Resource;
 use crate::cluster::{Cluster, places};
@@ -36,15 +36,8 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     }
     let name = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
     let resource = Arc::new(Resource::of_key(&cluster.key_of_trial(&name)));
-    let asked = Asked {
-        resource: &resource,
-        term: Term {
-            ttl: TTL,
-            validity: TTL,
-        },
-        label: None,
-    };
-    let bid = Bid::new(cluster, asked)?;
+    let (ttl, validity) = (TTL, TTL);
+    let bid = Bid::new(cluster, &resource, Term { ttl, validity }, None)?;
     let attempt = Attempt::once(&bid.claim, TTL);
     let unasked = cluster.each().map(|node| node.unasked(Vote::NotAsked));
     let mut ballots: Ballots = unasked.collect();

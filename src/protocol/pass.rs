@@ -4,10 +4,11 @@
 //! To the nodes these are a release and an attempt like any other, with a token of its own; `docs/protocol.md` says why
 //! they may go together.
 
-use super::acquire::{Asked, Bid, cast, unasked};
+use super::acquire::{Bid, cast, unasked};
 use super::{Won, answered};
 use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
+use crate::contend::demand::Demand;
 use crate::error::{Error, Vote};
 use crate::lease::state::nodes::NodeState;
 use crate::node::command;
@@ -29,11 +30,12 @@ pub(crate) fn pass(
     cluster: &Cluster,
     held: &Claim,
     ended: &[NodeState],
-    asked: Asked<'_>,
+    demand: &Demand,
 ) -> Result<Pass, Error> {
-    let bid = Bid::new(cluster, asked)?;
+    let label = demand.label.as_ref();
+    let bid = Bid::new(cluster, &held.resource, demand.term, label)?;
     let attempt = bid.attempt();
-    let command = command::pass(held, &bid.claim, asked.term.ttl);
+    let command = command::pass(held, &bid.claim, demand.term.ttl);
     let mut ballots = unasked(cluster);
     let owed = places(ended, |node| node.has_to_be_released());
     let left_out = places(&ballots, Ballot::is_left_out);

@@ -343,7 +343,7 @@ impl Worker {
         if self.number > 0 || self.plan.preemption.is_none() || has_failed {
             return;
         }
-        if let Some(remains) = self.manager.remains(abandoned) {
+        if let Some(remains) = self.manager.left_behind(abandoned) {
             let mut state = self.world.state();
             state.fail(format!("in the process of c{id} remains {remains}"));
         }

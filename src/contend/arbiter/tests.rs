@@ -1,13 +1,14 @@
 //! The wait at one node, over fakes.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use super::*;
 use crate::clock::Timestamp;
-use crate::contend::slots::tests::lease;
+use crate::contend::held::tests::lease;
 use crate::error::NodeError;
 use crate::fake::{FakeClock, FakeNode};
-use crate::{Builder, Fanout, LockManager};
+use crate::{Builder, LockManager};
 
 mod intents;
 
@@ -34,6 +35,7 @@ struct World {
     clock: FakeClock,
     nodes: Vec<FakeNode>,
     manager: LockManager,
+    held: Held,
 }
 
 fn world() -> World {
@@ -49,6 +51,7 @@ fn world_with(builder: Builder) -> World {
         clock,
         nodes,
         manager,
+        held: Held::default(),
     }
 }
 
@@ -58,14 +61,10 @@ impl World {
     }
 
     fn begin_for<'w>(&'w self, resource: &'w Resource) -> Wait<'w> {
-        let wanted = Wanted {
-            resource,
-            semaphore: None,
-        };
-        Wait::new(self.manager.cluster(), wanted, &FOREVER)
+        Wait::new(self.manager.cluster(), &self.held, resource, &FOREVER)
     }
 
-    fn wait(&self, wait: &mut Wait<'_>, when_free: WhenFree, end: Option<Duration>) -> Order {
+    fn wait(&self, wait: &mut Wait<'_>, when_free: WhenFree, end: Option<Duration>) -> Reach {
         let now = self.manager.cluster().clock.now();
         let end = end.map(|end| now.saturating_add(end));
         let patience = Patience { end, cancel: None };
@@ -76,7 +75,7 @@ impl World {
         };
         let round = same.wait(when_free).unwrap();
         wait.hints = same.hints;
-        round.order
+        round.reach
     }
 
     /// Gives the lock to another holder on all nodes, for `ttl`.
@@ -87,12 +86,12 @@ impl World {
     }
 }
 
-fn hinted() -> Order {
-    Order::by_arbiter(Fanout::Sequential)
+fn hinted() -> Reach {
+    Reach::ArbiterFirst
 }
 
-fn full() -> Order {
-    Order::of(Fanout::Sequential)
+fn full() -> Reach {
+    Reach::AllNodes
 }
 
 #[test]
@@ -287,34 +286,19 @@ fn one_who_stays_away_does_so_for_a_moment() {
     assert_eq!(world.clock.elapsed(), POLITENESS);
 }
 
-fn a_permit_of(permits: u32, slots: &Slots) -> Wanted<'_> {
-    let resource = if permits == 1 {
-        &ONE_EXPORT
-    } else {
-        &THREE_EXPORTS
-    };
-    Wanted {
-        resource,
-        semaphore: Some(Semaphore {
-            name: "exports",
-            permits,
-            slots,
-        }),
-    }
-}
-
 impl World {
     /// The first attempts for one of three permits, by one who waits for so long.
-    fn begin_for_a_permit(&self, slots: &Slots, end: Duration) -> (Order, Vec<u32>) {
+    fn begin_for_a_permit(&self, end: Duration) -> (Reach, Vec<u32>) {
         let patience = Patience {
             end: Some(self.manager.cluster().clock.now().saturating_add(end)),
             cancel: None,
         };
-        let mut wait = Wait::new(self.manager.cluster(), a_permit_of(3, slots), &patience);
+        let mut wait = self.begin_for(&THREE_EXPORTS);
+        wait.patience = &patience;
         let round = wait.begin().unwrap();
         let mut slots = round.slots.unwrap();
         slots.sort_unstable();
-        (round.order, slots)
+        (round.reach, slots)
     }
 
     fn hold_permits(&self, slots: &[u32], ttl: Duration) {
@@ -329,34 +313,38 @@ impl World {
 
 #[test]
 fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_none_is() {
-    let (world, slots) = (world(), Slots::new());
+    let world = world();
     let all = (full(), vec![0, 1, 2]);
-    assert_eq!(world.begin_for_a_permit(&slots, DELAY), all);
+    assert_eq!(world.begin_for_a_permit(DELAY), all);
     world.hold_permits(&[0, 2], DELAY);
-    assert_eq!(world.begin_for_a_permit(&slots, DELAY), (full(), vec![1]));
+    assert_eq!(world.begin_for_a_permit(DELAY), (full(), vec![1]));
     world.hold_permits(&[1], DELAY / 2);
     // Who does not wait asks all nodes: the keys on the first node may be the rest of a lock that nobody has.
-    assert_eq!(world.begin_for_a_permit(&slots, Duration::ZERO), all);
+    assert_eq!(world.begin_for_a_permit(Duration::ZERO), all);
     assert_eq!(world.clock.elapsed(), Duration::ZERO);
-    assert_eq!(world.begin_for_a_permit(&slots, DELAY), (hinted(), vec![1]));
+    assert_eq!(world.begin_for_a_permit(DELAY), (hinted(), vec![1]));
     assert_eq!(world.clock.elapsed(), DELAY / 2 + PRECISION);
 }
 
 #[test]
 fn one_whose_own_slots_a_node_has_forgotten_waits_and_asks_for_none_of_them() {
-    let (world, slots) = (world(), Slots::new());
-    let _seats = [0, 1, 2].map(|slot| slots.take(&lease(slot, Timestamp::from_nanos(u64::MAX))));
-    let mut wait = Wait::new(world.manager.cluster(), a_permit_of(3, &slots), &FOREVER);
+    let world = world();
+    for slot in 0..3 {
+        world
+            .held
+            .add(&lease(slot, Timestamp::from_nanos(u64::MAX)));
+    }
+    let mut wait = world.begin_for(&THREE_EXPORTS);
     let round = wait.wait(WhenFree::Take).unwrap();
-    assert_eq!((round.order, round.slots), (full(), Some(Vec::new())));
+    assert_eq!((round.reach, round.slots), (full(), Some(Vec::new())));
     assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
 }
 
 /// Each slot is a lock of its own, which has a holder on other nodes.
 #[test]
 fn one_who_waits_for_a_permit_passes_over_nodes_that_failed_and_no_others() {
-    let (world, slots) = (world(), Slots::new());
-    let mut wait = Wait::new(world.manager.cluster(), a_permit_of(1, &slots), &FOREVER);
+    let world = world();
+    let mut wait = world.begin_for(&ONE_EXPORT);
     for (node, spans) in world.nodes.iter().zip(1..) {
         node.hold("exports:redlatch:slot:0", "another", DELAY / 4 * spans);
     }
@@ -372,7 +360,7 @@ fn one_who_waits_for_a_permit_passes_over_nodes_that_failed_and_no_others() {
     let mut at = |votes: [Vote; 3]| {
         wait.refused(&refused(votes));
         let round = wait.wait(WhenFree::Take).unwrap();
-        assert_eq!((round.order, round.slots), (hinted(), Some(vec![0])));
+        assert_eq!((round.reach, round.slots), (hinted(), Some(vec![0])));
         world.clock.elapsed()
     };
     // To the end of the key on the first node, on the second, and on the third.
@@ -381,4 +369,25 @@ fn one_who_waits_for_a_permit_passes_over_nodes_that_failed_and_no_others() {
     assert_eq!(at([not_a_lock(), held(), held()]), quarter + PRECISION);
     assert_eq!(at([failed(), held(), held()]), quarter * 2 + PRECISION);
     assert_eq!(at([failed(), failed(), held()]), quarter * 3 + PRECISION);
+}
+
+#[test]
+fn each_free_slot_may_be_the_first_one_that_is_asked_for_and_so_many_are() {
+    let world = world();
+    let wait = world.begin_for(&THREE_EXPORTS);
+    for count in 1..=40_u32 {
+        let slots: Vec<u32> = (0..count).map(|slot| slot.saturating_mul(3)).collect();
+        let mut first = BTreeSet::new();
+        while first.len() < slots.len() {
+            let round = wait.round(Reach::AllNodes, slots.clone()).unwrap();
+            let round = round.slots.unwrap();
+            assert_eq!(round.len(), slots.len().min(MOST_SLOTS));
+            let different: BTreeSet<&u32> = round.iter().collect();
+            assert_eq!(different.len(), round.len(), "{round:?}");
+            first.insert(round[0]);
+        }
+        assert!(first.into_iter().eq(slots), "{count}");
+    }
+    let none = wait.round(Reach::AllNodes, Vec::new()).unwrap();
+    assert_eq!(none.slots, Some(Vec::new()));
 }

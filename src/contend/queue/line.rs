@@ -23,7 +23,7 @@ pub(crate) trait Tenant: Sized {
 }
 
 /// A number that no other turn of a queue has.
-pub(crate) type TurnNumber = NonZeroU64;
+pub(super) type TurnNumber = NonZeroU64;
 
 /// The line of a resource. There is one for each lock that is held, so it is small.
 pub(super) struct Line<T: Tenant> {

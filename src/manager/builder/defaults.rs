@@ -16,23 +16,24 @@ fn listed(setting: &str) -> &'static str {
 
 #[test]
 fn the_table_says_the_defaults_of_the_code() {
-    let Builder {
-        options, pool_size, ..
-    } = Builder::default();
+    let Builder { options, .. } = Builder::default();
     let span = |text: &str| humantime::parse_duration(text).unwrap();
     for (setting, value) in [
-        ("acquire_timeout", options.acquire_timeout),
         ("node_timeout", options.node_timeout),
         ("max_ttl", options.max_ttl),
     ] {
         assert_eq!(span(listed(setting)), value, "{setting}");
     }
+    let beyond = listed("acquire_timeout").strip_prefix("the ttl and ");
+    let ttl = Duration::from_secs(7);
+    let waits = beyond.map(|beyond| ttl + span(beyond));
+    assert_eq!(waits, Some(options.acquire_timeout(ttl)));
     let delays: Vec<Duration> = listed("retry_delay").split(" and ").map(span).collect();
     assert_eq!(delays, [options.retry_min, options.retry_max]);
     let ttl = listed("default_ttl").split(',').next().unwrap();
     assert_eq!(span(ttl), options.default_ttl);
     for (setting, value) in [
-        ("pool_size", pool_size.to_string()),
+        ("pool_size", options.pool_size.to_string()),
         ("drift_factor", options.drift_factor.to_string()),
         ("protocol", format!("[`Protocol::{:?}`]", options.protocol)),
         ("fanout", format!("[`Fanout::{:?}`]", options.fanout)),

@@ -1,7 +1,7 @@
 //! Fake nodes in place of servers.
 
 use super::Builder;
-use super::spec::NodeSpec;
+use super::given_node::GivenNode;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::fake::{FakeClock, FakeNode};
@@ -18,7 +18,7 @@ impl Builder {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fake(mut self, node: &FakeNode) -> Self {
-        self.nodes.push(NodeSpec::Fake(node.clone()));
+        self.nodes.push(Ok(GivenNode::Fake(node.clone())));
         self
     }
 
@@ -33,14 +33,18 @@ impl Builder {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fakes(mut self, nodes: &[FakeNode]) -> Self {
-        self.nodes.extend(nodes.iter().cloned().map(NodeSpec::Fake));
+        let nodes = nodes.iter().cloned().map(GivenNode::Fake);
+        self.nodes.extend(nodes.map(Ok));
         self
     }
 }
 
 /// The clock that all nodes are on.
-pub(super) fn common_clock(specs: &[(String, NodeSpec)]) -> Result<Clock, Error> {
-    let mut clocks = specs.iter().map(|(_, spec)| spec.fake_clock());
+pub(super) fn common_clock<'n>(nodes: impl Iterator<Item = &'n GivenNode>) -> Result<Clock, Error> {
+    let mut clocks = nodes.map(|node| match node {
+        GivenNode::Server(_) => None,
+        GivenNode::Fake(node) => node.fake_clock(),
+    });
     let first = clocks.next().flatten();
     let same = |other: Option<&FakeClock>| match (first, other) {
         (None, None) => true,
@@ -48,10 +52,8 @@ pub(super) fn common_clock(specs: &[(String, NodeSpec)]) -> Result<Clock, Error>
         (None, Some(_)) | (Some(_), None) => false,
     };
     if !clocks.all(same) {
-        return Err(Error::invalid(
-            "nodes",
-            "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock",
-        ));
+        let reason = "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock";
+        return Err(Error::invalid("nodes", reason));
     }
     Ok(first.cloned().map_or_else(Clock::system, Clock::from))
 }

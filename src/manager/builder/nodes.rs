@@ -1,14 +1,76 @@
-//! The nodes of a manager: servers, how to log in to them, and fakes.
+//! The nodes of a manager: servers, and how to log in to them.
 
+use std::env::{self, VarError};
 use std::io;
 
 use super::Builder;
-use super::spec::NodeSpec;
+use super::given_node::GivenNode;
+use crate::error::Error;
 #[cfg(feature = "tls-rustls")]
 use crate::wire::Tls;
 use crate::wire::{CredentialSource, Credentials};
 
+/// The variables that the command reads as well.
+const NODES: &str = "REDLATCH_NODES";
+const PASSWORD: &str = "REDLATCH_PASSWORD";
+
 impl Builder {
+    /// Starts a builder with the servers of the environment, by the variables that the command `redlatch` reads as well.
+    ///
+    /// `REDLATCH_NODES` has the URLs of all servers, as for [`node`](Self::node), with commas or spaces between them.
+    /// `REDLATCH_PASSWORD` is the password for those whose URL has none; it may be missing or empty. Nothing else is read: what else
+    /// the program needs is set at the builder.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`], with the name of the variable as its field, if `REDLATCH_NODES` names no server or has a URL that
+    /// can't be used, or if one of the two is not UTF-8. No message repeats a part of a value.
+    ///
+    /// ```
+    /// use redlatch::{Builder, Error};
+    ///
+    /// match Builder::from_env() {
+    ///     Ok(builder) => println!("{:?}", builder.build()?),
+    ///     Err(Error::Invalid { field, reason, .. }) => eprintln!("{field}: {reason}"),
+    ///     Err(other) => return Err(other),
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn from_env() -> Result<Self, Error> {
+        Self::from_variables(env::var)
+    }
+
+    fn from_variables(
+        read: impl Fn(&'static str) -> Result<String, VarError>,
+    ) -> Result<Self, Error> {
+        let text_of = |name| match read(name) {
+            Ok(text) => Ok(text),
+            Err(VarError::NotPresent) => Ok(String::new()),
+            Err(VarError::NotUnicode(_)) => Err(Error::invalid(
+                name,
+                "it is not UTF-8; percent-encode what is not, or set another value",
+            )),
+        };
+        let urls = text_of(NODES)?;
+        let urls = urls.split(|c: char| c == ',' || c.is_whitespace());
+        let mut builder = Self::default();
+        for (number, url) in (1_u32..).zip(urls.filter(|url| !url.is_empty())) {
+            let refuse = |reason| Error::invalid(NODES, format!("node {number}: {reason}"));
+            let node = GivenNode::at(url).map_err(refuse)?;
+            builder.nodes.push(Ok(node));
+        }
+        if builder.nodes.is_empty() {
+            let reason =
+                "it names no server; set it to the URLs of all of them, with commas between them";
+            return Err(Error::invalid(NODES, reason));
+        }
+        let password = text_of(PASSWORD)?;
+        if password.is_empty() {
+            return Ok(builder);
+        }
+        Ok(builder.credentials(move |_| Ok(Credentials::password(password.clone()))))
+    }
+
     /// Adds the server at `url`:
     ///
     /// | URL | server |
@@ -32,7 +94,7 @@ impl Builder {
     /// assert!(matches!(result, Err(Error::Invalid { field: "nodes", .. })));
     /// ```
     pub fn node(mut self, url: impl AsRef<str>) -> Self {
-        self.nodes.push(NodeSpec::parse(url.as_ref()));
+        self.nodes.push(GivenNode::at(url.as_ref()));
         self
     }
 
@@ -49,8 +111,8 @@ impl Builder {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let specs = urls.into_iter().map(|url| NodeSpec::parse(url.as_ref()));
-        self.nodes.extend(specs);
+        let nodes = urls.into_iter().map(|url| GivenNode::at(url.as_ref()));
+        self.nodes.extend(nodes);
         self
     }
 
@@ -68,7 +130,7 @@ impl Builder {
         reason = "a client is handed over, as a URL is"
     )]
     pub fn client(mut self, client: redis::Client) -> Self {
-        self.nodes.push(NodeSpec::from_client(&client));
+        self.nodes.push(GivenNode::of_client(&client));
         self
     }
 
@@ -117,5 +179,70 @@ impl Builder {
     ) -> Self {
         self.credentials = Some(CredentialSource::new(callback));
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    /// What comes of these values of the two variables.
+    fn from(nodes: Option<&str>, password: Option<&str>) -> Result<Builder, Error> {
+        Builder::from_variables(|name| {
+            let value = if name == NODES { nodes } else { password };
+            match value {
+                Some("not UTF-8") => Err(VarError::NotUnicode(OsString::new())),
+                Some(value) => Ok(value.to_owned()),
+                None => Err(VarError::NotPresent),
+            }
+        })
+    }
+
+    #[test]
+    fn servers_and_their_password_come_from_the_environment() {
+        let builder = from(Some(" redis://a,redis://b\n redis://c ,, "), None).unwrap();
+        let names: Vec<String> = builder
+            .nodes
+            .iter()
+            .flatten()
+            .map(GivenNode::name)
+            .collect();
+        assert_eq!(names, ["a:6379", "b:6379", "c:6379"]);
+        assert!(builder.credentials.is_none());
+        let empty = from(Some("redis://a"), Some("")).unwrap();
+        assert!(empty.credentials.is_none());
+        // A user without a password is refused where there is no callback.
+        let with_user = |password| {
+            from(Some("redis://locks@10.0.0.1"), password)
+                .unwrap()
+                .build()
+        };
+        assert!(with_user(None).is_err() && with_user(Some("s3cret")).is_ok());
+    }
+
+    #[test]
+    fn a_refusal_names_the_variable_and_repeats_no_value() {
+        for (nodes, password, variable, hint) in [
+            (None, None, NODES, "names no server"),
+            (Some(" , "), None, NODES, "names no server"),
+            (
+                Some("redis://a redis://:s3cret@b:x"),
+                None,
+                NODES,
+                "node 2: the port",
+            ),
+            (Some("not UTF-8"), None, NODES, "UTF-8"),
+            (Some("redis://a"), Some("not UTF-8"), PASSWORD, "UTF-8"),
+        ] {
+            let error = from(nodes, password).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                matches!(error, Error::Invalid { field, .. } if field == variable),
+                "{text}"
+            );
+            assert!(text.contains(hint) && !text.contains("s3cret"), "{text}");
+        }
     }
 }

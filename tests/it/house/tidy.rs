@@ -127,7 +127,6 @@ fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
         "src/retry.rs",
         "src/verdict.rs",
         "src/renewal/schedule.rs",
-        "src/contend/order.rs",
         "src/status.rs",
         "src/health.rs",
         "src/fencing.rs",

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use redlatch::fake::FakeNode;
+use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Vote};
 use redlatch_testing::{Server, assert_ends_well, eventually, within};
 use signal_hook::low_level::exit as leave;
@@ -37,6 +37,35 @@ fn drop_releases_at_the_end_of_the_scope() {
         assert_eq!(servers[2].keys(), 1);
     }
     assert_empty(&servers);
+}
+
+#[test]
+fn work_under_a_lock_is_done_once_and_its_result_comes_back_whatever_becomes_of_the_lock() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let work = |act: &dyn Fn(&LockGuard)| {
+        manager.with_lock("report", TTL, |guard| {
+            act(guard);
+            7
+        })
+    };
+    assert_eq!(work(&|guard| guard.check().unwrap()).unwrap(), 7);
+    assert_eq!(nodes[0].token_of("report"), None);
+    // The lock is lost, and nobody confirms the release.
+    assert_eq!(work(&|_| clock.advance(TTL)).unwrap(), 7);
+    let refuse = |_: &LockGuard| nodes.iter().for_each(FakeNode::refuse);
+    assert_eq!(work(&refuse).unwrap(), 7);
+    let stats = manager.stats();
+    assert_eq!((stats.released, stats.lost, stats.unconfirmed), (1, 1, 1));
+    // There is no lock, so there is no work.
+    let result = work(&|_| panic!("there is no lock"));
+    assert!(matches!(result, Err(Error::Unavailable { .. })));
+    nodes.iter().for_each(FakeNode::recover);
+    clock.advance(TTL);
+    let panics = || work(&|_| panic!("the work fails"));
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    assert_eq!(nodes[0].token_of("report"), None);
 }
 
 #[test]

@@ -300,3 +300,16 @@ fn a_resource_may_have_any_bytes_in_its_name() {
         assert_eq!(servers[0].keys(), 0);
     }
 }
+
+#[test]
+fn a_request_outlives_the_text_of_its_name() {
+    let nodes = redlatch::fake::FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let account = 7;
+    let request = manager.request(&format!("account:{account}")).ttl(TTL);
+    assert_eq!(request.lock().unwrap().resource(), "account:7");
+    let permits = manager.semaphore(&format!("exports:{account}"), 2);
+    assert_eq!(permits.lock().unwrap().resource(), "exports:7");
+    let ledger = manager.rw_lock(&format!("ledger:{account}"));
+    assert!(ledger.read().unwrap().is_read());
+}

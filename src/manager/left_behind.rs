@@ -1,18 +1,18 @@
-//! What remains in a process when all guards of its manager were given back. For the simulation.
+//! What is left behind in a process when all guards of its manager were given back. For the simulation.
 
 use super::LockManager;
 
 impl LockManager {
     /// What should not be there, if anything is. Guards on so many resources were neither given back nor dropped.
-    pub(crate) fn remains(&self, abandoned: usize) -> Option<String> {
+    pub(crate) fn left_behind(&self, abandoned: usize) -> Option<String> {
         let shared = &self.shared;
         let [lines, waiting, _] = shared.queue.census();
         if lines > abandoned || waiting > 0 {
             return Some(format!("{lines} lines, and {waiting} threads in them"));
         }
-        let slots = shared.slots.count();
-        if slots > abandoned {
-            return Some(format!("{slots} slots of semaphores"));
+        let held = shared.held.count();
+        if held > abandoned {
+            return Some(format!("{held} locks"));
         }
         let [renewals, hooks] = shared.keeper.planned();
         if renewals > 0 || hooks > abandoned {

@@ -1,0 +1,123 @@
+//! The locks that the guards of a manager have.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::sync::Mutex;
+use crate::clock::Timestamp;
+use crate::lease::state::LeaseState;
+
+/// For how many names there is always room once it is made.
+const ROOM: usize = 64;
+
+/// The locks of guards, by the names of their resources or semaphores, until their guards give them back.
+#[derive(Default)]
+pub(crate) struct Held(Mutex<ByName>);
+
+type ByName = HashMap<Arc<str>, SmallVec<[Arc<LeaseState>; 1]>>;
+
+impl Held {
+    pub(crate) fn add(&self, lease: &Arc<LeaseState>) {
+        let mut held = self.0.lock();
+        let same_name = held.entry(Arc::clone(lease.name())).or_default();
+        same_name.push(Arc::clone(lease));
+    }
+
+    pub(crate) fn remove(&self, lease: &LeaseState) {
+        let mut held = self.0.lock();
+        let Some(same_name) = held.get_mut(lease.name()) else {
+            return;
+        };
+        // The caller has another reference, so this drops no lease under the mutex.
+        same_name.retain(|other| !std::ptr::eq(other.as_ref(), lease));
+        if same_name.is_empty() {
+            held.remove(lease.name());
+            let needed = held.len().max(ROOM);
+            if held.capacity() / 4 > needed {
+                held.shrink_to(needed);
+            }
+        }
+    }
+
+    /// Those of the slots that no guard of this manager has. A guard has its slot until its validity ends.
+    pub(crate) fn free_slots(
+        &self,
+        semaphore: &str,
+        slots: impl IntoIterator<Item = u32>,
+        now: Timestamp,
+    ) -> Vec<u32> {
+        let held = self.0.lock();
+        let same_name = held.get(semaphore).map_or(&[][..], |leases| leases);
+        let is_held = |slot: u32| {
+            same_name.iter().any(|lease| {
+                lease.claim.resource.kind.slot() == Some(slot) && now < lease.deadline()
+            })
+        };
+        let slots = slots.into_iter();
+        slots.filter(|slot| !is_held(*slot)).collect()
+    }
+
+    /// Counts and logs the locks whose validity has ended and whose guards have not noticed. A guard that the program has forgotten
+    /// never notices.
+    pub(crate) fn note_ends(&self, now: Timestamp) {
+        let held = self.0.lock();
+        let all = held.values().flatten();
+        let ended = all.filter(|lease| lease.deadline() <= now).cloned();
+        let mut ended: Vec<_> = ended.collect();
+        drop(held);
+        ended.sort_by_key(|lease| lease.since());
+        for lease in ended {
+            // Without the mutex, because the program's logger may use a lock.
+            drop(lease.loss_at(now));
+        }
+    }
+
+    /// How many locks there are.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().values().map(SmallVec::len).sum()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::claim::{Claim, Kind};
+    use crate::clock::{Clock, FakeClock};
+    use crate::cluster::Owner;
+    use crate::node::Trace;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
+    }
+
+    /// A permit with this slot of `exports`.
+    pub(in crate::contend) fn lease(slot: u32, until: Timestamp) -> Arc<LeaseState> {
+        let clock = Clock::from(FakeClock::new());
+        let claim = Claim::of_kind("exports", Kind::Slot(slot));
+        let nodes = [Trace::Possible.into(); 3].into_iter().collect();
+        let owner = Owner::new(&clock);
+        Arc::new(LeaseState::new(&owner, claim, nodes, at(0)..until))
+    }
+
+    #[test]
+    fn a_slot_is_taken_until_its_guard_is_gone_or_its_validity_is_over() {
+        let held = Held::default();
+        let free = |name, now| held.free_slots(name, 0..3, now);
+        let [first, second] = [lease(0, at(10)), lease(2, at(20))];
+        held.add(&first);
+        held.add(&second);
+        assert_eq!(free("exports", at(9)), [1]);
+        assert_eq!(free("imports", at(9)), [0, 1, 2]);
+        assert_eq!(free("exports", at(10)), [0, 1]);
+        held.remove(&first);
+        assert_eq!((free("exports", at(9)), held.count()), (vec![0, 1], 1));
+        held.remove(&second);
+        assert_eq!(free("exports", at(9)), [0, 1, 2]);
+        assert!(held.0.lock().is_empty());
+    }
+}

@@ -1,0 +1,83 @@
+//! A node as it was given to the builder.
+
+use std::fmt;
+use std::sync::Arc;
+
+use scheduled_thread_pool::ScheduledThreadPool;
+
+use super::url;
+use crate::clock::Clock;
+#[cfg(feature = "fake")]
+use crate::fake::FakeNode;
+use crate::wire::address::{Address, Security};
+use crate::wire::transport::Connect;
+
+/// A node as it was given. Its address can hold a password, so its `Debug` shows only the name.
+#[derive(Clone)]
+pub(super) enum GivenNode {
+    Server(Box<Address>),
+    #[cfg(feature = "fake")]
+    Fake(FakeNode),
+}
+
+impl GivenNode {
+    /// The server at this URL, or why the URL can't be used.
+    pub(super) fn at(url: &str) -> Result<Self, String> {
+        let address = url::read(url).and_then(Address::new)?;
+        Ok(Self::Server(Box::new(address)))
+    }
+
+    pub(super) fn of_client(client: &redis::Client) -> Result<Self, String> {
+        let address = Address::new(client.get_connection_info().clone())?;
+        Ok(Self::Server(Box::new(address)))
+    }
+
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Server(address) => address.name(),
+            #[cfg(feature = "fake")]
+            Self::Fake(node) => node.name().to_owned(),
+        }
+    }
+
+    /// A text that is equal for two nodes that are one server. The canonical order sorts by it.
+    pub(super) fn identity(&self) -> String {
+        match self {
+            Self::Server(address) => address.identity(),
+            #[cfg(feature = "fake")]
+            Self::Fake(node) => node.identity(),
+        }
+    }
+
+    /// The address, if it is a server.
+    #[cfg_attr(
+        not(feature = "fake"),
+        expect(clippy::unnecessary_wraps, reason = "a fake node has none")
+    )]
+    pub(super) fn address(&self) -> Option<&Address> {
+        match self {
+            Self::Server(address) => Some(address),
+            #[cfg(feature = "fake")]
+            Self::Fake(_) => None,
+        }
+    }
+
+    pub(super) fn connector(
+        &self,
+        clock: &Clock,
+        lookups: Option<&Arc<ScheduledThreadPool>>,
+        security: &Security,
+    ) -> Box<dyn Connect> {
+        match self {
+            Self::Server(address) => address.clone().connector(clock, lookups, security),
+            #[cfg(feature = "fake")]
+            Self::Fake(node) => Box::new(node.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for GivenNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
