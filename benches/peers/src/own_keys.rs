@@ -9,7 +9,7 @@ use crate::link;
 use crate::locker::Locker;
 use crate::pairs::{Crew, Pairs, Side, own_key, take_turns};
 use crate::raw::Raw;
-use crate::report::{Aim, Report, short, times};
+use crate::report::{Aim, Report, printed, short, times};
 use crate::tasks;
 use crate::who::{Rslock, SIDES, Who};
 
@@ -45,7 +45,7 @@ pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
 
     let mut head = vec![""];
     head.extend(SIDES.map(Who::name));
-    report.table("processor-time", &head, &costs);
+    printed("processor-time", &head, &costs);
     head.extend(["of raw", "of rslock"]);
     report.table("own-keys", &head, &rates);
 }

@@ -20,16 +20,7 @@ pub(crate) enum Aim {
 impl Report {
     /// The first column is for words, the others for figures.
     pub(crate) fn table(&mut self, name: &'static str, head: &[&str], rows: &[Vec<String>]) {
-        let mut text = String::new();
-        let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | ")).unwrap();
-        line(&head.iter().map(ToString::to_string).collect::<Vec<_>>());
-        let rule = (0..head.len()).map(|n| if n == 0 { "---" } else { "---:" });
-        line(&rule.map(str::to_owned).collect::<Vec<_>>());
-        for row in rows {
-            line(row);
-        }
-        println!("\n{name}\n\n{text}");
-        self.tables.push((name, text));
+        self.tables.push((name, printed(name, head, rows)));
     }
 
     /// Notes a figure that has a target.
@@ -46,9 +37,9 @@ impl Report {
         ]);
     }
 
-    pub(crate) fn targets(&mut self) {
-        let rows = std::mem::take(&mut self.targets);
-        self.table("targets", &["", "reached", "target", ""], &rows);
+    /// Prints the targets, which are not on the page.
+    pub(crate) fn targets(&self) {
+        printed("targets", &["", "reached", "target", ""], &self.targets);
     }
 
     /// Only what was measured in this run is replaced.
@@ -63,6 +54,20 @@ impl Report {
         }
         std::fs::write(page, text).unwrap();
     }
+}
+
+/// Prints a table, and returns it.
+pub(crate) fn printed(name: &str, head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | ")).unwrap();
+    line(&head.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let rule = (0..head.len()).map(|n| if n == 0 { "---" } else { "---:" });
+    line(&rule.map(str::to_owned).collect::<Vec<_>>());
+    for row in rows {
+        line(row);
+    }
+    println!("\n{name}\n\n{text}");
+    text
 }
 
 /// A number for people: three digits or so, and all before the point.
