@@ -103,7 +103,7 @@ pub(super) struct Exchange<'x> {
 /// A request, and its answer when there is one.
 struct Pending<'x> {
     asked: Asked<'x>,
-    /// While there is a slot.
+    /// While there is a slot: one for all requests of a thread, which come one behind the other.
     span: Option<NodeSpan>,
     /// Whether it was sent again with the text of its script.
     has_text: bool,
@@ -279,23 +279,22 @@ impl<'x> Exchange<'x> {
     /// Reports the result of a request to its span, to the other connections and to the breaker.
     fn tell(&mut self, place: usize, error: Option<&NodeError>) {
         self.tell_gate(error);
-        let Some((request, Some(span))) = self
-            .requests
-            .get(place)
-            .map(|one| (one.asked.request, &one.span))
-        else {
+        let Some(Pending { asked, span, .. }) = self.requests.get(place) else {
             return;
         };
+        let request = asked.request;
         let (node, is_about_health) = (self.node, request.is_about_health());
         let Some(error) = error else {
             self.has_answered = true;
-            span.answered();
+            span.iter().for_each(NodeSpan::answered);
             if !is_about_health && node.answered() {
                 self.news.push(News(Arc::clone(&node.name), None));
             }
             return;
         };
-        span.failed(error);
+        if let Some(span) = span {
+            span.failed(error);
+        }
         if self.is_turned_away() {
             return;
         }

@@ -1,6 +1,7 @@
 //! An exchange takes its slot from the pool, and gives it back.
 
 use std::net::TcpStream;
+use std::ptr;
 
 use r2d2::PooledConnection;
 
@@ -30,8 +31,12 @@ impl Exchange<'_> {
         self.generation = self.node.generation();
         self.since = now;
         self.sent_at = now;
+        let mut before = None;
         for one in &mut self.requests {
-            one.span = Some(NodeSpan::new(&self.node.name, one.asked.caller));
+            let caller = one.asked.caller;
+            let is_first = !before.is_some_and(|before| ptr::eq(before, caller));
+            one.span = is_first.then(|| NodeSpan::new(&self.node.name, caller));
+            before = Some(caller);
         }
         self.state = State::Idle;
     }
