@@ -59,7 +59,6 @@ struct Arguments {
         value_name = "WHEN",
         default_value = "auto",
         global = true,
-        help_heading = None,
         hide_short_help = true
     )]
     color: Color,

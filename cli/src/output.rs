@@ -16,6 +16,9 @@ static HAS_TIME: AtomicBool = AtomicBool::new(false);
 /// Whether there is a line on the terminal that is to be written over.
 static HAS_LINE: AtomicBool = AtomicBool::new(false);
 
+/// Before the further lines of a message on a terminal.
+const INDENT: &str = "          ";
+
 /// Back to the beginning of the line, and what stands there away.
 const CLEAR: &str = "\r\u{1b}[2K";
 
@@ -66,17 +69,27 @@ pub(crate) fn tell_times() {
     HAS_TIME.store(true, Ordering::Relaxed);
 }
 
-/// Writes one line to standard error, whatever the text contains. If standard error is closed, the line is lost.
+/// Writes one line to standard error, whatever the text contains. On a terminal it breaks between words. If standard error is
+/// closed, the line is lost.
 pub(crate) fn complain(message: &str) {
     clear_line();
     let message = presentable(message);
     let line = if HAS_TIME.load(Ordering::Relaxed) {
         let time = humantime::format_rfc3339_millis(clock::wall());
-        format!("redlatch: {time} {message}\n")
+        format!("redlatch: {time} {message}")
     } else {
-        format!("redlatch: {message}\n")
+        format!("redlatch: {message}")
     };
-    io::stderr().lock().write_all(line.as_bytes()).ok();
+    let line = if io::stderr().is_terminal() {
+        let width = text::width_of_messages();
+        text::wrap(&line, width.saturating_sub(INDENT.len())).join(&format!("\n{INDENT}"))
+    } else {
+        line
+    };
+    io::stderr()
+        .lock()
+        .write_all(format!("{line}\n").as_bytes())
+        .ok();
 }
 
 /// Whether a person looks at standard error, on a terminal on which a line can be written over.

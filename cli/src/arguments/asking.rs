@@ -21,7 +21,7 @@ pub(crate) struct Status {
     pub(crate) max: Option<u32>,
 
     /// Prints nothing: the exit code tells whether the lock is held
-    #[arg(short, long, conflicts_with_all = ["json", "verbose"], help_heading = None)]
+    #[arg(short, long, conflicts_with_all = ["json", "verbose"])]
     pub(crate) quiet: bool,
 
     #[command(flatten)]

@@ -15,10 +15,9 @@ pub(super) fn permits() -> RangedI64ValueParser<u32> {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Lock")]
 pub(crate) struct Lock {
     /// What the lock is called
-    #[arg(value_parser = Name::parse, help_heading = None)]
+    #[arg(value_parser = Name::parse)]
     pub(crate) name: Name,
 
     /// How long to wait [default: the ttl and 10s]
@@ -52,26 +51,20 @@ pub(crate) struct Lock {
     /// Uses the fenced protocol, for a fencing token
     ///
     /// All users of the lock have to. New servers have to be opened for it first, by 'redlatch open-nodes'.
-    #[arg(long, hide_short_help = true)]
+    #[arg(long)]
     pub(crate) fenced: bool,
 
     #[command(flatten)]
     pub(crate) told: Told,
 
     /// The exit code when another holder has the lock
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::failure::HELD, hide_short_help = true)]
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::failure::HELD)]
     pub(crate) conflict_exit_code: u8,
 
     /// Says nothing when another holder has the lock
     ///
     /// The exit code tells it. Faults are still told.
-    #[arg(
-        short,
-        long,
-        conflicts_with = "verbose",
-        help_heading = None,
-        hide_short_help = true
-    )]
+    #[arg(short, long, conflicts_with = "verbose", hide_short_help = true)]
     pub(crate) quiet: bool,
 }
 
@@ -82,10 +75,10 @@ pub(crate) struct Told {
     ///
     /// Up to 100 bytes. Everybody who may ask for the lock can read it. With --shared, others learn only how many share the
     /// lock.
-    #[arg(long, value_name = "TEXT", value_parser = label::parse, hide_short_help = true)]
+    #[arg(long, value_name = "TEXT", value_parser = label::parse)]
     pub(crate) label: Option<String>,
 
     /// Tells others nothing of the holder, neither host nor process
-    #[arg(long, conflicts_with = "label", hide_short_help = true)]
+    #[arg(long, conflicts_with = "label")]
     pub(crate) no_label: bool,
 }

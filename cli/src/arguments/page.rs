@@ -10,6 +10,16 @@ const EXAMPLES: &str = "EXAMPLES";
 const ENVIRONMENT: &str = "ENVIRONMENT";
 const FILES: &str = "FILES";
 
+/// The options that stand below a title of their own.
+const OF_SERVERS: &str =
+    "nodes config password_file tls_ca tls_cert tls_key tls_name key_prefix node_timeout";
+const OF_LOCK: &str =
+    "wait no_wait ttl max_hold max fenced also shared at_least at_least_on_failure label no_label";
+
+/// The options that are not for every day, which the short help leaves out.
+const RARE: &str = "config password_file tls_ca tls_cert tls_key tls_name key_prefix node_timeout verbose fenced label \
+                    no_label conflict_exit_code at_least_on_failure on_loss grace metrics";
+
 /// What all subcommands have.
 const COMMON: &str = include_str!("common.txt");
 
@@ -90,9 +100,24 @@ pub(super) fn complete(definition: clap::Command, width: usize) -> clap::Command
     let definition = definition.term_width(width);
     PAGES.iter().fold(definition, |definition, page| {
         definition.mut_subcommand(page.subcommand, |subcommand| {
-            subcommand.after_long_help(page.closing_words(width))
+            let subcommand = subcommand.after_long_help(page.closing_words(width));
+            subcommand.mut_args(in_its_place)
         })
     })
+}
+
+/// The option below its title, in the long help alone if it is rare.
+fn in_its_place(argument: clap::Arg) -> clap::Arg {
+    let name = argument.get_id().to_string();
+    let is_among = |names: &str| names.split(' ').any(|other| other == name);
+    let titles = [("Lock", OF_LOCK), ("Servers", OF_SERVERS)];
+    let title = titles.into_iter().find(|(_, names)| is_among(names));
+    let argument = argument.help_heading(title.map(|(title, _)| title));
+    if is_among(RARE) {
+        argument.hide_short_help(true)
+    } else {
+        argument
+    }
 }
 
 fn shown(entry: &Entry, width: usize) -> String {

@@ -29,32 +29,27 @@ pub(crate) struct Run {
     ///
     /// It is one step, so two runs never wait for each other. Each name is an ordinary lock to everybody else. May be given several times, for up to
     /// 64 names in all.
-    #[arg(long, value_name = "NAME", value_parser = Name::parse, conflicts_with = "max", help_heading = "Lock")]
+    #[arg(long, value_name = "NAME", value_parser = Name::parse, conflicts_with = "max")]
     pub(crate) also: Vec<Name>,
 
     /// Shares the lock with others that have --shared
     ///
     /// Those are readers. A run without --shared (a writer) has the lock alone. While a writer waits, no further reader gets the lock. So with
     /// --no-wait, a reader may be refused while only readers have the lock. Nobody is shown the --label of a reader.
-    #[arg(long, conflicts_with_all = ["also", "max", "at_least", "forever"], help_heading = "Lock")]
+    #[arg(long, conflicts_with_all = ["also", "max", "at_least", "forever"])]
     pub(crate) shared: bool,
 
     /// Keeps the lock from everybody for so long: it rests
     ///
     /// From its acquisition, also if the command ends sooner. For a job that another machine would start again because its clock is
     /// late. The lock rests for up to 1 % longer, so choose some percent less than the time between two starts. At most max_ttl.
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some, help_heading = "Lock")]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) at_least: Option<Duration>,
 
     /// Lets the lock rest also if the command fails
     ///
     /// Else it is free at once, so that another machine can try.
-    #[arg(
-        long,
-        requires = "at_least",
-        hide_short_help = true,
-        help_heading = "Lock"
-    )]
+    #[arg(long, requires = "at_least")]
     pub(crate) at_least_on_failure: bool,
 
     /// Campaigns again whenever the command has ended
@@ -62,33 +57,29 @@ pub(crate) struct Run {
     /// For a service of which one may work at a time: runs the command whenever this process gets the lock, and campaigns again when
     /// the lock is lost or the command has ended, until INT, TERM or QUIT. It waits for the lock without end, unless --wait is given.
     /// With NOTIFY_SOCKET it tells the service manager who leads.
-    #[arg(long, conflicts_with = "no_wait", help_heading = None)]
+    #[arg(long, conflicts_with = "no_wait")]
     pub(crate) forever: bool,
 
     /// What to do when the lock is lost
-    #[arg(
-        long,
-        value_name = "ACTION",
-        default_value = "term",
-        hide_short_help = true, help_heading = None)]
+    #[arg(long, value_name = "ACTION", default_value = "term")]
     pub(crate) on_loss: OnLoss,
 
     /// The time from TERM to KILL when the lock is lost
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = durations::parse, hide_short_help = true, help_heading = None)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = durations::parse)]
     pub(crate) grace: Duration,
 
     /// Writes metrics to this file, for the node exporter
     ///
     /// For its textfile collector: at the start, every 15 s, and at the end. The name has to end in .prom there, and no other job may
     /// use the file.
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, hide_short_help = true, help_heading = None)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) servers: Servers,
 
     /// The command and its arguments
-    #[arg(last = true, required = true, help_heading = None, value_hint = clap::ValueHint::CommandWithArguments)]
+    #[arg(last = true, required = true, value_hint = clap::ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }
 

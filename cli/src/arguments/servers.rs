@@ -9,7 +9,6 @@ use crate::durations;
 use crate::text::shell_word;
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Servers")]
 pub(crate) struct Servers {
     /// A server, once for each, or all behind commas
     ///
@@ -19,29 +18,29 @@ pub(crate) struct Servers {
     pub(crate) nodes: Vec<String>,
 
     /// The configuration file
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, hide_short_help = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
     /// A file whose first line is the password
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, hide_short_help = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) tls: TlsFiles,
 
     /// The prefix that makes a key of a lock's name
-    #[arg(long, value_name = "PREFIX", hide_short_help = true)]
+    #[arg(long, value_name = "PREFIX")]
     pub(crate) key_prefix: Option<String>,
 
     /// The time for one command to one server
     ///
     /// An attempt that waits for a server ends first, before a signal or the end of --wait takes effect. [default: 50ms for
     /// run and hold; at least 1s for what only asks]
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some, hide_short_help = true)]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) node_timeout: Option<Duration>,
 
     /// Reports on standard error what is being done
-    #[arg(short, long, help_heading = None, hide_short_help = true)]
+    #[arg(short, long)]
     pub(crate) verbose: bool,
 }
 
@@ -52,23 +51,23 @@ pub(crate) struct TlsFiles {
     /// The certificates (PEM) that vouch for rediss:// servers
     ///
     /// [default: those that the system trusts]
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, hide_short_help = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
 
     /// The certificate (PEM) to show to servers that ask for one
     ///
     /// Redis asks for one unless its tls-auth-clients says otherwise.
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, hide_short_help = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
 
     /// The private key (PEM) of that certificate
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, hide_short_help = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
 
     /// The name that the certificate of each server is for
     ///
     /// [default: the host in its URL]
-    #[arg(long, value_name = "HOST", hide_short_help = true)]
+    #[arg(long, value_name = "HOST")]
     pub(crate) tls_name: Option<String>,
 }
 
@@ -96,6 +95,6 @@ impl Servers {
 #[derive(Debug, Args)]
 pub(crate) struct Form {
     /// Prints JSON, for programs
-    #[arg(long, help_heading = None)]
+    #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,1 +1,152 @@
-//! Screens.
+//! What a person sees on a terminal of 80 and of 120 columns: each screen is printed again and compared with the text in
+//! `tests/screens`. With `REDLATCH_RECORD_SCREENS` in the environment, the texts are written anew.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use redlatch_testing::{Server, eventually};
+
+use crate::process::{LIMIT, Nodes, let_children_heed_signals};
+use crate::terminal::Terminal;
+
+const VALUE: &str =
+    "0123456789abcdef0123456789abcdef01234567 web-3 4711 nightly since=2026-11-22T05:52:53Z";
+
+/// Back to the beginning of a line that is written over.
+const OVER: &str = "\r\u{1b}[2K";
+
+/// Runs it on a terminal of so many columns, does something meanwhile, and returns all that has appeared.
+#[track_caller]
+fn shown(command: &mut Command, columns: u16, meanwhile: impl FnOnce(&Terminal)) -> String {
+    let_children_heed_signals();
+    let terminal = Terminal::sized(columns, 40);
+    command
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .stdin(terminal.other_end())
+        .stdout(terminal.other_end())
+        .stderr(terminal.other_end());
+    let mut child = command.spawn().unwrap();
+    meanwhile(&terminal);
+    assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // What was written last may still be on its way.
+    let mut before = String::new();
+    assert!(eventually(LIMIT, || {
+        let now = terminal.shown();
+        let is_whole = !now.is_empty() && now == before;
+        before = now;
+        is_whole
+    }));
+    before.replace("\r\n", "\n").replace("\r\r\n", "\n")
+}
+
+/// The words of a screen, with `#` for what differs from run to run: numbers, and their units.
+fn known(screen: &str) -> Vec<&str> {
+    let units = ["s", "s,", "s;", "s:", "ms", "ms,", "ms;", "ms:", "µs"];
+    let words = screen.split_whitespace().map(|word| {
+        let is_number = word.contains(|c: char| c.is_ascii_digit()) || units.contains(&word);
+        // The kind of the servers stands before their version.
+        let is_server = ["redis", "valkey"].contains(&word);
+        if is_number || is_server { "#" } else { word }
+    });
+    let mut words: Vec<&str> = words.collect();
+    words.dedup_by(|a, b| a == b && *a == "#");
+    words
+}
+
+/// Compares the screen at both widths with the text of this name.
+#[track_caller]
+fn compare(name: &str, screen: impl Fn(u16) -> String) {
+    let screens = [80, 120].map(|columns| {
+        let ruler = "-".repeat(columns.into());
+        format!("{ruler}\n{}\n", screen(columns).trim_end())
+    });
+    let screens = screens.concat();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/screens/{name}.txt"));
+    if std::env::var_os("REDLATCH_RECORD_SCREENS").is_some() {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, &screens).unwrap();
+    }
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(known(&screens), known(&text), "{name}:\n{screens}");
+}
+
+fn held(value: &str) -> Nodes {
+    let nodes = Nodes::start(3).hasty();
+    for server in &nodes.servers {
+        server.command(&["CONFIG", "SET", "appendonly", "yes"]);
+        server.hold("nightly-report", value, 600_000);
+        server.hold("exports:redlatch:slot:0", value, 600_000);
+        server.hold("deploy", &format!("rest:{value}"), 600_000);
+    }
+    nodes
+}
+
+#[test]
+fn what_asks_is_shown_as_it_was() {
+    let mut nodes = held(VALUE);
+    nodes.servers[2].kill();
+    for (name, words) in [
+        ("status", &["status", "nightly-report"][..]),
+        ("status-of-permits", &["status", "--max", "2", "exports"]),
+        ("status-of-a-free-lock", &["status", "other"]),
+        ("list", &["list"]),
+        ("health", &["health"]),
+        ("help", &["--help"]),
+        ("run-help", &["run", "-h"]),
+        ("run-long-help", &["run", "--help"]),
+    ] {
+        compare(name, |columns| {
+            shown(&mut nodes.redlatch(words), columns, |_| ())
+        });
+    }
+    compare("watch", |columns| {
+        let words = [
+            "watch",
+            "--every",
+            "50ms",
+            "nightly-report",
+            "deploy",
+            "other",
+        ];
+        let all = shown(&mut nodes.redlatch(&words), columns, |terminal| {
+            terminal.wait_for("deploy");
+            terminal.press("q");
+        });
+        let frame = all.split("\u{1b}[H").nth(1).unwrap();
+        let frame = frame.split("\u{1b}[J").next().unwrap();
+        frame.replace("\u{1b}[K", "")
+    });
+}
+
+#[test]
+fn a_wait_and_a_loss_are_shown_as_they_were() {
+    let nodes = held(VALUE);
+    compare("run-waiting", |columns| {
+        let words = ["run", "--wait", "2s", "nightly-report", "--", "true"];
+        let all = shown(&mut nodes.redlatch(&words), columns, |_| ());
+        // The line that was written over last, and what stands there in the end.
+        let lines: Vec<&str> = all.split(OVER).collect();
+        let [.., line, end] = lines[..] else {
+            panic!("{all}");
+        };
+        format!("{line}\n{end}")
+    });
+    compare("run-losing", |columns| {
+        let words = [
+            "run", "--ttl", "2s", "--grace", "1s", "job", "--", "sleep", "60",
+        ];
+        shown(&mut nodes.redlatch(&words), columns, |_| {
+            let has_it = |server: &Server| server.get("job").is_some();
+            assert!(eventually(LIMIT, || nodes.servers.iter().all(has_it)));
+            for server in &nodes.servers {
+                server.command(&["DEL", "job"]);
+            }
+        })
+    });
+}
