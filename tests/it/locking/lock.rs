@@ -263,6 +263,8 @@ fn a_key_that_is_no_lock_is_a_failure_that_says_so_and_stays() {
                 "{vote}"
             );
             let text = error.to_string();
+            // What a program prints that returns the error from `main`.
+            assert_eq!(format!("{error:?}"), text);
             let expected = format!("the key of {key:?} is in use by something else");
             assert!(text.starts_with(&expected), "{text}");
             // What several nodes say is told once.
