@@ -145,7 +145,7 @@ impl Expected {
     }
 
     fn keep(&mut self, limit: Limit) {
-        self.limit = Some(limit);
+        (self.limit, self.has_failed) = (Some(limit), false);
         self.end = self.end.min(limit.unwrap_or(u64::MAX));
     }
 }
@@ -215,7 +215,8 @@ impl Compared {
             }
             Event::RenewalFails => {
                 lease.note_failed_renewal(&reports(&[Vote::Failed(NodeError::TimedOut)]));
-                expected.has_failed = true;
+                // There are no renewals without keep-alive.
+                expected.has_failed = expected.limit.is_some();
             }
             Event::Keeps(limit) if expected.loss.is_none() => {
                 lease.keep(renewal(limit));

@@ -52,14 +52,21 @@ struct HeldState {
     nodes: NodeStates,
     /// Whether an extension has the right to heal the lock.
     has_healer: bool,
-    /// How the lock ended, if it has. It is never reset.
-    loss: Option<LossCause>,
+    /// How the lock was lost before its guard ended it, if it was. It is never reset.
+    loss: Option<Box<LossCause>>,
+    has_ended: bool,
     /// Whether the end of the lock is to be counted: from when a program has it until that is done.
     is_counted: bool,
-    renewal: Option<Renewal>,
-    /// The votes on the last renewal, if it failed.
-    failed_renewal: Box<[NodeReport]>,
+    /// Until the lock has ended.
+    kept_alive: Option<Box<KeptAlive>>,
     hooks: Vec<Hook>,
+}
+
+/// How the renewals of a lock go.
+struct KeptAlive {
+    renewal: Renewal,
+    /// The votes on the last renewal, if it failed.
+    failed: Vec<NodeReport>,
 }
 
 /// Called when a lock is lost.
@@ -88,6 +95,22 @@ pub(crate) struct Ended {
     pub(crate) hooks: Vec<Hook>,
 }
 
+impl HeldState {
+    /// How the lock ended, if it has.
+    fn loss(&self) -> Option<LossCause> {
+        let loss = self.loss.as_deref().cloned();
+        loss.or_else(|| self.has_ended.then_some(LossCause::Released))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.has_ended || self.loss.is_some()
+    }
+
+    fn renewal(&self) -> Option<Renewal> {
+        Some(self.kept_alive.as_ref()?.renewal)
+    }
+}
+
 impl LeaseState {
     /// A lock that is valid for this time, from before the first send of the attempt that got it.
     pub(crate) fn new(
@@ -105,9 +128,9 @@ impl LeaseState {
                 nodes,
                 has_healer: false,
                 loss: None,
+                has_ended: false,
                 is_counted: false,
-                renewal: None,
-                failed_renewal: Box::default(),
+                kept_alive: None,
                 hooks: Vec::new(),
             }),
             changed: Condvar::new(),
@@ -160,7 +183,7 @@ impl LeaseState {
                 continue;
             }
             let mut state = self.state.lock();
-            if state.loss.is_none() {
+            if !state.is_lost() {
                 let notice = self.loss_notice_at();
                 let until = end.map_or(notice, |end| end.min(notice));
                 nap(clock, &self.changed, &mut state, until);
@@ -180,7 +203,8 @@ impl LeaseState {
 
     /// With `max_hold`, the validity ends no later than that.
     fn renew_as(&self, state: &mut HeldState, renewal: Renewal) {
-        state.renewal = Some(renewal);
+        let failed = Vec::new();
+        state.kept_alive = Some(Box::new(KeptAlive { renewal, failed }));
         if let Some(until) = renewal.until {
             self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
         }
@@ -190,12 +214,12 @@ impl LeaseState {
 
     /// When `max_hold` is reached, if there is one.
     pub(crate) fn limit(&self) -> Option<Timestamp> {
-        self.state.lock().renewal?.until
+        self.state.lock().renewal()?.until
     }
 
     /// The keep-alive of the lock, if it has one and `max_hold` leaves time for a renewal.
     pub(crate) fn renewal(&self) -> Option<Renewal> {
-        let renewal = self.state.lock().renewal?;
+        let renewal = self.state.lock().renewal()?;
         let is_at_the_limit = renewal.until.is_some_and(|until| self.deadline() >= until);
         (!is_at_the_limit).then_some(renewal)
     }
@@ -207,7 +231,7 @@ impl LeaseState {
 
     /// Whether a loss is known.
     pub(crate) fn is_lost(&self) -> bool {
-        self.state.lock().loss.is_some()
+        self.state.lock().is_lost()
     }
 
     /// Adds a hook to call when the lock is lost.
@@ -231,7 +255,7 @@ impl LeaseState {
         let mut state = self.state.lock();
         state.is_counted = true;
         // It may have been lost before.
-        if let Some(cause) = state.loss.clone() {
+        if let Some(cause) = state.loss() {
             self.tell_loss(&mut state, &cause);
         }
     }
@@ -244,13 +268,13 @@ impl LeaseState {
         let mut state = self.state.lock();
         self.note_end(&mut state, now);
         let ended = Ended {
-            loss: state.loss.clone(),
+            loss: state.loss(),
             deadline: self.deadline(),
             expiry: self.end_cause(&mut state),
             nodes: state.nodes.clone(),
             hooks: take(&mut state.hooks),
         };
-        state.loss.get_or_insert(LossCause::Released);
+        state.has_ended = true;
         self.close(&mut state);
         ended
     }
@@ -267,7 +291,7 @@ impl LeaseState {
         }
         let mut state = self.state.lock();
         self.note_end(&mut state, now);
-        state.loss.clone()
+        state.loss()
     }
 
     /// As [`Self::loss_at`], but shortly before the end of the validity already: for waits and hooks. The lock counts as lost from
@@ -278,16 +302,17 @@ impl LeaseState {
 
     /// Loses the lock if its validity ends by then.
     fn note_end(&self, state: &mut MutexGuard<'_, HeldState>, now: Timestamp) {
-        if state.loss.is_none() && self.deadline() <= now {
+        if !state.is_lost() && self.deadline() <= now {
             let cause = self.end_cause(state);
             self.lose(state, &cause);
         }
     }
 
-    /// Why the validity has ended.
+    /// Why the validity has ended. No renewal begins from then on.
     fn end_cause(&self, state: &mut HeldState) -> LossCause {
-        let nodes = take(&mut state.failed_renewal).into_vec();
-        let until = state.renewal.and_then(|renewal| renewal.until);
+        let kept_alive = state.kept_alive.take();
+        let (until, nodes) =
+            kept_alive.map_or((None, Vec::new()), |kept| (kept.renewal.until, kept.failed));
         if until.is_some_and(|until| self.deadline() >= until) {
             LossCause::MaxHold { nodes }
         } else if nodes.is_empty() {
@@ -298,14 +323,14 @@ impl LeaseState {
     }
 
     fn lose(&self, state: &mut MutexGuard<'_, HeldState>, cause: &LossCause) {
-        state.loss = Some(cause.clone());
+        state.loss = Some(Box::new(cause.clone()));
         self.close(state);
         self.tell_loss(state, cause);
     }
 
     /// From now on the lock is not held. The cause is known already.
     fn close(&self, state: &mut HeldState) {
-        state.renewal = None;
+        state.kept_alive = None;
         self.deadline.store(0, Ordering::Release);
         self.changed.notify_all();
     }

@@ -17,8 +17,12 @@ use crate::error::{NodeReport, Vote};
 pub(crate) struct Votes {
     /// How long each node took to grant the lock, in nanoseconds. Empty if the reports were kept from the beginning.
     granted_in: SmallVec<[u32; 5]>,
-    reports: OnceLock<Box<[NodeReport]>>,
+    reports: OnceLock<Box<Reports>>,
 }
+
+/// A type of its own, so that a thin pointer leads to it.
+#[derive(Debug, Clone)]
+struct Reports(Vec<NodeReport>);
 
 impl Votes {
     /// It makes a list of the reports only where it keeps them. A list that ends at once would leave a hole between what stays.
@@ -29,7 +33,8 @@ impl Votes {
             reports: OnceLock::new(),
         };
         if votes.granted_in.is_empty() {
-            votes.reports.get_or_init(|| reports.cloned().collect());
+            let kept = Reports(reports.cloned().collect());
+            votes.reports.get_or_init(|| Box::new(kept));
         }
         votes
     }
@@ -48,21 +53,22 @@ impl Votes {
                 elapsed: Duration::from_nanos(u64::from(*nanos)),
                 server: None,
             });
-            reports.collect()
+            Box::new(Reports(reports.collect()))
         };
-        match self.reports.get() {
-            Some(reports) => reports,
+        let reports = match self.reports.get() {
+            Some(reports) => &**reports,
             // A thread of the parent may have been making them at the fork, and in the child nobody ends that. So these are leaked,
             // in place of a hang.
-            None if owner.is_forked() => Box::leak(make()),
-            None => self.reports.get_or_init(make),
-        }
+            None if owner.is_forked() => &*Box::leak(make()),
+            None => &**self.reports.get_or_init(make),
+        };
+        &reports.0
     }
 
     /// The vote of each node.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Vote> {
         let kept = self.reports.get().filter(|_| self.granted_in.is_empty());
-        let kept = kept.into_iter().flatten();
+        let kept = kept.into_iter().flat_map(|reports| &reports.0);
         let granted = repeat_n(&Vote::Granted, self.granted_in.len());
         granted.chain(kept.map(|report| &report.vote))
     }

@@ -32,7 +32,7 @@ impl Healer {
         // A command of the acquisition may have set the key after this extension has found none there, where a connection broke
         // and no undo follows it. Another extension relies on that key now, and the undo of a heal would delete it.
         let mut meant = places.iter().filter_map(|place| nodes.get(*place));
-        if state.loss.is_some() || meant.any(|node| node.is_relied_on) {
+        if state.is_lost() || meant.any(|node| node.is_relied_on) {
             return false;
         }
         for place in places {
@@ -47,7 +47,7 @@ impl Healer {
     /// released it before, so the caller has to release these nodes.
     pub(crate) fn end(self, traces: impl Iterator<Item = (usize, Trace)>) -> bool {
         let mut state = self.lease.state.lock();
-        if state.loss.is_some() {
+        if state.is_lost() {
             return true;
         }
         for (place, trace) in traces {

@@ -55,11 +55,14 @@ impl LeaseState {
                 nodes: take(nodes),
             });
         }
-        let limit = renewal.or(state.renewal).and_then(|renewal| renewal.until);
+        let limit = renewal
+            .or(state.renewal())
+            .and_then(|renewal| renewal.until);
         let deadline = limit.map_or(deadline, |limit| deadline.min(limit));
         self.deadline
             .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-        let has_failed = !take(&mut state.failed_renewal).is_empty();
+        let kept_alive = state.kept_alive.as_mut();
+        let has_failed = kept_alive.is_some_and(|kept| !take(&mut kept.failed).is_empty());
         for (node, report) in state.nodes.iter_mut().zip(&*nodes) {
             node.is_relied_on |= report.vote.is_granted();
         }
@@ -74,15 +77,20 @@ impl LeaseState {
     }
 
     fn ensure_held(&self, state: &HeldState) -> Result<(), Error> {
-        let loss = state.loss.clone();
+        let loss = state.loss();
         loss.map_or(Ok(()), |cause| Err(self.lost_error(cause)))
     }
 
     /// Keeps the votes on a renewal that failed, for the cause of a later loss. The first of several in a row is logged, as long
     /// as there is time to do something about it.
     pub(crate) fn note_failed_renewal(&self, nodes: &[NodeReport]) {
-        let before = replace(&mut self.state.lock().failed_renewal, nodes.into());
+        let mut state = self.state.lock();
+        let Some(kept_alive) = &mut state.kept_alive else {
+            return;
+        };
+        let before = replace(&mut kept_alive.failed, nodes.to_vec());
         // Without the mutex, because the program's logger may use this lock.
+        drop(state);
         if before.is_empty() {
             let now = self.owner.clock.now_for_records();
             let left = self.deadline().saturating_since(now);
