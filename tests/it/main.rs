@@ -271,6 +271,7 @@ mod house {
     mod packaging;
     mod pages;
     mod paths;
+    mod picture;
     mod rooms;
     pub(crate) mod tidy;
     mod tokens;

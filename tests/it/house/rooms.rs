@@ -1,6 +1,6 @@
 //! Imports: the rooms of docs/architecture.md stand from the top floor down, and every import goes down.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -83,35 +83,63 @@ pub(super) fn without_tests(text: &str) -> String {
     behind.fold(first, |code, part| code + "\n" + part)
 }
 
-/// What is wrong with the imports of these files.
-fn upward_arrows(floors: &HashMap<String, usize>, sources: &[(String, String)]) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for (name, text) in that_ship(sources) {
-        let room = name.split('/').nth(1).unwrap().trim_end_matches(".rs");
+/// What a file imports from the library: a room, or what is no room.
+struct Import<'a> {
+    file: &'a str,
+    room: &'a str,
+    word: String,
+}
+
+/// The imports of these files from other rooms.
+fn imports(sources: &[(String, String)]) -> Vec<Import<'_>> {
+    let mut imports = Vec::new();
+    for (file, text) in that_ship(sources) {
+        let room = file.split('/').nth(1).unwrap().trim_end_matches(".rs");
         if room == "lib" {
             continue;
         }
-        let Some(floor) = floors.get(room) else {
-            wrong.push(format!("{name}: docs/architecture.md has no room {room}"));
-            continue;
-        };
         let code = without_tests(text);
         let code: String = code
             .lines()
             .filter(|line| !line.trim_start().starts_with("//"))
             .collect();
-        for used in code.split("crate::").skip(1) {
+        let used = code.split("crate::").skip(1);
+        let words = used.map(|used| {
             let word = used.split(|c: char| !c.is_alphanumeric() && c != '_');
-            let word = word.into_iter().next().unwrap();
-            match floors.get(word) {
-                _ if word == room => {}
-                Some(other) if other > floor => {}
-                Some(_) => wrong.push(format!("{name} uses crate::{word}, which is not below it")),
-                None => wrong.push(format!("{name} uses crate::{word}, which is no room")),
-            }
+            word.into_iter().next().unwrap().to_owned()
+        });
+        let others = words.filter(|word| word != room);
+        imports.extend(others.map(|word| Import { file, room, word }));
+    }
+    imports
+}
+
+/// What is wrong with the imports of these files.
+fn upward_arrows(floors: &HashMap<String, usize>, sources: &[(String, String)]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for Import { file, room, word } in imports(sources) {
+        match (floors.get(room), floors.get(&word)) {
+            (None, _) => wrong.push(format!("{file}: docs/architecture.md has no room {room}")),
+            (_, None) => wrong.push(format!("{file} uses crate::{word}, which is no room")),
+            (Some(floor), Some(other)) if other > floor => {}
+            _ => wrong.push(format!("{file} uses crate::{word}, which is not below it")),
         }
     }
     wrong
+}
+
+/// The rooms from the top floor down, and which of them import which.
+pub(super) fn arrows() -> (Vec<String>, BTreeSet<(String, String)>) {
+    let mut rooms: Vec<(usize, String)> = floors()
+        .into_iter()
+        .map(|(room, floor)| (floor, room))
+        .collect();
+    rooms.sort();
+    let sources = files("src", "rs");
+    let arrows = imports(&sources).into_iter();
+    let arrows = arrows.map(|Import { room, word, .. }| (room.to_owned(), word));
+    let rooms = rooms.into_iter().map(|(_, room)| room);
+    (rooms.collect(), arrows.collect())
 }
 
 #[test]
