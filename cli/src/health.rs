@@ -1,7 +1,5 @@
 //! `redlatch health`: a table of the servers, what is wrong with them, and the verdict.
 
-use std::fmt::Write as _;
-
 use redlatch::{Finding, Severity};
 use serde_json::json;
 
@@ -63,22 +61,10 @@ fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
     };
     let mut shown = table.show(width);
     for (finding, nodes) in once_each(&health.findings) {
-        let tone = tone(finding.severity);
-        let severity = format!("{:<8}", finding.severity.to_string());
         let (message, advice) = (&finding.message, &finding.advice);
-        let text = output::presentable(&format!("{nodes}{message}; {advice}"));
-        for (number, line) in text::wrap(&text, width.saturating_sub(10))
-            .iter()
-            .enumerate()
-        {
-            let title = if number == 0 {
-                tone.paint(&severity)
-            } else {
-                " ".repeat(8)
-            };
-            // Writing to a String can't fail.
-            writeln!(shown, "{title}  {line}").ok();
-        }
+        let severity = Cell::new(tone(finding.severity), &finding.severity.to_string());
+        let text = format!("{nodes}{message}; {advice}");
+        shown.push_str(&severity.before(8, &text, width));
     }
     // The verdict is the last line of the library's own table.
     let all = health.to_string();

@@ -81,14 +81,7 @@ fn of_lock(arguments: &Status, status: &LockStatus) -> String {
     let nodes = if is_counted { nodes } else { String::new() };
     let mut shown = format!("{table}\n{name}: {word}{nodes}\n");
     let mut fact = |title: &str, fact: &str| {
-        let fact = output::presentable(fact);
-        for (number, line) in text::wrap(&fact, text::width().saturating_sub(9))
-            .iter()
-            .enumerate()
-        {
-            // Writing to a String can't fail.
-            writeln!(shown, "{:<7}  {line}", if number == 0 { title } else { "" }).ok();
-        }
+        shown.push_str(&Cell::plain(title).before(7, fact, text::width()));
     };
     match state.word {
         "held" => fact("holder", &state.who),

@@ -56,6 +56,17 @@ impl Cell {
         Self::new(Tone::Plain, text)
     }
 
+    /// The cell in a column of its own before a text, which goes on below itself.
+    pub(crate) fn before(&self, column: usize, text: &str, width: usize) -> String {
+        let room = width.saturating_sub(column.saturating_add(GAP));
+        let lines = wrap(&presentable(text), room).join(&format!(
+            "\n{:1$}",
+            "",
+            column.saturating_add(GAP)
+        ));
+        format!("{}  {lines}\n", self.padded(column))
+    }
+
     /// The cell, filled up to this width.
     fn padded(&self, width: usize) -> String {
         let rest = width.saturating_sub(columns(&self.text));

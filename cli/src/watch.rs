@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use redlatch::{Error, LockManager, NodeReport};
@@ -17,7 +17,7 @@ use crate::failure::{Failure, cause, no_system};
 use crate::list::{self, HEAD};
 use crate::nodes;
 use crate::output::{self, Reader};
-use crate::screen::Screen;
+use crate::screen::{Screen, read_keys};
 use crate::state::{self, State};
 use crate::table::{Cell, Overflow, Table, Tone};
 use crate::terminal;
@@ -42,21 +42,21 @@ pub(crate) fn watch(arguments: &Watch) -> Result<u8, Failure> {
     View::of(&manager, arguments)?;
     let (sender, events) = channel();
     event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
-    let view = Arc::new(Mutex::new(View::default()));
+    let view = &Mutex::new(View::default());
     thread::scope(|scope| {
         // Its end ends the thread that asks.
         let (stop, stopped) = channel::<()>();
-        let (seen, asks) = (Arc::clone(&view), sender.clone());
-        let asker = move || ask(&manager, arguments, &seen, (&asks, &stopped));
+        let asks = sender.clone();
+        let asker = move || ask(&manager, arguments, view, (&asks, &stopped));
         thread::Builder::new()
             .name("asking".into())
             .spawn_scoped(scope, asker)
             .map_err(|error| no_system("thread", &error))?;
-        let result = if stdout().is_terminal() {
-            on_screen(&view, &events, sender)
-        } else {
-            in_lines(&view, &events)
-        };
+        let screen = stdout().is_terminal().then(Screen::enter);
+        if screen.is_some() && stdin().is_terminal() {
+            read_keys(sender).map_err(|error| no_system("thread", &error))?;
+        }
+        let result = show(view, &events, screen);
         drop(stop);
         result
     })?;
@@ -139,8 +139,8 @@ impl View {
         lines
     }
 
-    /// What is different from what was told before, in lines.
-    fn changes(&self, told: &mut BTreeMap<String, String>) -> Vec<String> {
+    /// What is different from what was told before, in lines with the time.
+    fn changes(&self, told: &mut BTreeMap<String, String>) -> String {
         let mut lines = Vec::new();
         let mut tell = |name: &str, what: String, line: String| {
             if told.get(name) != Some(&what) {
@@ -178,7 +178,9 @@ impl View {
                 lines.push(format!("{name} is free"));
             }
         }
-        lines
+        let time = humantime::format_rfc3339_seconds(clock::wall());
+        let lines = lines.iter().map(|line| format!("{time} {line}\n"));
+        lines.collect()
     }
 }
 
@@ -208,57 +210,33 @@ fn node_row(report: &NodeReport) -> Vec<Cell> {
     ]
 }
 
-fn on_screen(
+/// Shows what is seen, on the screen if there is one, and else in a line for each change.
+fn show(
     view: &Mutex<View>,
     events: &Receiver<Event>,
-    sender: Sender<Event>,
+    mut screen: Option<Screen>,
 ) -> Result<(), Failure> {
-    let mut screen = Screen::enter();
-    if stdin().is_terminal() {
-        crate::screen::read_keys(sender).map_err(|error| no_system("thread", &error))?;
-    }
-    while let Ok(event) = events.recv() {
-        match event {
-            Event::Answered => {
-                let lines = view
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .show(text::size_of_screen());
-                if Screen::draw(&lines) == Reader::Gone {
-                    break;
-                }
-            }
-            Event::Signal(SIGTSTP) => {
-                drop(screen);
-                terminal::stop_here();
-                screen = Screen::enter();
-            }
-            Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_) => {}
-            Event::InputEnded | Event::Signal(_) => break,
-        }
-    }
-    Ok(())
-}
-
-fn in_lines(view: &Mutex<View>, events: &Receiver<Event>) -> Result<(), Failure> {
     let mut told = BTreeMap::new();
     while let Ok(event) = events.recv() {
         match event {
             Event::Answered => {
-                let time = humantime::format_rfc3339_seconds(clock::wall());
-                let lines = view
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .changes(&mut told);
-                for line in lines {
-                    if output::print_more(&format!("{time} {line}\n"))? == Reader::Gone {
-                        return Ok(());
-                    }
+                let view = view.lock().unwrap_or_else(PoisonError::into_inner);
+                let reader = if screen.is_some() {
+                    Screen::draw(&view.show(text::size_of_screen()))
+                } else {
+                    output::print_more(&view.changes(&mut told))?
+                };
+                if reader == Reader::Gone {
+                    break;
                 }
             }
-            Event::Signal(SIGTSTP) => terminal::stop_here(),
+            Event::Signal(SIGTSTP) => {
+                let had_screen = screen.take().is_some();
+                terminal::stop_here();
+                screen = had_screen.then(Screen::enter);
+            }
             Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_) => {}
-            Event::InputEnded | Event::Signal(_) => return Ok(()),
+            Event::InputEnded | Event::Signal(_) => break,
         }
     }
     Ok(())

@@ -233,6 +233,16 @@ fn tls_without_its_feature_names_the_feature() {
     assert_refused(&ended, 64, "tls-rustls");
 }
 
+#[cfg(not(feature = "tls-rustls"))]
+#[test]
+fn certificates_without_tls_name_the_feature() {
+    let node = ["status", "job", "--node", "redis://127.0.0.1:1"];
+    for option in ["--tls-ca", "--tls-cert", "--tls-key", "--tls-name"] {
+        let ended = end_of(&mut bare(&[&node[..], &[option, "x"]].concat()));
+        assert_refused(&ended, 64, "tls-rustls");
+    }
+}
+
 #[test]
 fn a_part_of_a_url_that_nobody_reads_is_64_also_where_the_password_comes_from_elsewhere() {
     for (url, advice) in [

@@ -392,3 +392,40 @@ fn a_server_that_is_slow_is_waited_for() {
         assert!(hang.stdout.contains(shown), "{hang:?}");
     }
 }
+
+/// The line that status prints is copied into a shell.
+#[test]
+fn the_line_of_status_ends_the_lock_whatever_the_name_and_the_value_are() {
+    let nodes = Nodes::start(1);
+    for (name, value) in [
+        ("job", TOKEN),
+        ("-job", TOKEN),
+        ("my job's \"name\" $(exit)\n\u{1b}[31m", TOKEN),
+        ("日本 é", "it's \"so\" \\ \u{202e}"),
+        ("job", "-n"),
+    ] {
+        nodes.servers[0].hold(name, value, 600_000);
+        let shown = end_of(&mut nodes.redlatch(&["status", "--", name])).stdout;
+        let line = shown.split_once("\nunlock   ").unwrap().1;
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+        let mut shell = nodes.redlatch(&[]);
+        let environment = shell
+            .get_envs()
+            .map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned)));
+        let environment: Vec<_> = environment.collect();
+        shell = std::process::Command::new("bash");
+        for (name, value) in environment {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        let function = format!(
+            "redlatch() {{ {} \"$@\"; }}; {line}",
+            env!("CARGO_BIN_EXE_redlatch")
+        );
+        let ended = end_of(shell.args(["-c", &function]));
+        assert_eq!(ended.code, Some(0), "{line}: {ended:?}");
+        assert_eq!(nodes.servers[0].get(name), None, "{line}");
+    }
+}
