@@ -7,7 +7,7 @@ use redlatch_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::process::{Ended, LIMIT, Nodes, end_of, let_children_heed_signals};
+use crate::process::{Ended, LIMIT, Nodes, Running, end_of, let_children_heed_signals};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -246,4 +246,37 @@ fn keys_of_other_programs_are_listed_with_all_and_deleted_with_foreign() {
     let ended = unlock(&["--foreign"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(nodes.servers[0].get("session:1"), None);
+}
+
+/// The servers fail while it is made.
+#[test]
+fn what_was_found_is_told_before_what_is_missing() {
+    for (options, line) in [(&[][..], "\njob-"), (&["--json"], "\"resource\":\"job-")] {
+        let mut nodes = Nodes::start(3).hasty();
+        for server in &nodes.servers {
+            let script = "for i = 1, 2000 do redis.call('SET', 'job-' .. i, ARGV[1], 'PX', 600000) end \
+                          for i = 1, 300000 do redis.call('SET', 'user:' .. i, 'x') end";
+            server.command(&["EVAL", script, "0", TOKEN]);
+        }
+        let running = Running::start(&mut nodes.redlatch(&[&["list"], options].concat()));
+        let steps = || {
+            nodes
+                .servers
+                .iter()
+                .map(|server| server.count("scan"))
+                .sum::<u64>()
+        };
+        // Of more than a thousand for each server.
+        assert!(eventually(LIMIT, || steps() > 100));
+        nodes.servers[0].kill();
+        nodes.servers[1].kill();
+        let ended = running.end();
+        assert_eq!(ended.code, Some(69), "{}", ended.stderr);
+        assert!(ended.stdout.contains(line), "{}", ended.stdout);
+        let complaint = ended.complaint();
+        assert!(
+            complaint.contains("the list of locks is incomplete"),
+            "{complaint}"
+        );
+    }
 }
