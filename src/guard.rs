@@ -1,7 +1,7 @@
 //! `LockGuard`: a held lock, which is released when the guard is dropped; and what a manager shares with its guards.
 //!
-//! `end` is the release, the pass to the next thread and the lease; `extend` the extension and keep-alive; `losses` tells that the
-//! lock is lost, and `identity` which lock it is.
+//! `end` is the release, the pass to the next thread and the lease; `extend` the extension and keep-alive; `losses` and
+//! `wanted` tell the program what happens to the lock, and `identity` which lock it is.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ mod end;
 mod extend;
 mod identity;
 mod losses;
+mod wanted;
 
 use crate::claim::Resource;
 use crate::clock::Timestamp;

@@ -21,6 +21,9 @@ pub use self::schedule::KeepAlive;
 pub(crate) use self::schedule::due;
 use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START, head_start};
 
+/// A lock whose hooks are called, and how it was lost, if it was.
+type Watched = (Arc<LeaseState>, Option<LossCause>);
+
 /// A cluster, and the background work for its locks. The work ends when this is dropped.
 pub(crate) struct Keeper {
     background: Arc<Background>,
@@ -93,9 +96,15 @@ impl Keeper {
         self.watch(lease);
     }
 
-    /// Calls the hooks of a lock when it is lost.
+    /// Calls the hooks of a lock when it is lost, and those for which there is news.
     pub(crate) fn watch(&self, lease: &Arc<LeaseState>) {
         self.background.watch(lease);
+    }
+
+    /// Tells the hooks of a lock that somebody waits for it.
+    pub(crate) fn tell_wanted(&self, lease: &Arc<LeaseState>) {
+        lease.call_wanted();
+        self.background.tell_news(lease);
     }
 
     /// For how many locks renewals and hooks are planned.
@@ -114,7 +123,14 @@ impl Keeper {
 
 impl Background {
     fn watch(self: &Arc<Self>, lease: &Arc<LeaseState>) {
-        self.plan(Purpose::Watch, lease, LeaseState::loss_notice_at);
+        self.plan(Purpose::Watch, lease, LeaseState::hooks_due_at);
+    }
+
+    /// Calls the hooks for which there is news.
+    fn tell_news(self: &Arc<Self>, lease: &Arc<LeaseState>) {
+        if lease.has_news() {
+            self.watch(lease);
+        }
     }
 
     fn plan(
@@ -140,19 +156,19 @@ impl Background {
             let Some(background) = background.upgrade() else {
                 return;
             };
-            let lost = background.wake(purpose, wake);
+            let watched = background.wake(purpose, wake);
             // A slow hook must not keep the connections of a manager that was dropped.
             drop(background);
-            for (lease, cause) in lost {
-                while let Some(hook) = lease.next_hook() {
-                    despite_panics(|| hook(cause.clone()));
+            for (lease, loss) in watched {
+                while let Some(hook) = lease.next_hook(loss.as_ref()) {
+                    despite_panics(hook);
                 }
             }
         });
     }
 
-    /// Does the work that is due. Returns the lost locks, whose hooks the caller has to call.
-    fn wake(self: &Arc<Self>, purpose: Purpose, wake: Wake) -> Vec<(Arc<LeaseState>, LossCause)> {
+    /// Does the work that is due. Returns the locks whose hooks the caller has to call, and how they were lost, if they were.
+    fn wake(self: &Arc<Self>, purpose: Purpose, wake: Wake) -> Vec<Watched> {
         let agenda = self.agendas.of(purpose);
         if !agenda.is_current(wake) {
             return Vec::new();
@@ -162,22 +178,24 @@ impl Background {
             self.arm(purpose, wake);
             return Vec::new();
         }
-        let mut lost = Vec::new();
+        let mut watched = Vec::new();
         match purpose {
             Purpose::Renew => self.renew_all(self.take_due(LONGEST_HEAD_START)),
             Purpose::Watch => {
                 for lease in agenda.take_due(now, Duration::ZERO, |_| Duration::ZERO) {
-                    match lease.loss_soon(now) {
-                        Some(cause) => lost.push((lease, cause)),
-                        None => self.watch(&lease),
+                    let loss = lease.loss_soon(now);
+                    if loss.is_none() {
+                        // The caller tells the news that there is now.
+                        self.plan(Purpose::Watch, &lease, LeaseState::loss_notice_at);
                     }
+                    watched.push((lease, loss));
                 }
             }
         }
         if let Some(next) = agenda.next_wake() {
             self.arm(purpose, next);
         }
-        lost
+        watched
     }
 
     /// Takes the locks whose renewal is due, and those whose renewal is due soon: within the lock's head start, and

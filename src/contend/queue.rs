@@ -114,6 +114,12 @@ impl<T: Tenant> Queue<T> {
         place.wait(end, time)
     }
 
+    /// The lock that those wait for who enter this line now, if the thread whose turn it is has one.
+    pub(crate) fn lock_of(&self, resource: &str) -> Option<T::Lock> {
+        let lines = self.lines.lock();
+        lines.by_resource.get(resource)?.lock.clone()
+    }
+
     /// How many lines there are, how many threads wait in them, and for how many lines there is room.
     #[cfg(test)]
     pub(crate) fn census(&self) -> [usize; 3] {

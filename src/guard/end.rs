@@ -10,8 +10,8 @@ use crate::claim::{Kind, Resource};
 use crate::contend::queue::Turn;
 use crate::error::{Error, LossCause, NodeReports};
 use crate::lease::Lease;
+use crate::lease::state::Ended;
 use crate::lease::state::nodes::NodeStates;
-use crate::lease::state::{Ended, Hook};
 use crate::node::Trace;
 use crate::node::votes::Released;
 use crate::protocol::pass::pass;
@@ -114,7 +114,9 @@ impl LockGuard {
         let remaining = ended.deadline.saturating_since(clock.now());
         self.lease.passed_on();
         self.shared.forget(&self.lease);
-        drop_hooks(ended.hooks);
+        if let Some(hooks) = ended.hooks {
+            hooks.drop_each();
+        }
         // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
         let rest = self.rests_until.and_then(|until| {
             let left = until.saturating_since(clock.now());
@@ -169,7 +171,9 @@ impl LockGuard {
         // The next thread gets its turn before the steps that may take time.
         drop(turns);
         let loss = self.lease.given_back(&ended, &released.nodes);
-        drop_hooks(ended.hooks);
+        if let Some(hooks) = ended.hooks {
+            hooks.drop_each();
+        }
         (loss, released.nodes)
     }
 
@@ -229,13 +233,6 @@ impl LockGuard {
             .rests_until?
             .saturating_since(self.shared.cluster().clock.now());
         (!left.is_zero()).then_some(left)
-    }
-}
-
-/// Drops the hooks. They own values of the program, whose drop may panic.
-fn drop_hooks(hooks: Vec<Hook>) {
-    for hook in hooks {
-        despite_panics(|| drop(hook));
     }
 }
 

@@ -58,19 +58,26 @@ impl LockGuard {
     /// # assert!(is_told.try_recv().is_ok());
     /// # Ok::<(), redlatch::Error>(())
     /// ```
+    pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
+        if self.can_call_hooks() {
+            self.lease.on_lost(hook);
+            self.shared.keeper.watch(&self.lease);
+        }
+    }
+
+    /// Starts the thread that calls hooks. No, in the child of a fork.
     #[expect(
         clippy::panic,
         reason = "as when a manager is built; nothing has been changed yet"
     )]
-    pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
+    pub(super) fn can_call_hooks(&self) -> bool {
         if self.shared.cluster().is_forked() {
-            return;
+            return false;
         }
         if let Err(error) = self.shared.keeper.start(Purpose::Watch) {
             panic!("{error}");
         }
-        self.lease.on_lost(Box::new(hook));
-        self.shared.keeper.watch(&self.lease);
+        true
     }
 
     /// Returns a watch, which tells other threads whether this lock is still held.

@@ -2,7 +2,7 @@
 //! and how it was lost.
 //!
 //! `nodes` is what each node may have of the lock, and `healer` who may set the key again. `rounds` applies what the nodes say of
-//! an extension or a release.
+//! an extension or a release. `hooks` are those of the program, and `telling` has them called.
 
 use std::mem::take;
 use std::ops::Range;
@@ -13,14 +13,19 @@ use std::time::Duration;
 // With a path, because the model includes this file under another name.
 #[path = "state/healer.rs"]
 pub(crate) mod healer;
+#[path = "state/hooks.rs"]
+pub(crate) mod hooks;
 #[path = "state/nodes.rs"]
 pub(crate) mod nodes;
 #[path = "state/rounds.rs"]
 mod rounds;
+#[path = "state/telling.rs"]
+mod telling;
 
+use self::hooks::Hooks;
 use self::nodes::NodeStates;
 use super::nap;
-use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
+use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::cluster::Owner;
@@ -41,6 +46,8 @@ pub(crate) struct LeaseState {
     since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
+    /// Whether another client waited for the lock when the nodes were last asked.
+    is_wanted: AtomicBool,
     state: Mutex<HeldState>,
     /// Where threads wait for a loss.
     changed: Condvar,
@@ -59,7 +66,8 @@ struct HeldState {
     is_counted: bool,
     /// Until the lock has ended.
     kept_alive: Option<Box<KeptAlive>>,
-    hooks: Vec<Hook>,
+    /// Most locks have none.
+    hooks: Option<Box<Hooks>>,
 }
 
 /// How the renewals of a lock go.
@@ -68,9 +76,6 @@ struct KeptAlive {
     /// The votes on the last renewal, if it failed.
     failed: Vec<NodeReport>,
 }
-
-/// Called when a lock is lost.
-pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
 
 /// How a lock is kept alive.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +97,7 @@ pub(crate) struct Ended {
     /// What each node may have of the lock, in the canonical order.
     pub(crate) nodes: NodeStates,
     /// The caller drops them last: the drop of what they own may take time, or panic.
-    pub(crate) hooks: Vec<Hook>,
+    pub(crate) hooks: Option<Box<Hooks>>,
 }
 
 impl HeldState {
@@ -124,6 +129,7 @@ impl LeaseState {
             owner: Arc::clone(owner),
             since: valid.start,
             deadline: AtomicU64::new(valid.end.as_nanos()),
+            is_wanted: AtomicBool::new(false),
             state: Mutex::new(HeldState {
                 nodes,
                 has_healer: false,
@@ -131,7 +137,7 @@ impl LeaseState {
                 has_ended: false,
                 is_counted: false,
                 kept_alive: None,
-                hooks: Vec::new(),
+                hooks: None,
             }),
             changed: Condvar::new(),
         }
@@ -224,25 +230,9 @@ impl LeaseState {
         (!is_at_the_limit).then_some(renewal)
     }
 
-    /// Whether there are hooks to call on a loss.
-    pub(crate) fn has_hooks(&self) -> bool {
-        !self.state.lock().hooks.is_empty()
-    }
-
     /// Whether a loss is known.
     pub(crate) fn is_lost(&self) -> bool {
         self.state.lock().is_lost()
-    }
-
-    /// Adds a hook to call when the lock is lost.
-    pub(crate) fn on_lost(&self, hook: Hook) {
-        self.state.lock().hooks.push(hook);
-    }
-
-    /// Takes the next hook to call. After the guard has ended the lock, there is none.
-    pub(crate) fn next_hook(&self) -> Option<Hook> {
-        let hooks = &mut self.state.lock().hooks;
-        (!hooks.is_empty()).then(|| hooks.remove(0))
     }
 
     /// When the loss is reported at the latest: shortly before the validity ends.

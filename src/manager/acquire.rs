@@ -117,6 +117,9 @@ impl Call<'_> {
             return Ok((turn, None));
         }
         self.note_queued();
+        if let Some(lease) = queue.lock_of(line) {
+            self.shared.keeper.tell_wanted(&lease);
+        }
         let patience = &self.demand.patience;
         let asks_once = self.demand.resource.kind.permits().is_some() && self.timeout.is_zero();
         let node_timeout = cluster.options.node_timeout;

@@ -222,7 +222,7 @@ impl Stage {
             ),
             Verb::Extend => {
                 let mut locks = extend_all(node(), &[command::keep(&claim, TTL)]);
-                only(locks.pop().unwrap_or_default())
+                only(locks.pop().map(|lock| lock.nodes).unwrap_or_default())
             }
             Verb::Probe => {
                 self.probes.advance(Duration::from_secs(1));

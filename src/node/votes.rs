@@ -47,6 +47,14 @@ pub(crate) struct Released {
     pub(crate) woken: Woken,
 }
 
+/// The result of an extension.
+pub(crate) struct Extended {
+    /// A report of each node, in order.
+    pub(crate) nodes: Vec<NodeReport>,
+    /// Whether another client waits for the lock.
+    pub(crate) is_wanted: bool,
+}
+
 /// The result of a pass at one node that was asked.
 pub(crate) struct Passed {
     /// Whether the node does not tell what has become of the key.
@@ -144,24 +152,29 @@ pub(crate) fn open_all<'n>(
 
 /// Sends the packed extensions of several locks, with one write to each node.
 ///
-/// Ignores breakers, and connects beside a pool that is used up. Returns for each lock a report of each node, in order.
+/// Ignores breakers, and connects beside a pool that is used up. Returns what the nodes say of each lock, in order.
 pub(crate) fn extend_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     commands: &[Packed],
-) -> Vec<Vec<NodeReport>> {
+) -> Vec<Extended> {
     let requests = commands
         .iter()
         .map(|command| Request::new(command, Verb::Keep));
     let requests: SmallVec<[Request<'_>; 1]> = requests.collect();
     let mut heard = exchange_each(nodes, &requests);
     let of_lock = |lock| {
-        let reports = heard.iter_mut().map(|one| {
+        let mut extended = Extended {
+            nodes: Vec::with_capacity(heard.len()),
+            is_wanted: false,
+        };
+        for one in &mut heard {
             let answer = one.answers.get_mut(lock).and_then(Option::take);
-            one.node.report_of(answer).0
-        });
-        let mut reports: Vec<NodeReport> = reports.collect();
-        one_vote_each(&mut reports);
-        reports
+            let (report, waiting) = one.node.report_of(answer);
+            extended.nodes.push(report);
+            extended.is_wanted |= waiting.any();
+        }
+        one_vote_each(&mut extended.nodes);
+        extended
     };
     (0..commands.len()).map(of_lock).collect()
 }

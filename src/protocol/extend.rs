@@ -25,6 +25,8 @@ pub(crate) struct Extension {
     pub(crate) counted: Places,
     /// What each node has said, in the canonical order.
     pub(crate) nodes: Vec<NodeReport>,
+    /// Whether another client waits for the lock.
+    is_wanted: bool,
     /// The right to heal the lock, where that is possible and was not done yet.
     pub(super) healer: Option<Healer>,
 }
@@ -45,6 +47,7 @@ impl Extension {
             started,
             counted: lease.counted(),
             nodes: Vec::new(),
+            is_wanted: false,
             healer,
         }
     }
@@ -56,6 +59,7 @@ impl Extension {
     /// Applies the votes. If the extension succeeds, `renewal` replaces the keep-alive of the lock, if there is one.
     pub(crate) fn settle(&mut self, now: Timestamp, renewal: Option<Renewal>) -> Result<(), Error> {
         let (round, validity) = (self.started..now, self.term.validity);
+        self.lease.note_wanted(self.is_wanted);
         self.lease
             .extended(round, validity, renewal, &mut self.nodes)
     }
@@ -67,7 +71,8 @@ pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[usiz
     let commands: SmallVec<[Packed; 1]> = extensions.iter().map(keep).collect();
     let answers = extend_all(cluster.asking(asked), &commands);
     for (extension, answers) in extensions.iter_mut().zip(answers) {
-        extension.nodes = answers;
+        extension.nodes = answers.nodes;
+        extension.is_wanted = answers.is_wanted;
         // A node that was left out may still have the key, so its vote is unknown and not against us.
         for place in extension.counted.iter().filter(|it| !asked.contains(it)) {
             let node = cluster.nodes().get(*place);

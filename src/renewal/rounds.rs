@@ -153,6 +153,7 @@ impl Background {
         let now = self.cluster.clock.now();
         let settled = extension.settle(now, None);
         let lease = &extension.lease;
+        self.tell_news(lease);
         match settled {
             Ok(()) => {
                 let due = due(extension.started, extension.term);

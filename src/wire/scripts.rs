@@ -19,7 +19,7 @@
 //!
 //! | row | |
 //! |---|---|
-//! | 1, 2 | the key was ours, and 2 says that the release has woken a client |
+//! | 1, 2 | the key was ours, and 2 says that the release has woken a client, or that one waits while the lock is extended |
 //! | 0 | nothing was done for this key |
 //! | `{-2}` | there is no key |
 //! | `{-1}`, `{-1 value}`, `{-3}` | the key never expires, or holds a value of another type, so it is no lock |

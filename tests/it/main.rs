@@ -76,6 +76,8 @@ mod waiting {
     #[cfg(target_os = "linux")]
     mod turns;
     pub(crate) mod wake_up;
+    #[cfg(target_os = "linux")]
+    mod wanted;
 }
 
 /// At most so many holders at a time.

@@ -19,11 +19,11 @@ pub(crate) struct Row {
     pub(crate) content: Option<Content>,
     /// Whether it is that of a reader who was looked for.
     pub(crate) is_reader: bool,
-    /// Whether a release has woken a client.
-    has_woken: bool,
+    /// Whether a client waits for the key; a release has woken it.
+    has_waiter: bool,
 }
 
-/// For which resources of a lock a node has woken a client that waits, by their places: a bit for each.
+/// For which resources of a lock a client waits at a node, by their places: a bit for each. A release has woken it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Woken(pub(super) u64);
 
@@ -40,7 +40,7 @@ impl From<Vote> for Row {
             vote,
             content: None,
             is_reader: false,
-            has_woken: false,
+            has_waiter: false,
         }
     }
 }
@@ -51,14 +51,14 @@ impl Rows<'_> {
         let Some(names) = self.command.names() else {
             let row = self.row(reply)?;
             let is_skipped = matches!(row.vote, Vote::NotAsked);
-            return (!is_skipped).then_some((row.vote, Woken::one(row.has_woken)));
+            return (!is_skipped).then_some((row.vote, Woken::one(row.has_waiter)));
         };
         if let Reply::Error(error) = reply {
             return Some((Vote::Failed(refusal(error)), Woken::default()));
         }
         let rows = self.read(reply)?;
         let mut woken = Woken::default();
-        for (place, _) in rows.iter().enumerate().filter(|(_, row)| row.has_woken) {
+        for (place, _) in rows.iter().enumerate().filter(|(_, row)| row.has_waiter) {
             woken = woken.and(place);
         }
         let votes = rows.into_iter().map(|row| row.vote);
@@ -81,11 +81,16 @@ impl Rows<'_> {
     fn row(&self, reply: &Reply) -> Option<Row> {
         let items = match (reply, self.verb) {
             (Reply::Error(error), _) => return Some(Vote::Failed(refusal(error)).into()),
-            (Reply::Int(1), Verb::Keep) => return Some(Vote::Granted.into()),
-            (Reply::Int(number @ 1..=2), Verb::Drop) => {
+            (Reply::Int(number @ 1..=2), Verb::Keep | Verb::Drop) => {
+                let is_kept = matches!(self.verb, Verb::Keep);
+                let vote = if is_kept {
+                    Vote::Granted
+                } else {
+                    Vote::Released
+                };
                 return Some(Row {
-                    has_woken: *number == 2,
-                    ..Vote::Released.into()
+                    has_waiter: *number == 2,
+                    ..vote.into()
                 });
             }
             (Reply::Int(0), Verb::Take(_)) => return Some(Vote::NotAsked.into()),
@@ -214,8 +219,8 @@ pub(crate) fn one_vote(votes: impl Iterator<Item = Vote>, names: &Names) -> Opti
 
 impl Woken {
     /// For the only resource of a lock.
-    pub(super) fn one(has_woken: bool) -> Self {
-        Self(u64::from(has_woken))
+    pub(super) fn one(has_waiter: bool) -> Self {
+        Self(u64::from(has_waiter))
     }
 
     /// Also for the resource at this place.

@@ -161,6 +161,7 @@ fn a_row_about_one_key_means_what_the_table_of_the_scripts_says() {
             ),
             (&[KEEP, DROP], "*1 :-2", "no key"),
             (&[KEEP], ":1", "granted"),
+            (&[KEEP], ":2", "granted, woke 1"),
             (&[DROP], ":1", "released"),
             (&[DROP], ":2", "released, woke 1"),
             (&[PROBE], ":1", "granted"),
@@ -187,7 +188,7 @@ fn any_other_row_says_nothing() {
                 &[PLAIN, FENCED, KEEP, DROP],
                 &["*2 :1500 :-1", "*2 :-1 :3", "*2 :-2 :3", "*2 :-3 :3"],
             ),
-            (&[KEEP], &[":2", ":0", "+OK"]),
+            (&[KEEP], &[":3", ":0", "+OK"]),
             (&[DROP], &[":3", ":0", "+OK"]),
             (
                 &[PLAIN, READER, KEEP, DROP],

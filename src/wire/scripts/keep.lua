@@ -3,7 +3,7 @@ local function reread(lock)
   if not last then return now end
   if its < now then return {-2} end
   redis.call('ZREMRANGEBYSCORE', lock, '-inf', '(' .. whole(now))
-  return note(lock, now + ARGV[2], last, its) or 1
+  return note(lock, now + ARGV[2], last, its) or kept(lock)
 end
 local function may_set(lock)
   if redis.pcall('GET', lock .. ':fence') ~= ARGV[4] then return false end
@@ -23,5 +23,5 @@ return each(function(lock)
     return {-2}
   end
   if ARGV[4] then redis.call('PEXPIRE', lock .. ':fence', ARGV[6]) end
-  return 1
+  return kept(lock)
 end)

@@ -42,6 +42,7 @@ const ABOUT_TWO: &[(&[Asks], &str, &str)] = &[
     ),
     (&[DROP], "*2 :1 :1", "released"),
     (&[DROP], "*2 :1 :2", "released, woke 2"),
+    (&[KEEP], "*2 :1 :2", "granted, woke 2"),
     (&[DROP], "*2 :2 *1 :-2", "no key, woke 1"),
 ];
 
@@ -82,7 +83,7 @@ fn a_vote_on_several_resources_is_what_tells_most() {
                     "*3 :1 :1 :1",
                 ],
             ),
-            (&[KEEP], &["*2 :2 :1"]),
+            (&[KEEP], &["*2 :3 :1"]),
         ],
     );
 }

@@ -1,0 +1,64 @@
+//! Whether somebody waits for a lock that is held, so that its holder can make room.
+
+use super::LockGuard;
+
+impl LockGuard {
+    /// Returns whether somebody waits for this lock, as far as the guard knows.
+    ///
+    /// A holder that works in slices can so give the lock back at a good moment, and ask for it again:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let mut guard = manager.lock("reindex", Duration::from_secs(10))?;
+    /// for slice in 1..=3 {
+    ///     println!("slice {slice}");
+    ///     if guard.is_wanted() {
+    ///         guard.unlock()?;
+    ///         guard = manager.lock("reindex", Duration::from_secs(10))?;
+    ///     }
+    ///     guard.extend(Duration::from_secs(10))?;
+    /// }
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    ///
+    /// It asks no server. A thread of this manager that waits is seen at once. Clients of other managers are seen by
+    /// [extensions](Self::extend), also those of a [keep-alive](crate::KeepAlive): their replies tell whether a client has announced
+    /// that it waits. A client announces itself only while it can listen, so this is a hint, and no promise rests on it.
+    /// There is no priority among those who wait: the holder can't know how urgent they are, and one that says so of itself
+    /// would starve the others.
+    pub fn is_wanted(&self) -> bool {
+        if self.shared.cluster().is_forked() {
+            return false;
+        }
+        self.lease.is_wanted() || self.turns.iter().any(|turn| turn.first().is_some())
+    }
+
+    /// Calls `hook` once, when somebody waits for this lock; at once, if that is so already.
+    ///
+    /// The hook is called when [`is_wanted`](Self::is_wanted) begins to return true, in the way of
+    /// [`on_lost`](Self::on_lost), which also says when it panics. After the hook was called, another one can be set.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicBool, Ordering};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("leader", Duration::from_secs(10))?;
+    /// let must_yield = Arc::new(AtomicBool::new(false));
+    /// let told = Arc::clone(&must_yield);
+    /// guard.on_wanted(move || told.store(true, Ordering::Relaxed));
+    /// # assert!(!must_yield.load(Ordering::Relaxed));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn on_wanted(&self, hook: impl FnOnce() + Send + 'static) {
+        if self.can_call_hooks() {
+            self.lease.on_wanted(hook);
+            if self.is_wanted() {
+                self.shared.keeper.tell_wanted(&self.lease);
+            }
+        }
+    }
+}
