@@ -23,7 +23,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 pub(crate) use self::asking::{Health, List, OpenNodes, Status, Unlock, Watch};
 pub(crate) use self::hold::Hold;
 pub(crate) use self::lock::Lock;
-pub(crate) use self::run::{OnLoss, Run};
+pub(crate) use self::run::{OnLoss, OnWanted, Run};
 pub(crate) use self::servers::{Servers, TlsFiles};
 use crate::failure::Failure;
 use crate::name::Name;

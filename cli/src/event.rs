@@ -26,6 +26,8 @@ pub(crate) enum Event {
     Ended(u8),
     /// The lock was lost.
     Lost(LossCause),
+    /// Somebody waits for the lock.
+    Wanted,
     /// Standard input has ended, which ends `hold`.
     InputEnded,
     /// The call for the lock has ended.

@@ -1,7 +1,7 @@
 //! `redlatch hold`: takes the lock, prints its token, and holds it until standard input ends or a signal comes.
 
 use std::io::{IsTerminal, stdin};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     let printed = output::print(&announcement(arguments, &held));
     let name = request.wanted;
     if printed.is_ok()
-        && let Some(cause) = until_the_end(&session.events)
+        && let Some(cause) = until_the_end(&session)
     {
         let cause = told_of_loss(&cause);
         output::complain(&format!(
@@ -80,11 +80,12 @@ fn announcement(arguments: &Hold, held: &LockGuard) -> String {
 }
 
 /// Waits until the lock is to be given back, or returns how it was lost.
-fn until_the_end(events: &Receiver<Event>) -> Option<redlatch::LossCause> {
+fn until_the_end(session: &Session<'_>) -> Option<redlatch::LossCause> {
     loop {
         // The sender of the signals lives as long as this process.
-        match events.recv().ok()? {
+        match session.events.recv().ok()? {
             Event::Lost(cause) => return Some(cause),
+            Event::Wanted => session.tell_wanted(),
             // The lock is lost if this takes too long, which is the next event then.
             Event::Signal(SIGTSTP) => terminal::stop_here(),
             Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Answered => {}

@@ -77,6 +77,8 @@ impl Job<'_> {
                 grace: arguments.grace,
                 ttl: request.hold_time.ttl,
             },
+            on_wanted: arguments.on_wanted,
+            tells_wanted: arguments.forever,
             notifier: &self.notifier,
         };
         // The supervisor starts before the command. Otherwise the command could outlive the lock unwatched.

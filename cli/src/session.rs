@@ -34,7 +34,7 @@ impl<'a> Session<'a> {
         waiting::acquire(&self.request, &self.events, &self.sender)
     }
 
-    /// The loss of this lock is an event from now on, and what is told has the time.
+    /// The loss of this lock is an event from now on, and that somebody waits for it; what is told has the time.
     pub(crate) fn watch(&self, held: &LockGuard) {
         output::tell_times();
         let sender = self.sender.clone();
@@ -42,5 +42,17 @@ impl<'a> Session<'a> {
             // Once the lock is given back, nobody receives events.
             sender.send(Event::Lost(cause)).ok();
         });
+        let sender = self.sender.clone();
+        held.on_wanted(move || {
+            sender.send(Event::Wanted).ok();
+        });
+    }
+
+    /// Says that somebody waits for the lock.
+    pub(crate) fn tell_wanted(&self) {
+        output::complain(&format!(
+            "somebody waits for the lock {}",
+            self.request.wanted
+        ));
     }
 }

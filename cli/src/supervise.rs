@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, test_kill_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU};
 
-use crate::arguments::OnLoss;
+use crate::arguments::{OnLoss, OnWanted};
 use crate::clock;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
@@ -26,6 +26,10 @@ pub(crate) struct Task<'a> {
     pub(crate) wanted: Wanted<'a>,
     pub(crate) held: &'a LockGuard,
     pub(crate) loss_policy: LossPolicy,
+    /// What the command is sent when somebody waits for the lock.
+    pub(crate) on_wanted: Option<OnWanted>,
+    /// Whether that is told.
+    pub(crate) tells_wanted: bool,
     /// Told when the command is sent a signal that is to end it.
     pub(crate) notifier: &'a Notifier,
 }
@@ -106,6 +110,7 @@ impl<'a> Supervisor<'a> {
                     self.lose(&told_of_loss(&cause));
                     self.tell_if_out_of_reach(command);
                 }
+                Some(Event::Wanted) => self.make_room(),
                 None if self.kill_at.is_some_and(|time| time <= clock::now()) => {
                     self.kill_at = None;
                     self.group.kill(self.terminal.as_ref());
@@ -276,6 +281,26 @@ impl<'a> Supervisor<'a> {
                 tell("the command gets KILL");
             }
             OnLoss::Ignore => tell("the command goes on without it (--on-loss ignore)"),
+        }
+    }
+
+    /// Somebody waits for the lock. A signal that ends the command ends its term and not this process, so it is not noted.
+    fn make_room(&self) {
+        if self.is_lost {
+            return;
+        }
+        let name = self.task.wanted;
+        match self.task.on_wanted {
+            Some(signal) => {
+                output::complain(&format!(
+                    "somebody waits for the lock {name}; the command gets {signal}"
+                ));
+                self.group.signal(signal.into());
+            }
+            None if self.task.tells_wanted => {
+                output::complain(&format!("somebody waits for the lock {name}"));
+            }
+            None => {}
         }
     }
 

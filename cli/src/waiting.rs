@@ -115,7 +115,11 @@ pub(crate) fn call(
                 Ok(Event::Signal(SIGTSTP)) => terminal::stop_here(),
                 // These concern the command, which does not run yet.
                 Ok(
-                    Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_),
+                    Event::Signal(SIGCONT)
+                    | Event::Stopped(_)
+                    | Event::Ended(_)
+                    | Event::Lost(_)
+                    | Event::Wanted,
                 ) => {}
                 // At the end of its input, whoever asked for the lock has gone.
                 Ok(event) => {

@@ -235,7 +235,11 @@ fn show(
                 terminal::stop_here();
                 screen = had_screen.then(Screen::enter);
             }
-            Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_) => {}
+            Event::Signal(SIGCONT)
+            | Event::Stopped(_)
+            | Event::Ended(_)
+            | Event::Lost(_)
+            | Event::Wanted => {}
             Event::InputEnded | Event::Signal(_) => break,
         }
     }

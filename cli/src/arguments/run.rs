@@ -1,10 +1,12 @@
 //! `redlatch run`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use rustix::process::Signal;
 
 use super::lock::Lock;
 use super::servers::Servers;
@@ -64,6 +66,14 @@ pub(crate) struct Run {
     #[arg(long, value_name = "ACTION", default_value = "term")]
     pub(crate) on_loss: OnLoss,
 
+    /// A signal for the command when somebody waits for the lock
+    ///
+    /// So that it can end at a good moment, and another machine goes on: a renewal tells that somebody waits. It is sent once, to the
+    /// process group of the command. The command may ignore it, and nothing else happens. With --forever, this process campaigns again
+    /// when the command has ended.
+    #[arg(long, value_name = "SIGNAL", ignore_case = true, hide_short_help = true, help_heading = None)]
+    pub(crate) on_wanted: Option<OnWanted>,
+
     /// The time from TERM to KILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = durations::parse)]
     pub(crate) grace: Duration,
@@ -81,6 +91,38 @@ pub(crate) struct Run {
     /// The command and its arguments
     #[arg(last = true, required = true, value_hint = clap::ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// What a command can be told by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "UPPER")]
+pub(crate) enum OnWanted {
+    Term,
+    Int,
+    Hup,
+    Quit,
+    Usr1,
+    Usr2,
+}
+
+impl From<OnWanted> for Signal {
+    fn from(signal: OnWanted) -> Self {
+        match signal {
+            OnWanted::Term => Self::TERM,
+            OnWanted::Int => Self::INT,
+            OnWanted::Hup => Self::HUP,
+            OnWanted::Quit => Self::QUIT,
+            OnWanted::Usr1 => Self::USR1,
+            OnWanted::Usr2 => Self::USR2,
+        }
+    }
+}
+
+impl fmt::Display for OnWanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("a signal", |value| value.get_name()))
+    }
 }
 
 /// TERM and KILL go to the process group of the command.

@@ -5,7 +5,6 @@
     reason = "a test that overflows fails, as it should"
 )]
 
-#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod config_file;
@@ -27,6 +26,8 @@ mod list;
 mod look;
 #[cfg(test)]
 mod loss;
+#[cfg(test)]
+mod make_room;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
