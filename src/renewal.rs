@@ -11,9 +11,9 @@ use crate::lease::state::LeaseState;
 use crate::quorum::Term;
 
 mod agenda;
-mod backlog;
 mod rounds;
 mod schedule;
+mod unfinished;
 
 pub(crate) use self::agenda::Purpose;
 use self::agenda::{Agendas, Wake};

@@ -1,6 +1,6 @@
-//! A queue of locks by the time at which background work is due, and the thread that does the work.
+//! When background work is due for which lock, and the thread that does the work.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::ptr;
 use std::sync::Arc;
@@ -49,25 +49,28 @@ pub(super) struct Agenda {
     /// Whether there is still work to do for a lock.
     is_wanted: fn(&LeaseState) -> bool,
     timers: OnceLock<Timers>,
-    queue: Mutex<Queue>,
+    plans: Mutex<Plans>,
 }
 
 #[derive(Default)]
-struct Queue {
-    /// The locks by place.
-    due: BTreeMap<Place, Arc<LeaseState>>,
-    /// The place of each lock, by its address, which no other lock has while this one is here.
-    places: HashMap<usize, Place>,
-    /// How many places were given.
-    count: u64,
+struct Plans {
+    /// By the addresses of the locks, which no other lock has while the plan is here.
+    by_lock: HashMap<usize, Plan>,
+    /// How many plans were made.
+    made: u64,
     /// The next wake. Timers for other wakes are out of date and do nothing.
     wake: Option<Wake>,
     /// How many wakes were planned.
     wakes: u64,
 }
 
-/// When a lock is due, and a number that tells places of the same time apart.
-type Place = (Timestamp, u64);
+/// When a lock is due.
+struct Plan {
+    at: Timestamp,
+    /// Of plans for the same time, the one that was made first is the first.
+    number: u64,
+    lease: Arc<LeaseState>,
+}
 
 /// A wake of the thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,7 +87,7 @@ impl Agenda {
             name,
             is_wanted,
             timers: OnceLock::new(),
-            queue: Mutex::default(),
+            plans: Mutex::default(),
         }
     }
 
@@ -114,16 +117,18 @@ impl Agenda {
         lease: &Arc<LeaseState>,
         at: impl FnOnce(&LeaseState) -> Timestamp,
     ) -> Option<Wake> {
-        let mut queue = self.queue.lock();
-        // The caller has another reference, so this drops no lease under the mutex.
-        drop(queue.remove(lease));
-        if (self.is_wanted)(lease) {
-            let place = (at(lease), queue.count);
-            queue.count = queue.count.wrapping_add(1);
-            queue.places.insert(address(lease), place);
-            queue.due.insert(place, Arc::clone(lease));
+        let mut plans = self.plans.lock();
+        if !(self.is_wanted)(lease) {
+            // The caller has another reference, so this drops no lease under the mutex.
+            plans.by_lock.remove(&address(lease));
+            return None;
         }
-        queue.next_wake()
+        let (at, number) = (at(lease), plans.made);
+        plans.made = plans.made.wrapping_add(1);
+        let lease = Arc::clone(lease);
+        let plan = Plan { at, number, lease };
+        plans.by_lock.insert(address(&plan.lease), plan);
+        plans.wake_at(at)
     }
 
     /// Drops the plan for a lock.
@@ -132,24 +137,24 @@ impl Agenda {
         if self.timers.get().is_none() {
             return;
         }
-        let removed = self.queue.lock().remove(lease);
+        let removed = self.plans.lock().by_lock.remove(&address(lease));
         drop(removed);
     }
 
     /// For how many locks work is planned.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.queue.lock().places.len()
+        self.plans.lock().by_lock.len()
     }
 
     /// Whether work is planned for a lock.
     pub(super) fn has(&self, lease: &LeaseState) -> bool {
-        self.queue.lock().places.contains_key(&address(lease))
+        self.plans.lock().by_lock.contains_key(&address(lease))
     }
 
     /// Whether this is still the next wake: an earlier one may have been planned since.
     pub(super) fn is_current(&self, wake: Wake) -> bool {
-        self.queue.lock().wake == Some(wake)
+        self.plans.lock().wake == Some(wake)
     }
 
     /// Takes the locks that are due, and those that are due within the span that `soon` returns for them, which is at
@@ -160,36 +165,30 @@ impl Agenda {
         at_most: Duration,
         soon: impl Fn(&LeaseState) -> Duration,
     ) -> Vec<Arc<LeaseState>> {
-        let mut queue = self.queue.lock();
-        queue.wake = None;
-        let horizon = (now.saturating_add(at_most), u64::MAX);
-        let is_due =
-            |at: Timestamp, lease: &LeaseState| at <= now || at <= now.saturating_add(soon(lease));
-        let early = queue.due.range(..=horizon);
-        let early = early.filter(|((at, _), lease)| is_due(*at, lease));
-        let early: Vec<_> = early.map(|(_, lease)| Arc::clone(lease)).collect();
-        for lease in &early {
-            // There is another reference, so this drops no lease under the mutex.
-            drop(queue.remove(lease));
-        }
-        early
+        let mut plans = self.plans.lock();
+        plans.wake = None;
+        let horizon = now.saturating_add(at_most);
+        let is_due = |plan: &Plan| {
+            plan.at <= now || plan.at <= horizon && plan.at <= now.saturating_add(soon(&plan.lease))
+        };
+        let due = plans.by_lock.extract_if(|_, plan| is_due(plan));
+        let mut due: Vec<Plan> = due.map(|(_, plan)| plan).collect();
+        drop(plans);
+        due.sort_by_key(|plan| (plan.at, plan.number));
+        due.into_iter().map(|plan| plan.lease).collect()
     }
 
     /// The next wake, unless it is planned already.
     pub(super) fn next_wake(&self) -> Option<Wake> {
-        self.queue.lock().next_wake()
+        let mut plans = self.plans.lock();
+        let first = plans.by_lock.values().map(|plan| plan.at).min()?;
+        plans.wake_at(first)
     }
 }
 
-impl Queue {
-    fn remove(&mut self, lease: &LeaseState) -> Option<Arc<LeaseState>> {
-        let place = self.places.remove(&address(lease))?;
-        self.due.remove(&place)
-    }
-
-    fn next_wake(&mut self) -> Option<Wake> {
-        let ((first, _), _) = self.due.first_key_value()?;
-        let at = *first;
+impl Plans {
+    /// Plans a wake, unless an earlier one is planned.
+    fn wake_at(&mut self, at: Timestamp) -> Option<Wake> {
         if self.wake.is_some_and(|planned| planned.at <= at) {
             return None;
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Background;
 use super::agenda::Purpose;
-use super::backlog::{Backlog, Pending};
 use super::schedule::{due, pause};
+use super::unfinished::Unfinished;
 use crate::callbacks::despite_panics;
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeReport};
@@ -25,32 +25,34 @@ impl Background {
     /// lock after the other. Each such step can cost a node timeout, so locks that become due meanwhile are renewed in
     /// between.
     pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Arc<LeaseState>>) {
-        let mut backlog = Backlog::default();
-        self.renew_on_healthy_nodes(due, &mut backlog);
-        while !backlog.is_empty() {
-            if let Some(chunk) = next_chunk(&mut backlog.undecided) {
-                self.step(&chunk, &mut backlog, |backlog| {
-                    self.renew(&chunk, |_| true, backlog);
+        let mut unfinished = Unfinished::default();
+        self.renew_on_healthy_nodes(due, &mut unfinished);
+        while !unfinished.is_empty() {
+            if let Some(chunk) = next_chunk(&mut unfinished.undecided) {
+                self.step(&chunk, &mut unfinished, |unfinished| {
+                    self.renew(&chunk, |_| true, unfinished);
                 });
             }
-            if let Some(pending) = backlog.next_heal() {
-                let lease = [Arc::clone(&pending.extension().lease)];
-                self.step(&lease, &mut backlog, |backlog| self.heal(pending, backlog));
+            if let Some(extension) = unfinished.next_heal() {
+                let lease = [Arc::clone(&extension.lease)];
+                self.step(&lease, &mut unfinished, |unfinished| {
+                    self.heal(extension, unfinished);
+                });
             }
             // No head start here: it would repeat a renewal that has just failed without a pause.
             let due = self.take_due(Duration::ZERO);
-            self.renew_on_healthy_nodes(due, &mut backlog);
+            self.renew_on_healthy_nodes(due, &mut unfinished);
         }
     }
 
     fn renew_on_healthy_nodes(
         self: &Arc<Self>,
         mut due: Vec<Arc<LeaseState>>,
-        backlog: &mut Backlog,
+        unfinished: &mut Unfinished,
     ) {
         while let Some(chunk) = next_chunk(&mut due) {
-            self.step(&chunk, backlog, |backlog| {
-                self.renew(&chunk, Node::is_closed, backlog);
+            self.step(&chunk, unfinished, |unfinished| {
+                self.renew(&chunk, Node::is_closed, unfinished);
             });
         }
     }
@@ -60,10 +62,10 @@ impl Background {
     fn step(
         self: &Arc<Self>,
         locks: &[Arc<LeaseState>],
-        backlog: &mut Backlog,
-        job: impl FnOnce(&mut Backlog),
+        unfinished: &mut Unfinished,
+        job: impl FnOnce(&mut Unfinished),
     ) {
-        let mut later = Backlog::default();
+        let mut later = Unfinished::default();
         // After a panic, the other locks have to be renewed nevertheless.
         despite_panics(|| job(&mut later));
         let now = self.cluster.clock.now();
@@ -72,7 +74,7 @@ impl Background {
                 self.retry_soon(lease, now);
             }
         }
-        backlog.append(later);
+        unfinished.append(later);
     }
 
     /// Renews locks whose keys are on the same nodes. Asks those of the nodes for which `is_asked` holds.
@@ -80,34 +82,30 @@ impl Background {
         self: &Arc<Self>,
         chunk: &[Arc<LeaseState>],
         is_asked: impl Fn(&Node) -> bool,
-        backlog: &mut Backlog,
+        unfinished: &mut Unfinished,
     ) {
         let started = self.cluster.clock.now();
-        let mut rounds = self.begin(chunk, started);
-        let Some(counted) = rounds.first().map(|round| round.counted.clone()) else {
+        let extensions = chunk.iter().filter_map(|lease| self.begin(lease, started));
+        let mut extensions: Vec<Extension> = extensions.collect();
+        let Some(counted) = extensions.first().map(|first| first.counted.clone()) else {
             return;
         };
         // A call of `extend` may have healed one of them just now. That lock is planned again.
-        rounds.retain(|round| round.counted == counted);
+        extensions.retain(|extension| extension.counted == counted);
         let asked = self.cluster.only(&counted, is_asked);
         if asked.is_empty() && !counted.is_empty() {
-            let locks = rounds.into_iter().map(|round| round.lease);
-            backlog.undecided.extend(locks);
+            let locks = extensions.into_iter().map(|extension| extension.lease);
+            unfinished.undecided.extend(locks);
             return;
         }
-        ask(&self.cluster, &mut rounds, &asked);
-        for round in rounds {
-            self.decide(round, backlog);
+        ask(&self.cluster, &mut extensions, &asked);
+        for extension in extensions {
+            self.decide(extension, unfinished);
         }
     }
 
-    /// The extensions for those of these locks that are still kept alive.
-    fn begin(self: &Arc<Self>, locks: &[Arc<LeaseState>], now: Timestamp) -> Vec<Extension> {
-        let rounds = locks.iter().filter_map(|lease| self.round_of(lease, now));
-        rounds.collect()
-    }
-
-    fn round_of(self: &Arc<Self>, lease: &Arc<LeaseState>, now: Timestamp) -> Option<Extension> {
+    /// The extension of a lock, if it is still kept alive.
+    fn begin(&self, lease: &Arc<LeaseState>, now: Timestamp) -> Option<Extension> {
         if lease.loss_at(now).is_some() {
             return None;
         }
@@ -118,33 +116,29 @@ impl Background {
     }
 
     /// Applies the votes, unless a heal or answers of further nodes may change what they come to.
-    fn decide(self: &Arc<Self>, mut extension: Extension, backlog: &mut Backlog) {
+    fn decide(self: &Arc<Self>, mut extension: Extension, unfinished: &mut Unfinished) {
         let is_left_out = |report: &NodeReport| report.vote.is_left_out();
-        match extension.verdict() {
-            Verdict::Unknown if is_wanted(&self.cluster, &extension) => {
-                backlog.decisive.push(extension);
+        let verdict = extension.verdict();
+        if verdict == Verdict::Unknown {
+            if is_wanted(&self.cluster, &extension) {
+                return unfinished.decisive.push(extension);
             }
-            Verdict::Unknown if extension.nodes.iter().any(is_left_out) => {
-                backlog.undecided.push(extension.lease);
+            if extension.nodes.iter().any(is_left_out) {
+                return unfinished.undecided.push(extension.lease);
             }
-            Verdict::Unknown | Verdict::Lost => self.settle(&mut extension),
-            Verdict::Confirmed => {
-                self.settle(&mut extension);
-                if is_wanted(&self.cluster, &extension) {
-                    backlog.further.push(extension);
-                }
-            }
+        }
+        self.settle(&mut extension);
+        if verdict == Verdict::Confirmed && is_wanted(&self.cluster, &extension) {
+            unfinished.further.push(extension);
         }
     }
 
     /// Heals a lock, and applies the votes if that was not done before.
-    fn heal(self: &Arc<Self>, pending: Pending, backlog: &mut Backlog) {
-        match pending {
-            Pending::Decisive(mut extension) => {
-                heal(&self.cluster, &mut extension);
-                self.decide(extension, backlog);
-            }
-            Pending::Further(mut extension) => heal(&self.cluster, &mut extension),
+    fn heal(self: &Arc<Self>, mut extension: Extension, unfinished: &mut Unfinished) {
+        let is_settled = extension.verdict() == Verdict::Confirmed;
+        heal(&self.cluster, &mut extension);
+        if !is_settled {
+            self.decide(extension, unfinished);
         }
     }
 
@@ -298,13 +292,15 @@ mod tests {
         let locks = ["settled", "undecided", "passed over"].map(kept);
         let [settled, undecided, passed_over] = &locks;
         let late = Timestamp::from_nanos(0).saturating_add(Duration::from_secs(8));
-        let mut backlog = Backlog::default();
-        background.step(&locks, &mut backlog, |backlog| {
+        let mut unfinished = Unfinished::default();
+        background.step(&locks, &mut unfinished, |unfinished| {
             background.plan(Purpose::Renew, settled, |_| late);
-            backlog.undecided.push(Arc::clone(undecided));
+            unfinished.undecided.push(Arc::clone(undecided));
             panic!("the step ends early");
         });
-        assert!(backlog.has(undecided) && !backlog.has(settled) && !backlog.has(passed_over));
+        assert!(
+            unfinished.has(undecided) && !unfinished.has(settled) && !unfinished.has(passed_over)
+        );
         let agenda = background.agendas.of(Purpose::Renew);
         let before = late.saturating_sub(Duration::from_nanos(1));
         let soon = agenda.take_due(before, Duration::ZERO, |_| Duration::ZERO);

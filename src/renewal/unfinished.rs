@@ -1,12 +1,13 @@
-//! The backlog of the renewals of many locks: what waits until no other lock is due.
+//! What is left to do for locks that are renewed together, until no other lock is due.
 
 use std::sync::Arc;
 
 use crate::lease::state::LeaseState;
 use crate::protocol::extend::Extension;
 
+/// The unfinished renewals of a round.
 #[derive(Default)]
-pub(super) struct Backlog {
+pub(super) struct Unfinished {
     /// Locks that got no majority from the nodes that have not failed lately.
     pub(super) undecided: Vec<Arc<LeaseState>>,
     /// Extensions without a majority, for which the votes of nodes that are healed may decide.
@@ -15,20 +16,14 @@ pub(super) struct Backlog {
     pub(super) further: Vec<Extension>,
 }
 
-/// An extension of a lock that is to be healed.
-pub(super) enum Pending {
-    Decisive(Extension),
-    Further(Extension),
-}
-
-impl Backlog {
+impl Unfinished {
     pub(super) fn is_empty(&self) -> bool {
         self.undecided.is_empty() && self.decisive.is_empty() && self.further.is_empty()
     }
 
     pub(super) fn has(&self, lease: &Arc<LeaseState>) -> bool {
         let heals = self.decisive.iter().chain(&self.further);
-        let mut all = heals.map(|one| &one.lease).chain(&self.undecided);
+        let mut all = heals.map(|heal| &heal.lease).chain(&self.undecided);
         all.any(|other| Arc::ptr_eq(lease, other))
     }
 
@@ -38,26 +33,14 @@ impl Backlog {
         self.further.append(&mut other.further);
     }
 
-    /// Takes the most urgent heal.
-    pub(super) fn next_heal(&mut self) -> Option<Pending> {
-        let decisive = take_first(&mut self.decisive).map(Pending::Decisive);
-        decisive.or_else(|| take_first(&mut self.further).map(Pending::Further))
+    /// Takes the most urgent heal: of those that may decide, and else of the others, the one of the lock that ends first.
+    pub(super) fn next_heal(&mut self) -> Option<Extension> {
+        let heals = [&mut self.decisive, &mut self.further];
+        let heals = heals.into_iter().find(|heals| !heals.is_empty())?;
+        let ends = heals.iter().map(|heal| heal.lease.deadline()).enumerate();
+        let (first, _) = ends.min_by_key(|(_, end)| *end)?;
+        Some(heals.swap_remove(first))
     }
-}
-
-impl Pending {
-    pub(super) fn extension(&self) -> &Extension {
-        match self {
-            Self::Decisive(extension) | Self::Further(extension) => extension,
-        }
-    }
-}
-
-/// Takes the extension of the lock that ends first.
-fn take_first(heals: &mut Vec<Extension>) -> Option<Extension> {
-    let ends = heals.iter().map(|heal| heal.lease.deadline()).enumerate();
-    let (first, _) = ends.min_by_key(|(_, end)| *end)?;
-    Some(heals.swap_remove(first))
 }
 
 #[cfg(test)]
@@ -69,9 +52,9 @@ mod tests {
     #[test]
     fn a_lock_that_is_undecided_waits_and_no_other() {
         let [one, other] = ["job"; 2].map(|name| lease(name, 1, [Trace::Possible; 3]).into());
-        let mut backlog = Backlog::default();
-        assert!(backlog.is_empty() && !backlog.has(&one));
-        backlog.undecided.push(Arc::clone(&one));
-        assert!(!backlog.is_empty() && backlog.has(&one) && !backlog.has(&other));
+        let mut unfinished = Unfinished::default();
+        assert!(unfinished.is_empty() && !unfinished.has(&one));
+        unfinished.undecided.push(Arc::clone(&one));
+        assert!(!unfinished.is_empty() && unfinished.has(&one) && !unfinished.has(&other));
     }
 }
