@@ -3,41 +3,29 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::sync::Mutex;
 use crate::clock::Timestamp;
 use crate::lease::state::LeaseState;
 
-/// For how many names there is always room once it is made.
+/// For how many locks there is always room once it is made.
 const ROOM: usize = 64;
 
-/// The locks of guards, by the names of their resources or semaphores, until their guards give them back.
+/// The locks of guards by their addresses, until their guards give them back.
 #[derive(Default)]
-pub(crate) struct Held(Mutex<ByName>);
-
-type ByName = HashMap<Arc<str>, SmallVec<[Arc<LeaseState>; 1]>>;
+pub(crate) struct Held(Mutex<HashMap<usize, Arc<LeaseState>>>);
 
 impl Held {
     pub(crate) fn add(&self, lease: &Arc<LeaseState>) {
-        let mut held = self.0.lock();
-        let same_name = held.entry(Arc::clone(lease.name())).or_default();
-        same_name.push(Arc::clone(lease));
+        self.0.lock().insert(address(lease), Arc::clone(lease));
     }
 
     pub(crate) fn remove(&self, lease: &LeaseState) {
         let mut held = self.0.lock();
-        let Some(same_name) = held.get_mut(lease.name()) else {
-            return;
-        };
         // The caller has another reference, so this drops no lease under the mutex.
-        same_name.retain(|other| !std::ptr::eq(other.as_ref(), lease));
-        if same_name.is_empty() {
-            held.remove(lease.name());
-            let needed = held.len().max(ROOM);
-            if held.capacity() / 4 > needed {
-                held.shrink_to(needed);
-            }
+        held.remove(&address(lease));
+        let needed = held.len().max(ROOM);
+        if held.capacity() / 4 > needed {
+            held.shrink_to(needed);
         }
     }
 
@@ -49,21 +37,20 @@ impl Held {
         now: Timestamp,
     ) -> Vec<u32> {
         let held = self.0.lock();
-        let same_name = held.get(semaphore).map_or(&[][..], |leases| leases);
-        let is_held = |slot: u32| {
-            same_name.iter().any(|lease| {
-                lease.claim.resource.kind.slot() == Some(slot) && now < lease.deadline()
-            })
-        };
+        let of_semaphore = held.values().filter(|lease| &**lease.name() == semaphore);
+        let valid = of_semaphore.filter(|lease| now < lease.deadline());
+        let taken: Vec<_> = valid
+            .map(|lease| lease.claim.resource.kind.slot())
+            .collect();
         let slots = slots.into_iter();
-        slots.filter(|slot| !is_held(*slot)).collect()
+        slots.filter(|slot| !taken.contains(&Some(*slot))).collect()
     }
 
     /// Counts and logs the locks whose validity has ended and whose guards have not noticed. A guard that the program has forgotten
     /// never notices.
     pub(crate) fn note_ends(&self, now: Timestamp) {
         let held = self.0.lock();
-        let all = held.values().flatten();
+        let all = held.values();
         let ended = all.filter(|lease| lease.deadline() <= now).cloned();
         let mut ended: Vec<_> = ended.collect();
         drop(held);
@@ -77,8 +64,12 @@ impl Held {
     /// How many locks there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.0.lock().values().map(SmallVec::len).sum()
+        self.0.lock().len()
     }
+}
+
+fn address(lease: &LeaseState) -> usize {
+    std::ptr::from_ref(lease).addr()
 }
 
 #[cfg(test)]
