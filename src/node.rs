@@ -157,6 +157,7 @@ impl Node {
             node: Arc::clone(&self.name),
             vote,
             elapsed,
+            is_wanted: false,
             server,
         }
     }

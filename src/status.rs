@@ -141,6 +141,20 @@ impl LockStatus {
         }
     }
 
+    /// Whether somebody waits for the lock, as far as the nodes know. How many do is on no node.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let _guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert!(!manager.status("invoices")?.is_wanted());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn is_wanted(&self) -> bool {
+        self.nodes().iter().any(|node| node.is_wanted)
+    }
+
     /// Whether the answers of further nodes can't change the status.
     pub(crate) fn is_decided(&self) -> bool {
         matches!(

@@ -105,6 +105,9 @@ fn of_lock(arguments: &Status, status: &LockStatus) -> String {
         };
         fact("for", &format!("another {}{until}", durations::rough(left)));
     }
+    if status.is_wanted() {
+        fact("waiting", "somebody, so the next one comes at once");
+    }
     if let Some(token) = &state.token {
         // It is whole, because it is for copying. The library has escaped what can't be shown.
         let token_shown = if token.is_empty() {

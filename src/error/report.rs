@@ -37,6 +37,9 @@ pub struct NodeReport {
     pub vote: Vote,
     /// The time from the beginning of the attempt on this node to its answer.
     pub elapsed: Duration,
+    /// Of a [status](crate::LockManager::status), whether a client has announced at this node that it waits for the lock. Clients
+    /// wait at the first node, so the others mostly don't know.
+    pub is_wanted: bool,
     /// The run id of the server behind it, where that is known.
     pub(crate) server: Option<Arc<str>>,
 }

@@ -51,6 +51,7 @@ fn answers(vote: &Vote) -> Vec<NodeReport> {
         node: name.into(),
         vote: vote.clone(),
         elapsed: Duration::ZERO,
+        is_wanted: false,
         server: None,
     };
     ["a", "b", "c"].map(report).into()

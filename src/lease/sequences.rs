@@ -159,6 +159,7 @@ fn reports(votes: &[Vote]) -> Vec<NodeReport> {
         node: "a".into(),
         vote: vote.clone(),
         elapsed: Duration::ZERO,
+        is_wanted: false,
         server: None,
     };
     votes.iter().map(report).collect()

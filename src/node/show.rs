@@ -42,7 +42,10 @@ impl Node {
             Err(error) => vec![Row::from(Vote::Failed(error)); keys],
         };
         let sight = |row: Row| Sight {
-            report: self.report(row.vote, answer.elapsed, answer.server.clone()),
+            report: NodeReport {
+                is_wanted: row.has_waiter,
+                ..self.report(row.vote, answer.elapsed, answer.server.clone())
+            },
             content: row.content,
             is_reader: row.is_reader,
         };

@@ -59,6 +59,7 @@ pub(super) fn report(place: usize, vote: Vote) -> NodeReport {
         node: format!("n{place}").into(),
         vote,
         elapsed: Duration::ZERO,
+        is_wanted: false,
         server: None,
     }
 }

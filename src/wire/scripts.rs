@@ -26,7 +26,7 @@
 //! | `{ms}`, `{ms value}` | another holder has it for so long |
 //! | `{ms n}` | so many readers have it |
 //! | `{ms -1}` | a reader is refused, because a writer waits |
-//! | `{ms length value}`, `{ms n ms}` | of [`SHOW`] |
+//! | `{ms length value}`, `{ms n ms}` | of [`SHOW`]; a 1 behind them says that a client waits |
 //! | an error | at this key; it keeps no other key from its turn |
 //!
 //! The value of another holder's key is in a row if it may tell who that is: it is longer than a token, and no longer than any value

@@ -114,8 +114,9 @@ pub(crate) fn count_abstentions(nodes: &[NodeReport]) {
             continue;
         };
         match error {
-            NodeError::Quarantined { cause, .. } => {
-                tell(&Told::Counted(format!("abstentions: {cause:?}")));
+            NodeError::Quarantined { has_marker, .. } => {
+                let why = if *has_marker { "Reborn" } else { "Unmarked" };
+                tell(&Told::Counted(format!("abstentions: {why}")));
             }
             NodeError::TimedOut
             | NodeError::BreakerOpen { .. }

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::process::{Nodes, Running, told};
+use crate::process::{Nodes, Running, end_of, told};
 
 /// Renewed every half second, so that it is soon known who waits.
 const TTL: [&str; 2] = ["--ttl", "1500ms"];
@@ -50,6 +50,8 @@ fn a_holder_without_a_command_says_so_and_holds_on() {
     holder.line();
     let second = Running::start(&mut nodes.run(&TTL, "echo ran"));
     told(&holder, "somebody waits for the lock job");
+    let status = end_of(&mut nodes.redlatch(&["status", "job"]));
+    assert!(status.stdout.contains("\nwaiting  somebody"), "{status:?}");
     drop(input);
     assert_eq!(holder.end().code, Some(0));
     assert_eq!(second.end().stdout, "ran\n");

@@ -185,6 +185,7 @@ fn refused(votes: [Vote; 3]) -> Error {
                 node,
                 vote,
                 elapsed: Duration::ZERO,
+                is_wanted: false,
                 server: None,
             })
             .collect(),

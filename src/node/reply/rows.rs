@@ -20,7 +20,7 @@ pub(crate) struct Row {
     /// Whether it is that of a reader who was looked for.
     pub(crate) is_reader: bool,
     /// Whether a client waits for the key; a release has woken it.
-    has_waiter: bool,
+    pub(crate) has_waiter: bool,
 }
 
 /// For which resources of a lock a client waits at a node, by their places: a bit for each. A release has woken it.
@@ -148,6 +148,15 @@ impl Rows<'_> {
 
 /// Reads what is shown of a key that is there.
 fn shown_row(items: &[Reply]) -> Option<Row> {
+    if let [row @ .., Reply::Int(1)] = items
+        && row.len() == 3
+    {
+        let has_waiter = true;
+        return Some(Row {
+            has_waiter,
+            ..shown_row(row)?
+        });
+    }
     match items {
         [
             Reply::Int(last @ 0..),

@@ -176,8 +176,8 @@ impl Verb {
         let is_refusal = reply.starts_with(b"-") && is_one_line && str::from_utf8(reply).is_ok();
         match self {
             _ if reply == self.yes() => Some(Outcome::Granted),
-            // It has woken a client as well.
-            Self::Release if reply == b":2\r\n" => Some(Outcome::Granted),
+            // A client waits as well, and a release has woken it.
+            Self::Release | Self::Extend if reply == b":2\r\n" => Some(Outcome::Granted),
             Self::Probe if is_refusal => Some(Outcome::Granted),
             _ if is_refusal => Some(Outcome::Refused),
             Self::Acquire if reply == b"$-1\r\n" || reply == b"*-1\r\n" => Some(Outcome::Held),

@@ -16,6 +16,7 @@ fn ballot(place: usize, vote: Vote, server: Option<Arc<str>>) -> Ballot {
             node: format!("n{place}").into(),
             vote,
             elapsed: Duration::ZERO,
+            is_wanted: false,
             server,
         },
         trace: Trace::None,

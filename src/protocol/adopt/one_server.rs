@@ -12,6 +12,7 @@ fn kept(place: usize, vote: Vote, server: Option<&str>) -> Kept {
             node: format!("n{place}").into(),
             vote,
             elapsed: Duration::ZERO,
+            is_wanted: false,
             server: server.map(Into::into),
         },
         left: Duration::from_secs(5),

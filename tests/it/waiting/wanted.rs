@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, Protocol};
+use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, LockStatus, Protocol};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::managers::{fenced_over, patient};
@@ -59,12 +59,22 @@ fn is_told(holder: &LockManager, other: &LockManager) {
         let guard = take(holder, Duration::ZERO, &Cancel::new()).unwrap();
         guard.extend(TTL).unwrap();
         assert!(!guard.is_wanted(), "{kind}");
+        assert!(
+            !holder.status(guard.resource()).unwrap().is_wanted(),
+            "{kind}"
+        );
         waits(other, take, || {
             let is_wanted = || {
                 guard.extend(TTL).unwrap();
                 guard.is_wanted()
             };
             assert!(eventually(BOUND, is_wanted), "{kind}");
+            let is_shown = || {
+                let slots = holder.semaphore_status(guard.resource(), 1).unwrap();
+                let lock = holder.status(guard.resources()[0]).unwrap();
+                lock.is_wanted() || slots.iter().any(LockStatus::is_wanted)
+            };
+            assert!(eventually(BOUND, is_shown), "{kind}");
         });
         guard.unlock().unwrap();
     }

@@ -89,6 +89,15 @@ fn a_vote_on_several_resources_is_what_tells_most() {
 }
 
 #[test]
+fn what_is_under_a_key_is_shown_the_same_where_a_client_waits_for_it() {
+    for row in [":1500 :2 $2 me", ":1500 :3 :20"] {
+        let waited_for = told(SHOW, &format!("*4 {row} :1"));
+        assert!(waited_for.is_some());
+        assert_eq!(waited_for, told(SHOW, &format!("*3 {row}")));
+    }
+}
+
+#[test]
 fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
     let never = told(KEEP, "*1 :-1").unwrap();
     let with_length = never.replace("expires;", "expires; its value has 2 bytes;");
@@ -181,7 +190,9 @@ fn what_shows_no_key_is_none() {
                 // More of the value than there is.
                 "*3 :1500 :1 $2 me",
                 "*3 :1500 :-1 $2 me",
-                "*4 :1500 :2 $2 me :1",
+                "*4 :1500 :2 $2 me :2",
+                "*4 :1500 :2 $2 me :0",
+                "*5 :1500 :2 $2 me :1 :1",
                 "*2 $6 reader $2 me",
             ],
         )],
