@@ -112,33 +112,33 @@ mod tests {
     }
 
     proptest! {
-           #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-           #[test]
-           fn every_report_is_as_it_was(nodes in prop::collection::vec((vote(), elapsed()), 1..9)) {
-               let names = names(nodes.len());
-               let reports = names.iter().zip(&nodes).map(|(name, (vote, elapsed))| NodeReport {
-                   node: Arc::clone(name),
-                   vote: vote.clone(),
-                   elapsed: *elapsed,
-    is_wanted: false,
-                   server: None,
-               });
-               let reports: Vec<NodeReport> = reports.collect();
-               let votes = Votes::new(reports.iter());
-               let shown = format!("{reports:?}");
-               let of_each = format!("{:?}", reports.iter().map(|report| &report.vote).collect::<Vec<_>>());
-               let owner = Owner::new(&Clock::system());
-               for votes in [votes.clone(), votes] {
-                   prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
-                   // The same ones each time.
-                   let first = votes.reports(names.iter(), &owner);
-                   prop_assert_eq!(format!("{first:?}"), &*shown);
-                   prop_assert!(std::ptr::eq(first, votes.reports(names.iter(), &owner)));
-                   prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
-               }
-           }
-       }
+        #[test]
+        fn every_report_is_as_it_was(nodes in prop::collection::vec((vote(), elapsed()), 1..9)) {
+            let names = names(nodes.len());
+            let reports = names.iter().zip(&nodes).map(|(name, (vote, elapsed))| NodeReport {
+                node: Arc::clone(name),
+                vote: vote.clone(),
+                elapsed: *elapsed,
+                is_wanted: false,
+                server: None,
+            });
+            let reports: Vec<NodeReport> = reports.collect();
+            let votes = Votes::new(reports.iter());
+            let shown = format!("{reports:?}");
+            let of_each = format!("{:?}", reports.iter().map(|report| &report.vote).collect::<Vec<_>>());
+            let owner = Owner::new(&Clock::system());
+            for votes in [votes.clone(), votes] {
+                prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
+                // The same ones each time.
+                let first = votes.reports(names.iter(), &owner);
+                prop_assert_eq!(format!("{first:?}"), &*shown);
+                prop_assert!(std::ptr::eq(first, votes.reports(names.iter(), &owner)));
+                prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
+            }
+        }
+    }
 
     pub(super) fn granted(name: &Arc<str>) -> NodeReport {
         NodeReport {
