@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::callbacks::despite_panics;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause};
@@ -160,9 +159,7 @@ impl Background {
             // A slow hook must not keep the connections of a manager that was dropped.
             drop(background);
             for (lease, loss) in watched {
-                while let Some(hook) = lease.next_hook(loss.as_ref()) {
-                    despite_panics(hook);
-                }
+                lease.call_hooks(loss.as_ref());
             }
         });
     }

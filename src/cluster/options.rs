@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::fanout::Fanout;
 use crate::fencing::{Protocol, Rules};
 use crate::holder::Label;
+use crate::node::wait::SERVER_TICK;
 use crate::quorum::{self, Term};
 
 /// The checked options of a manager.
@@ -61,6 +62,12 @@ impl Options {
     pub(crate) fn acquire_timeout(&self, ttl: Duration) -> Duration {
         let beyond_ttl = || ttl.saturating_add(Duration::from_secs(10));
         self.acquire_timeout.unwrap_or_else(beyond_ttl)
+    }
+
+    /// For how long it may be announced at a node that this client waits.
+    pub(crate) fn longest_announcement(&self) -> Duration {
+        let wait = self.retry_max.saturating_add(SERVER_TICK);
+        wait.saturating_add(self.node_timeout)
     }
 
     /// The settings that all clients of the fenced protocol have to share; none with the classic protocol.

@@ -36,6 +36,9 @@ pub(crate) trait WaitClock<T: Tenant> {
         None
     }
 
+    /// Called once for each lock that the thread waits for in the line.
+    fn waits_for(&self, _lock: &T::Lock) {}
+
     /// Waits until the thread is admitted or `until` has come; may return early.
     fn pause(&self, admitted: &Condvar, lines: &mut MutexGuard<'_, Lines<T>>, until: Timestamp);
 }
@@ -114,12 +117,6 @@ impl<T: Tenant> Queue<T> {
         place.wait(end, time)
     }
 
-    /// The lock that those wait for who enter this line now, if the thread whose turn it is has one.
-    pub(crate) fn lock_of(&self, resource: &str) -> Option<T::Lock> {
-        let lines = self.lines.lock();
-        lines.by_resource.get(resource)?.lock.clone()
-    }
-
     /// How many lines there are, how many threads wait in them, and for how many lines there is room.
     #[cfg(test)]
     pub(crate) fn census(&self) -> [usize; 3] {
@@ -188,6 +185,8 @@ impl<T: Tenant> PlaceInLine<'_, T> {
         time: &impl WaitClock<T>,
     ) -> Result<TurnAndGuard<T>, Refusal<T>> {
         let mut is_in_line = false;
+        // The turn whose lock is known to be waited for.
+        let mut told = None;
         loop {
             // Read before the mutex is locked, because reading a test's clock can take time.
             let now = time.now();
@@ -225,6 +224,14 @@ impl<T: Tenant> PlaceInLine<'_, T> {
                 // Under the same mutex, so that nothing is handed to a thread that is about to leave.
                 line.remove(&self.waiter);
                 return Err(line.refusal());
+            }
+            if told != Some(line.turn)
+                && let Some(lock) = line.lock.clone()
+            {
+                told = Some(line.turn);
+                drop(lines);
+                time.waits_for(&lock);
+                continue;
             }
             let look = now.saturating_add(LONGEST_LOOK);
             let until = end.map_or(look, |end| end.min(look));

@@ -63,8 +63,9 @@ impl LockGuard {
             heal(cluster, &mut extension);
         }
         let extended = extension.settle(cluster.clock.now(), renewal);
-        // The lock may be lost, and max_hold may have moved its end to an earlier time, which the heal below may outlast.
-        if renewal.is_some() || matches!(extended, Err(Error::Lost { .. })) {
+        // The lock may be lost or wanted, and max_hold may have moved its end to an earlier time, which the heal below may outlast.
+        let is_lost = matches!(extended, Err(Error::Lost { .. }));
+        if renewal.is_some() || is_lost || self.lease.has_news() {
             self.shared.keeper.watch(&self.lease);
         }
         extended?;

@@ -23,9 +23,11 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     ///
-    /// It asks no server. A thread of this manager that waits is seen at once. Clients of other managers are seen by
-    /// [extensions](Self::extend), also those of a [keep-alive](crate::KeepAlive): their replies tell whether a client has announced
-    /// that it waits. A client announces itself only while it can listen, so this is a hint, and no promise rests on it.
+    /// It asks no server. A thread of this manager that waits in its queue for the same name is seen at once. All others, such as
+    /// clients of other managers and threads that wait for a permit or behind readers, are seen by [extensions](Self::extend), also
+    /// those of a [keep-alive](crate::KeepAlive): their replies tell whether a client has announced that it waits. This is a hint,
+    /// and no promise rests on it. A client announces itself only while it can listen. An extension in the first `retry_delay` and
+    /// node timeout of a lock tells nothing, because it may be this holder that was announced.
     /// There is no priority among those who wait: the holder can't know how urgent they are, and one that says so of itself
     /// would starve the others.
     pub fn is_wanted(&self) -> bool {
@@ -38,7 +40,8 @@ impl LockGuard {
     /// Calls `hook` once, when somebody waits for this lock; at once, if that is so already.
     ///
     /// The hook is called when [`is_wanted`](Self::is_wanted) begins to return true, in the way of
-    /// [`on_lost`](Self::on_lost), which also says when it panics. After the hook was called, another one can be set.
+    /// [`on_lost`](Self::on_lost), which also says when it panics. After the hook was called, another one can be set; it is called at
+    /// once as long as somebody waits.
     ///
     /// ```
     /// # use std::time::Duration;

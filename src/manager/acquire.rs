@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::call::Call;
 use crate::claim::Resource;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Timestamp;
 use crate::contend::arbiter::{Reach, Round, Wait};
 use crate::contend::demand::{Patience, lines};
 use crate::contend::queue::{Lines, Refusal, TurnAndGuard, WaitClock};
@@ -13,9 +13,11 @@ use crate::error::{Error, NodeError, Vote};
 use crate::fanout::Fanout;
 use crate::guard::{LockGuard, Received, Turns};
 use crate::holder::Holder;
+use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::command::WhenFree;
 use crate::protocol::acquire::attempt;
+use crate::renewal::Keeper;
 use crate::sync::{Condvar, MutexGuard};
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
@@ -117,14 +119,11 @@ impl Call<'_> {
             return Ok((turn, None));
         }
         self.note_queued();
-        if let Some(lease) = queue.lock_of(line) {
-            self.shared.keeper.tell_wanted(&lease);
-        }
         let patience = &self.demand.patience;
         let asks_once = self.demand.resource.kind.permits().is_some() && self.timeout.is_zero();
         let node_timeout = cluster.options.node_timeout;
         let waiting = Waiting {
-            clock: &cluster.clock,
+            keeper: &self.shared.keeper,
             patience,
             for_an_answer_until: asks_once
                 .then(|| cluster.clock.now().saturating_add(node_timeout)),
@@ -328,7 +327,7 @@ fn needs_another_token(error: &Error) -> bool {
 
 /// The clock and the patience of a thread that waits in the queue.
 struct Waiting<'w> {
-    clock: &'w Clock,
+    keeper: &'w Keeper,
     patience: &'w Patience,
     /// A thread that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
     for_an_answer_until: Option<Timestamp>,
@@ -336,7 +335,11 @@ struct Waiting<'w> {
 
 impl WaitClock<LockGuard> for Waiting<'_> {
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.keeper.cluster().clock.now()
+    }
+
+    fn waits_for(&self, lock: &Arc<LeaseState>) {
+        self.keeper.tell_wanted(lock);
     }
 
     fn has_given_up(&self) -> bool {
@@ -353,6 +356,6 @@ impl WaitClock<LockGuard> for Waiting<'_> {
         lines: &mut MutexGuard<'_, Lines<LockGuard>>,
         until: Timestamp,
     ) {
-        self.clock.nap(admitted, lines, until);
+        self.keeper.cluster().clock.nap(admitted, lines, until);
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{NodeError, Vote};
 use crate::sync::AtomicBool;
 
 /// How late an idle server ends a blocking command: it checks ten times a second.
-const SERVER_TICK: Duration = Duration::from_millis(100);
+pub(crate) const SERVER_TICK: Duration = Duration::from_millis(100);
 
 /// What listening for a release has led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,8 +25,10 @@ pub(crate) struct Extension {
     pub(crate) counted: Places,
     /// What each node has said, in the canonical order.
     pub(crate) nodes: Vec<NodeReport>,
-    /// Whether another client waits for the lock.
+    /// Whether a client waits for the lock.
     is_wanted: bool,
+    /// Until when that may be the holder itself, which waited before it got the lock.
+    announced_until: Timestamp,
     /// The right to heal the lock, where that is possible and was not done yet.
     pub(super) healer: Option<Healer>,
 }
@@ -48,6 +50,9 @@ impl Extension {
             counted: lease.counted(),
             nodes: Vec::new(),
             is_wanted: false,
+            announced_until: lease
+                .since()
+                .saturating_add(cluster.options.longest_announcement()),
             healer,
         }
     }
@@ -59,7 +64,9 @@ impl Extension {
     /// Applies the votes. If the extension succeeds, `renewal` replaces the keep-alive of the lock, if there is one.
     pub(crate) fn settle(&mut self, now: Timestamp, renewal: Option<Renewal>) -> Result<(), Error> {
         let (round, validity) = (self.started..now, self.term.validity);
-        self.lease.note_wanted(self.is_wanted);
+        // What the holder has announced itself while it waited may still be there.
+        let is_own = self.started < self.announced_until;
+        self.lease.note_wanted(self.is_wanted && !is_own);
         self.lease
             .extended(round, validity, renewal, &mut self.nodes)
     }

@@ -15,28 +15,30 @@ pub(crate) type HookCall = Box<dyn FnOnce() + Send>;
 pub(crate) struct Hooks {
     pub(in super::super) lost: VecDeque<LostHook>,
     pub(super) wanted: VecDeque<WantedHook>,
-    /// Whether those for a lock that is wanted are to be called.
-    pub(super) is_wanted: bool,
+    /// Those of them that are to be called.
+    due: VecDeque<WantedHook>,
 }
 
 impl Hooks {
     pub(super) fn is_empty(&self) -> bool {
-        self.lost.is_empty() && self.wanted.is_empty()
+        self.lost.is_empty() && self.wanted.is_empty() && self.due.is_empty()
     }
 
     /// Has those called that are for a lock that is wanted.
     pub(super) fn note_wanted(&mut self) {
-        self.is_wanted |= !self.wanted.is_empty();
+        self.due.append(&mut self.wanted);
+    }
+
+    /// How many are to be called while the lock is held.
+    pub(super) fn due(&self) -> usize {
+        self.due.len()
     }
 
     /// Takes the next one to call, also those for a loss if there is one.
     pub(super) fn next(&mut self, loss: Option<&LossCause>) -> Option<HookCall> {
-        if self.is_wanted
-            && let Some(hook) = self.wanted.pop_front()
-        {
+        if let Some(hook) = self.due.pop_front() {
             return Some(hook);
         }
-        self.is_wanted = false;
         let (cause, hook) = (loss?.clone(), self.lost.pop_front()?);
         Some(Box::new(move || hook(cause)))
     }
@@ -46,7 +48,7 @@ impl Hooks {
         for hook in self.lost {
             despite_panics(|| drop(hook));
         }
-        for hook in self.wanted {
+        for hook in self.wanted.into_iter().chain(self.due) {
             despite_panics(|| drop(hook));
         }
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::LeaseState;
 use super::hooks::{HookCall, Hooks};
+use crate::callbacks::despite_panics;
 use crate::clock::Timestamp;
 use crate::error::LossCause;
 
@@ -58,9 +59,29 @@ impl LeaseState {
 
     /// Whether there is something to tell the hooks while the lock is held.
     pub(crate) fn has_news(&self) -> bool {
+        self.news() > 0
+    }
+
+    /// How many hooks are to be called while the lock is held.
+    fn news(&self) -> usize {
         let state = self.state.lock();
-        let hooks = state.hooks.as_ref();
-        hooks.is_some_and(|hooks| hooks.is_wanted)
+        state.hooks.as_ref().map_or(0, |hooks| hooks.due())
+    }
+
+    /// Calls the hooks for which there is news, and those for a loss if there is one. One that a hook has set meanwhile is left to
+    /// the next time, so that the hooks of other locks get their turn.
+    pub(crate) fn call_hooks(&self, loss: Option<&LossCause>) {
+        let mut left = if loss.is_some() {
+            usize::MAX
+        } else {
+            self.news()
+        };
+        while left > 0
+            && let Some(hook) = self.next_hook(loss)
+        {
+            despite_panics(hook);
+            left = left.saturating_sub(1);
+        }
     }
 
     /// Takes the next hook to call, also those for a loss if there is one. After the guard has ended the lock, there is none.

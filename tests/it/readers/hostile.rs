@@ -254,7 +254,7 @@ fn what_is_no_answer_for_a_reader_is_a_fault_of_the_server() {
     });
     let of_extensions = [
         "+OK\r\n",
-        ":2\r\n",
+        ":3\r\n",
         ":0\r\n",
         "*1\r\n:-2\r\n",
         "*1\r\n:1\r\n",

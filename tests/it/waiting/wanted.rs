@@ -8,8 +8,6 @@ use redlatch::fake::FakeNode;
 use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, LockStatus, Protocol};
 use redlatch_testing::{Server, eventually, within};
 
-use crate::managers::{fenced_over, patient};
-
 const TTL: Duration = Duration::from_mins(1);
 const BOUND: Duration = Duration::from_mins(1);
 
@@ -54,21 +52,22 @@ fn waits<R>(manager: &LockManager, take: Take, meanwhile: impl FnOnce() -> R) ->
 }
 
 #[track_caller]
-fn is_told(holder: &LockManager, other: &LockManager) {
-    for (kind, take) in KINDS {
+fn is_told(holder: &LockManager, other: &LockManager, kinds: &[(&str, Take)]) {
+    for (kind, take) in kinds {
         let guard = take(holder, Duration::ZERO, &Cancel::new()).unwrap();
         guard.extend(TTL).unwrap();
         assert!(!guard.is_wanted(), "{kind}");
-        assert!(
-            !holder.status(guard.resource()).unwrap().is_wanted(),
-            "{kind}"
-        );
-        waits(other, take, || {
+        let status = holder.status(guard.resources()[0]).unwrap();
+        assert!(!status.is_wanted(), "{kind}");
+        let (tell, told) = mpsc::channel();
+        guard.on_wanted(move || tell.send(()).unwrap());
+        waits(other, *take, || {
             let is_wanted = || {
                 guard.extend(TTL).unwrap();
                 guard.is_wanted()
             };
             assert!(eventually(BOUND, is_wanted), "{kind}");
+            told.recv_timeout(BOUND).expect(kind);
             let is_shown = || {
                 let slots = holder.semaphore_status(guard.resource(), 1).unwrap();
                 let lock = holder.status(guard.resources()[0]).unwrap();
@@ -84,7 +83,7 @@ fn is_told(holder: &LockManager, other: &LockManager) {
 fn an_extension_tells_the_holder_of_each_kind_of_lock_that_another_client_waits() {
     let nodes = FakeNode::cluster(3);
     let [holder, other] = [(); 2].map(|()| LockManager::builder().fakes(&nodes).build().unwrap());
-    is_told(&holder, &other);
+    is_told(&holder, &other, &KINDS);
     // What was announced ends by itself.
     let guard = holder.lock("job", TTL).unwrap();
     let is_wanted = || {
@@ -97,21 +96,52 @@ fn an_extension_tells_the_holder_of_each_kind_of_lock_that_another_client_waits(
 
 #[test]
 fn an_extension_tells_so_on_servers_with_either_protocol() {
-    let servers = Server::cluster(3);
-    let urls = || servers.iter().map(Server::url);
-    is_told(&patient(urls()), &patient(urls()));
-    let servers = Server::cluster(3);
-    let holder = fenced_over(&servers);
-    is_told(&holder, &fenced_over_opened(&servers));
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let servers = Server::cluster(3);
+        let [holder, other] = [(); 2].map(|()| {
+            let builder = LockManager::builder().protocol(protocol);
+            let builder = builder.nodes(servers.iter().map(Server::url));
+            builder
+                .node_timeout(Duration::from_secs(2))
+                .build()
+                .unwrap()
+        });
+        if protocol == Protocol::Fenced {
+            holder.open_nodes().unwrap();
+        }
+        is_told(&holder, &other, &[KINDS[0], KINDS[3]]);
+    }
 }
 
-fn fenced_over_opened(servers: &[Server]) -> LockManager {
-    let builder = LockManager::builder().protocol(Protocol::Fenced);
-    let builder = builder.nodes(servers.iter().map(Server::url));
-    builder
-        .node_timeout(crate::managers::PATIENCE)
-        .build()
-        .unwrap()
+#[test]
+fn who_waited_does_not_take_its_own_announcement_for_that_of_another() {
+    let nodes = FakeNode::cluster(3);
+    let [one, other] = [(); 2].map(|()| LockManager::builder().fakes(&nodes).build().unwrap());
+    let first = one.lock("job", TTL).unwrap();
+    let waiting = thread::spawn(move || other.lock("job", TTL).unwrap());
+    let is_wanted = || {
+        first.extend(TTL).unwrap();
+        first.is_wanted()
+    };
+    assert!(eventually(BOUND, is_wanted));
+    first.unlock().unwrap();
+    let second = within(BOUND, || waiting.join().unwrap());
+    second.on_wanted(|| panic!("nobody waits"));
+    second.extend(TTL).unwrap();
+    assert!(!second.is_wanted());
+}
+
+#[test]
+fn one_who_does_not_wait_is_not_told() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let (tell, told) = mpsc::channel();
+    guard.on_wanted(move || tell.send(()).unwrap());
+    assert!(manager.try_lock("job", TTL).is_err());
+    assert!(!guard.is_wanted());
+    // The hook is still there for one who does.
+    waits(&manager, KINDS[0].1, || told.recv_timeout(BOUND).unwrap());
 }
 
 #[test]
