@@ -53,7 +53,7 @@ impl From<Error> for Failure {
             | Error::Unconfirmed { .. }
             | Error::TooSlow { .. }
             | Error::Incomplete { .. } => (UNAVAILABLE, "see 'redlatch health'"),
-            Error::NotALock { .. } => (USAGE, "see 'redlatch status'"),
+            Error::NotALock { .. } => (USAGE, "look at the key with redis-cli"),
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
             Error::Invalid { field, .. } => (USAGE, advice_on(field)),
             Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),

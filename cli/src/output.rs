@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::clock;
 use crate::failure::{Failure, IO};
@@ -36,6 +37,9 @@ pub(crate) enum Reader {
 
 /// As [`print`], and tells whether to go on.
 pub(crate) fn print_more(text: &str) -> Result<Reader, Failure> {
+    if text.is_empty() {
+        return Ok(reader());
+    }
     clear_line();
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -45,6 +49,19 @@ pub(crate) fn print_more(text: &str) -> Result<Reader, Failure> {
             IO,
             format!("standard output can't be written: {error}; look where it goes"),
         )),
+    }
+}
+
+/// Whether somebody still reads standard output. A pipe whose reader has gone says so without a write.
+fn reader() -> Reader {
+    let out = io::stdout();
+    let mut outputs = [PollFd::new(&out, PollFlags::empty())];
+    let answered = poll(&mut outputs, Some(&Timespec::default()));
+    let [output] = outputs;
+    if answered.is_ok() && output.revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+        Reader::Gone
+    } else {
+        Reader::There
     }
 }
 

@@ -5,6 +5,7 @@ use redlatch::{Error, NodeReport, Vote};
 use crate::durations;
 use crate::failure::Failure;
 use crate::request::Request;
+use crate::text::typed_name;
 
 /// Why the request has failed with this error.
 pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
@@ -38,12 +39,13 @@ fn held(request: &Request<'_>, error: &Error, (resource, nodes): (&str, &[NodeRe
         "wait with --wait"
     };
     let name = request.wanted.named(resource);
+    let typed = typed_name(name.as_str());
     match request.wanted.permits() {
         None if error.is_resting() => {
             let done_by = error.holder().map(|holder| format!(" by {}", holder.label));
             let done_by = done_by.unwrap_or_default();
             format!(
-                "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; see 'redlatch status {name}' for when that is"
+                "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; see 'redlatch status {typed}' for when that is"
             )
         }
         None => {
@@ -58,7 +60,7 @@ fn held(request: &Request<'_>, error: &Error, (resource, nodes): (&str, &[NodeRe
             let asked = format!("on {count} of {of} nodes, as far as they were asked{waited}");
             match who_has(error) {
                 Some(has) => format!(
-                    "{has} the lock {name} ({asked}); {advice}, or see 'redlatch status {name}'"
+                    "{has} the lock {name} ({asked}); {advice}, or see 'redlatch status {typed}'"
                 ),
                 // The status does not show who waits.
                 None => format!(
@@ -67,7 +69,7 @@ fn held(request: &Request<'_>, error: &Error, (resource, nodes): (&str, &[NodeRe
             }
         }
         Some(permits) => format!(
-            "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {name}'"
+            "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {typed}'"
         ),
     }
 }

@@ -12,7 +12,7 @@ use crate::nodes;
 use crate::output;
 use crate::state::{self, State, is_ours};
 use crate::table::{Cell, Overflow, Table};
-use crate::text::{self, columns, count, shell_word};
+use crate::text::{self, columns, count, shell_word, typed_name};
 
 /// The lock is nobody's.
 const FREE: u8 = 1;
@@ -163,17 +163,18 @@ fn of_semaphore(arguments: &Status, status: &[LockStatus]) -> String {
 /// The line to copy for who wants to end it. Where it is too long, it breaks so that a shell reads it as one.
 fn unlock(arguments: &Status, token: &str, slot: Option<usize>) -> String {
     let Status { name, servers, .. } = arguments;
-    let foreign = if is_ours(token) { "" } else { " --foreign" };
+    if !is_ours(token) {
+        let why = "by hand: this is no value of redlatch, so it may be no lock; see 'redlatch unlock --help'";
+        return Cell::plain("unlock").before(7, why, text::width());
+    }
     let slot = slot.map_or(String::new(), |slot| format!(" --slot {slot}"));
-    let dashes = if name.as_str().starts_with('-') {
-        "-- "
-    } else {
-        ""
-    };
-    let command = format!("redlatch unlock{}{slot}{foreign}", servers.typed());
+    let command = format!("redlatch unlock{}{slot}", servers.typed());
     // The token stands behind '=', because it may begin with a dash.
-    let (token, name) = (shell_word(token), shell_word(name.as_str()));
-    let rest = format!("--token={token} {dashes}{name}");
+    let rest = format!(
+        "--token={} {}",
+        shell_word(token),
+        typed_name(name.as_str())
+    );
     let room = text::width().saturating_sub(10);
     let is_short = columns(&command).saturating_add(columns(&rest)) <= room;
     let space = if is_short { " " } else { " \\\n           " };

@@ -82,6 +82,12 @@ pub(crate) fn is_printable(character: char) -> bool {
     matches!(character, '\\' | '"' | '\'') || shown.escape_debug().nth(1) != Some('\\')
 }
 
+/// A name as it is typed behind a subcommand.
+pub(crate) fn typed_name(name: &str) -> String {
+    let dashes = if name.starts_with('-') { "-- " } else { "" };
+    format!("{dashes}{}", shell_word(name))
+}
+
 /// A word as it is typed in a shell. It has no character that changes what a terminal shows.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_./:@%+,=-".contains(c);

@@ -9,6 +9,7 @@ use crate::name::Name;
 use crate::nodes;
 use crate::output;
 use crate::state::is_ours;
+use crate::text::typed_name;
 
 /// Returns 0 if the lock was held with the token and is released.
 pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
@@ -37,12 +38,13 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
         }
         Err(Error::Lost { .. }) => {
             let why = why.unwrap_or_default();
+            let typed = typed_name(name.as_str());
             let advice = match arguments.slot {
                 None => format!(
-                    "see 'redlatch status {name}'; a permit needs its --slot, and a reader's token is its REDLATCH_TOKEN"
+                    "see 'redlatch status {typed}'; a permit needs its --slot, and a reader's token is its REDLATCH_TOKEN"
                 ),
                 Some(slot) => format!(
-                    "see 'redlatch status --max {} {name}'",
+                    "see 'redlatch status --max {} {typed}'",
                     slot.saturating_add(1)
                 ),
             };

@@ -322,6 +322,7 @@ impl LeaseState {
     fn close(&self, state: &mut HeldState) {
         state.kept_alive = None;
         self.deadline.store(0, Ordering::Release);
+        self.is_wanted.store(false, Ordering::Relaxed);
         self.changed.notify_all();
     }
 

@@ -69,9 +69,9 @@ pub(crate) struct Run {
     /// A signal for the command when somebody waits for the lock
     ///
     /// So that it can end at a good moment, and another machine goes on: a renewal tells that somebody waits. It is sent once, to the
-    /// process group of the command. The command may ignore it, and nothing else happens. With --forever, this process campaigns again
-    /// when the command has ended.
-    #[arg(long, value_name = "SIGNAL", ignore_case = true, hide_short_help = true, help_heading = None)]
+    /// process group of the command. The command may ignore it, and nothing else happens. Not with --forever: those who stand by
+    /// wait all the time.
+    #[arg(long, value_name = "SIGNAL", conflicts_with = "forever", ignore_case = true, hide_short_help = true, help_heading = None)]
     pub(crate) on_wanted: Option<OnWanted>,
 
     /// The time from TERM to KILL when the lock is lost

@@ -25,19 +25,21 @@ fn the_command_gets_the_signal_once_and_the_one_who_waits_comes_next() {
 }
 
 #[test]
-fn a_leader_makes_room_and_campaigns_again() {
+fn a_leader_says_who_stands_by_and_does_not_give_way_to_that() {
     let nodes = Nodes::start(3).hasty();
     let serve = "echo leads; exec sleep 60";
-    let forever = [&TTL[..], &["--forever", "--on-wanted", "TERM"]].concat();
+    let forever = [&TTL[..], &["--forever"]].concat();
     let first = Running::start(&mut nodes.run(&forever, serve));
     first.line();
     let second = Running::start(&mut nodes.run(&forever, serve));
+    told(&first, "somebody waits for the lock job");
+    let both = [&forever[..], &["--on-wanted", "TERM"]].concat();
+    let refused = end_of(&mut nodes.run(&both, serve));
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    first.signal(Signal::TERM);
     second.line();
-    told(&first, "resigned: the command ended with 143");
-    // It waits again, so the second one makes room in its turn.
-    first.line();
+    second.signal(Signal::TERM);
     for running in [first, second] {
-        running.signal(Signal::TERM);
         assert_eq!(running.end().code, Some(143));
     }
 }

@@ -34,12 +34,12 @@ impl Hooks {
         self.due.len()
     }
 
-    /// Takes the next one to call, also those for a loss if there is one.
+    /// Takes the next one to call. A lock that is lost is wanted no more.
     pub(super) fn next(&mut self, loss: Option<&LossCause>) -> Option<HookCall> {
-        if let Some(hook) = self.due.pop_front() {
-            return Some(hook);
-        }
-        let (cause, hook) = (loss?.clone(), self.lost.pop_front()?);
+        let Some(cause) = loss.cloned() else {
+            return self.due.pop_front();
+        };
+        let hook = self.lost.pop_front()?;
         Some(Box::new(move || hook(cause)))
     }
 

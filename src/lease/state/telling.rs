@@ -84,7 +84,7 @@ impl LeaseState {
         }
     }
 
-    /// Takes the next hook to call, also those for a loss if there is one. After the guard has ended the lock, there is none.
+    /// Takes the next hook to call, of those for a loss if there is one. After the guard has ended the lock, there is none.
     pub(crate) fn next_hook(&self, loss: Option<&LossCause>) -> Option<HookCall> {
         self.state.lock().hooks.as_mut()?.next(loss)
     }
