@@ -43,6 +43,8 @@ mod page;
 #[cfg(test)]
 mod passwords;
 #[cfg(test)]
+mod pasted;
+#[cfg(test)]
 mod permits;
 #[cfg(test)]
 mod process;
