@@ -301,6 +301,20 @@ impl Compared {
 }
 
 #[test]
+fn a_lock_that_is_lost_is_wanted_no_more() {
+    let Compared { clock, lease, .. } = Compared::new();
+    lease.on_wanted(|| ());
+    lease.note_wanted(true);
+    assert!(lease.is_wanted() && lease.has_news());
+    clock.advance(lease.remaining());
+    assert!(lease.check().is_err());
+    assert!(!lease.is_wanted());
+    // An extension that began before.
+    lease.note_wanted(true);
+    assert!(!lease.is_wanted());
+}
+
+#[test]
 fn a_watch_says_of_which_lock_it_is_and_how_long_that_is_held() {
     let compared = Compared::new();
     let watch = super::LeaseWatch::new(&Arc::new(compared.lease));

@@ -85,7 +85,7 @@ pub(crate) const TAKE: &str =
 /// Extends locks that still hold our value: each key gets a longer time to live, never a shorter one. With a token, a key that is
 /// gone is set again if no other client can have had the lock. Of a reader, those whose time is over are removed first: a server
 /// whose memory is used up refuses the new time only as the first write of a script.
-pub(crate) const KEEP: &str = lua!("keep": keep_plain prelude readers process marker keep);
+pub(crate) const KEEP: &str = lua!("keep": name keep_plain prelude readers process marker keep);
 /// Gives locks back that still hold our value, and wakes a client that waits. The wake-up is a hint, so nothing about it is an
 /// error. The bell of a lock has one element at most. All slots of a semaphore ring one bell, which gets an element for each
 /// release: several clients may have looked and not yet listen. It deletes the intent of a writer. Where readers wait, it rings
@@ -102,12 +102,12 @@ pub(crate) const KEEP: &str = lua!("keep": keep_plain prelude readers process ma
 ///
 /// With a token, each counter gets a tombstone, behind the release: a server whose memory is used up may refuse what follows. A
 /// token that is too far ahead was not granted here, and must not be in the way of those that are not. Token 0 is unknown.
-pub(crate) const DROP: &str = lua!("drop": drop_plain prelude readers wake give_back drop);
+pub(crate) const DROP: &str = lua!("drop": drop_plain name prelude readers wake give_back drop);
 /// Gives a lock back and takes it with another value, in one step: what [`DROP`] and then [`TAKE`] with `again` do. Nothing is
 /// taken where the release has woken a client, which comes first, or where another holder has the key. If the new value can't be
 /// set, the key is deleted. No error of the acquire hides the reply of the release.
 pub(crate) const PASS: &str =
-    lua!("pass": prelude readers wake process marker gate take give_back pass);
+    lua!("pass": name prelude readers wake process marker gate take give_back pass);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. It looks at the first of several
 /// that is not free, or else at the first of all. Returns the place, from 1, the key's PTTL, 1 if the wait was announced or else
 /// 0, and of a semaphore a text with `1` for each free slot and `0` for each other; then the PTTL is that of the slot that is
@@ -131,7 +131,7 @@ pub(crate) const LOOK: &str = lua!("look": prelude look);
 ///
 /// With `named`, it looks for the reader with this value, or with the value that begins with this token, and shows `READER` and the
 /// whole value. It goes through all readers, because they are not in the order of their tokens.
-pub(crate) const SHOW: &str = lua!("show": prelude show);
+pub(crate) const SHOW: &str = lua!("show": name prelude show);
 
 /// Makes one step of a `SCAN`, and changes nothing. Returns a table of the next cursor, as text, and of the keys that may be
 /// locks: strings with a time to live and a value of no more than so many bytes, and sorted sets of readers, but none of the

@@ -31,9 +31,12 @@ impl LeaseState {
 
     /// Remembers whether the nodes say that another client waits for the lock.
     pub(crate) fn note_wanted(&self, is_wanted: bool) {
+        let mut state = self.state.lock();
+        // An extension may have begun before the loss.
+        let is_wanted = is_wanted && !state.is_lost();
         self.is_wanted.store(is_wanted, Ordering::Relaxed);
-        if is_wanted {
-            self.call_wanted();
+        if is_wanted && let Some(hooks) = &mut state.hooks {
+            hooks.note_wanted();
         }
     }
 

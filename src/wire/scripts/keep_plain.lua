@@ -1,8 +1,4 @@
-local function kept(lock)
-  local slot = string.find(lock, ':redlatch:slot:', 1, true)
-  local name = slot and string.sub(lock, 1, slot - 1) or lock
-  return redis.pcall('EXISTS', name .. ':redlatch:waiting') == 1 and 2 or 1
-end
+local function kept(lock) return is_waited_for(lock) and 2 or 1 end
 if not ARGV[3] and not KEYS[2] and redis.pcall('GET', KEYS[1]) == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
   return kept(KEYS[1])

@@ -18,11 +18,6 @@ local function lookup(lock, now)
     from = from + 1000
   end
 end
-local function waiters(lock)
-  local slot = string.find(lock, ':redlatch:slot:', 1, true)
-  local name = slot and string.sub(lock, 1, slot - 1) or lock
-  return redis.pcall('EXISTS', name .. ':redlatch:waiting') == 1 and 1 or nil
-end
 return each(function(lock)
   if has('r') then return reader(lock) end
   local value = redis.pcall('GET', lock)
@@ -34,12 +29,12 @@ return each(function(lock)
       counter = type(counter) == 'string' and string.find(counter, '^%d+$') and tonumber(counter)
       if not counter or counter < tonumber(ARGV[4]) then return {-2} end
     end
-    return {left, #value, string.sub(value, 1, 512), waiters(lock)}
+    return {left, #value, string.sub(value, 1, 512), is_waited_for(lock) and 1 or nil}
   end
   local row = refusal(lock, value)
   if not row[2] or row[1] < 0 then return row end
   local now = now_ms()
   if has('n') then return lookup(lock, now) end
   local first = redis.call('ZRANGEBYSCORE', lock, whole(now), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
-  return first[2] and {row[1], row[2], first[2] - now, waiters(lock)} or {-2}
+  return first[2] and {row[1], row[2], first[2] - now, is_waited_for(lock) and 1 or nil} or {-2}
 end)

@@ -13,8 +13,7 @@ local function wake_alone(name)
   return redis.pcall('SISMEMBER', name .. ':redlatch:waiting', '1') == 1 and wake_one(name) or 1
 end
 local function wake(lock)
-  local slot = string.find(lock, ':redlatch:slot:', 1, true)
-  local name = slot and string.sub(lock, 1, slot - 1) or lock
+  local name, slot = name_of(lock)
   local waiting, intents = name .. ':redlatch:waiting', name .. ':redlatch:intent'
   local beside = redis.pcall('EXISTS', waiting, intents)
   if beside ~= 1 and beside ~= 2 then return 1 end
