@@ -1,7 +1,9 @@
 //! What a scripted server hears.
 
+use std::fmt;
+
 /// A command that a server got, and where.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Command {
     /// Connections are numbered from 0 in the order in which they came.
     pub connection: usize,
@@ -33,6 +35,16 @@ pub enum Kind {
     Probe,
     /// Anything else, such as the scripts of the fenced protocol.
     Other,
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The text of a script fills pages.
+        let is_long = |word: &&String| word.len() > 1000;
+        let words = self.words.iter().filter(|word| !is_long(word));
+        let shown: Vec<_> = words.collect();
+        write!(f, "#{}.{} {shown:?}", self.connection, self.number)
+    }
 }
 
 impl Command {
