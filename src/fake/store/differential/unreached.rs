@@ -2,7 +2,7 @@
 
 pub(super) const BRANCHES: [(&str, &[&str]); 4] = [
     (
-        "only a server that executes no such command for this user, or not now, answers so: no memory, no permission (tests/it/faults/full.rs, tests/it/connecting/users.rs)",
+        "only a server that executes no such command for this user, or not now, answers so: no memory, no permission (tests/servers/faults/full.rs, tests/servers/connecting/users.rs)",
         &[
             "for before = 1, place - 1 do redis.call('DEL', KEYS[free[before]]) end: 1 do",
             "if failure then return failure end: 1 then",
@@ -27,7 +27,7 @@ pub(super) const BRANCHES: [(&str, &[&str]); 4] = [
         ],
     ),
     (
-        "a node of a cluster, or a server that does not say who it is (tests/it/faults/introduced.rs, tests/it/fenced/trouble.rs)",
+        "a node of a cluster, or a server that does not say who it is (tests/servers/faults/introduced.rs, tests/servers/fenced/trouble.rs)",
         &[
             "if not id and not why then id, why = field('replication', '\\nmaster_replid:') end: 1 and",
             "if not id and not why then id, why = field('replication', '\\nmaster_replid:') end: 2 then",

@@ -1,0 +1,347 @@
+//! Extensions and renewals set the key again on nodes that have none: over fakes and virtual time.
+
+use std::time::Duration;
+
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Error, Fanout, KeepAlive, Lease, LockGuard, LockManager, LossCause};
+
+use crate::fakes::keeping::schedule::{TTL, VALIDITY, assert_lost, cluster, count, kept, ms};
+
+/// Until a node that failed is asked again.
+const BREAK: Duration = Duration::from_millis(300);
+
+fn has_key(node: &FakeNode, guard: &LockGuard) -> bool {
+    node.token_of("report").as_deref() == Some(guard.token())
+}
+
+#[track_caller]
+fn assert_on(nodes: &[FakeNode], guard: &LockGuard, expected: &[u8]) {
+    let found: Vec<u8> = nodes
+        .iter()
+        .map(|node| has_key(node, guard).into())
+        .collect();
+    assert_eq!(found, expected);
+}
+
+/// Both ways in which a lock is extended.
+fn by_call_and_in_background(
+    check: impl Fn(&FakeClock, &[FakeNode], &LockManager, LockGuard, &dyn Fn(&LockGuard)),
+    prepare: impl Fn(&FakeClock, &[FakeNode]),
+) {
+    for is_kept in [false, true] {
+        let (clock, nodes, manager) = cluster();
+        prepare(&clock, &nodes);
+        let request = manager.request("report").ttl(TTL);
+        let request = if is_kept {
+            request.keep_alive(KeepAlive::unbounded())
+        } else {
+            request
+        };
+        let guard = request.try_lock().unwrap();
+        let extend = |guard: &LockGuard| {
+            if is_kept {
+                clock.advance(TTL / 2);
+                guard.check().unwrap();
+            } else {
+                guard.extend(TTL).unwrap();
+            }
+        };
+        check(&clock, &nodes, &manager, guard, &extend);
+    }
+}
+
+#[test]
+fn a_node_that_came_back_empty_gets_the_key_again() {
+    by_call_and_in_background(
+        |_, nodes, manager, guard, extend| {
+            for node in nodes {
+                node.restart();
+                assert!(!has_key(node, &guard));
+                extend(&guard);
+                assert_on(nodes, &guard, &[1; 5]);
+            }
+            assert_eq!(manager.stats().healed, 5);
+            guard.unlock().unwrap();
+            assert_eq!(count(nodes, "report"), 0);
+        },
+        |_, _| {},
+    );
+}
+
+#[test]
+fn a_node_that_could_not_be_asked_for_the_lock_gets_the_key_later() {
+    by_call_and_in_background(
+        |clock, nodes, _, guard, extend| {
+            assert_on(nodes, &guard, &[0, 0, 1, 1, 1]);
+            nodes.iter().for_each(FakeNode::recover);
+            clock.advance(BREAK);
+            extend(&guard);
+            assert_on(nodes, &guard, &[1; 5]);
+            guard.unlock().unwrap();
+            assert_eq!(count(nodes, "report"), 0);
+        },
+        |_, nodes| nodes[..2].iter().for_each(FakeNode::refuse),
+    );
+}
+
+#[test]
+fn a_node_that_was_sent_an_undo_never_gets_the_key() {
+    by_call_and_in_background(
+        |clock, nodes, _, guard, extend| {
+            nodes[0].recover();
+            clock.advance(BREAK);
+            for _ in 0..5 {
+                extend(&guard);
+                assert_on(nodes, &guard, &[0, 1, 1, 1, 1]);
+            }
+        },
+        |_, nodes| nodes[0].lose_replies(),
+    );
+}
+
+#[test]
+fn a_heal_without_a_reply_is_undone_and_not_tried_again() {
+    for fault in [FakeNode::lose_replies, FakeNode::hang] {
+        let (clock, nodes, manager) = cluster();
+        nodes[0].refuse();
+        let guard = manager.try_lock("report", TTL).unwrap();
+        nodes[0].recover();
+        clock.advance(BREAK);
+        fault(&nodes[0]);
+        guard.extend(TTL).unwrap();
+        nodes[0].recover();
+        clock.advance(BREAK);
+        for _ in 0..3 {
+            guard.extend(TTL).unwrap();
+            assert_on(&nodes, &guard, &[0, 1, 1, 1, 1]);
+        }
+        assert_eq!(manager.stats().healed, 0);
+        guard.unlock().unwrap();
+        assert_eq!(count(&nodes, "report"), 0);
+    }
+}
+
+#[test]
+fn a_heal_is_no_try_where_the_command_could_not_be_sent() {
+    let (clock, nodes, manager) = cluster();
+    nodes[0].refuse();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    // The probe finds it again, and the heal does not.
+    nodes[0].recover();
+    clock.advance(BREAK);
+    nodes[0].refuse();
+    guard.extend(TTL).unwrap();
+    nodes[0].recover();
+    clock.advance(BREAK);
+    guard.extend(TTL).unwrap();
+    assert_on(&nodes, &guard, &[1; 5]);
+}
+
+#[test]
+fn a_node_with_another_holders_key_is_left_alone_until_that_is_gone() {
+    by_call_and_in_background(
+        |clock, nodes, _, guard, extend| {
+            nodes[0].recover();
+            nodes[1].restart();
+            clock.advance(BREAK);
+            for node in &nodes[..2] {
+                node.hold("report", "another", ms(6_000));
+            }
+            extend(&guard);
+            for node in &nodes[..2] {
+                assert_eq!(node.token_of("report").as_deref(), Some("another"));
+            }
+            clock.advance(ms(4_000));
+            extend(&guard);
+            clock.advance(ms(4_000));
+            extend(&guard);
+            assert_on(nodes, &guard, &[1; 5]);
+        },
+        |_, nodes| nodes[0].refuse(),
+    );
+}
+
+#[test]
+fn votes_of_healed_nodes_make_the_majority() {
+    by_call_and_in_background(
+        |clock, nodes, _, guard, extend| {
+            assert_on(nodes, &guard, &[0, 0, 1, 1, 1]);
+            nodes[..2].iter().for_each(FakeNode::recover);
+            clock.advance(BREAK);
+            // Only two of the nodes that have the key answer.
+            nodes[2].refuse();
+            extend(&guard);
+            assert_on(nodes, &guard, &[1; 5]);
+            assert!(guard.remaining() > VALIDITY / 2);
+            // A third node goes, and those that were healed hold the lock.
+            nodes[3].refuse();
+            extend(&guard);
+            guard.check().unwrap();
+        },
+        |_, nodes| nodes[..2].iter().for_each(FakeNode::refuse),
+    );
+}
+
+#[test]
+fn a_vote_of_a_heal_after_the_old_end_does_not_count() {
+    let (clock, nodes, manager) = cluster();
+    nodes[..2].iter().for_each(FakeNode::refuse);
+    let guard = manager.try_lock("report", TTL).unwrap();
+    nodes[..2].iter().for_each(FakeNode::recover);
+    clock.advance(BREAK);
+    nodes[2].refuse();
+    clock.advance(guard.remaining().checked_sub(ms(30)).unwrap());
+    // In time by the node timeout, and too late by the lock.
+    nodes[..2].iter().for_each(|node| node.delay(ms(40)));
+    assert_lost(guard.extend(TTL), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+    assert_lost(guard.check(), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+    nodes.iter().for_each(FakeNode::recover);
+    assert!(guard.unlock().is_err());
+    assert_eq!(count(&nodes, "report"), 0);
+}
+
+#[test]
+fn an_extension_does_not_succeed_if_the_lock_ended_while_a_node_was_healed() {
+    let (clock, nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    clock.advance(guard.remaining().checked_sub(ms(60)).unwrap());
+    nodes[0].restart();
+    // It answers in time by the node timeout, and is healed after the end of what it is asked for.
+    nodes[0].delay(ms(45));
+    let began = clock.elapsed();
+    assert_lost(guard.extend(ms(80)), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+    assert_eq!(clock.elapsed(), began + ms(90));
+    assert!(guard.unlock().is_err());
+}
+
+#[test]
+fn a_lock_that_a_majority_has_not_is_lost_and_set_nowhere() {
+    let (_, nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    nodes[..3].iter().for_each(FakeNode::restart);
+    assert_lost(guard.extend(TTL), |cause| {
+        matches!(cause, LossCause::Vanished { .. })
+    });
+    assert_on(&nodes, &guard, &[0, 0, 0, 1, 1]);
+}
+
+#[test]
+fn a_healed_key_lives_as_long_as_the_lock_also_after_a_short_extension() {
+    let (_, nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL * 6).unwrap();
+    nodes[0].restart();
+    guard.extend(TTL).unwrap();
+    let left = nodes[0].ttl_of("report").unwrap();
+    assert!(
+        left > guard.remaining() && left < TTL * 6 + ms(10),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn a_healed_key_does_not_outlive_its_lock_by_the_time_the_extension_took() {
+    let (clock, nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL * 6).unwrap();
+    nodes[0].restart();
+    nodes[1..].iter().for_each(|node| node.delay(ms(40)));
+    let began = clock.elapsed();
+    guard.extend(TTL).unwrap();
+    let took = clock.elapsed().checked_sub(began).unwrap();
+    assert!(took >= ms(40), "{took:?}");
+    let left = nodes[0].ttl_of("report").unwrap();
+    assert!(
+        left > guard.remaining() && left + took < TTL * 6 + ms(10),
+        "{left:?}, after {took:?}"
+    );
+}
+
+#[test]
+fn a_node_that_failed_lately_is_not_healed_and_nobody_waits_for_it() {
+    let (clock, nodes, manager) = cluster();
+    nodes[0].hang();
+    let other = manager.try_lock("other", TTL).unwrap();
+    // Left out, and never asked.
+    let guard = manager.try_lock("report", TTL).unwrap();
+    let began = clock.elapsed();
+    guard.extend(TTL).unwrap();
+    assert_eq!(clock.elapsed(), began);
+    nodes[0].recover();
+    clock.advance(BREAK);
+    guard.extend(TTL).unwrap();
+    assert_on(&nodes, &guard, &[1; 5]);
+    drop(other);
+}
+
+#[test]
+fn a_lease_carries_the_healed_nodes_and_its_taker_heals_only_those() {
+    let (clock, nodes, manager) = cluster();
+    nodes[0].lose_replies();
+    nodes[1].refuse();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    nodes.iter().for_each(FakeNode::recover);
+    clock.advance(BREAK);
+    guard.extend(TTL).unwrap();
+    assert_on(&nodes, &guard, &[0, 1, 1, 1, 1]);
+    let text = guard.into_lease().to_string();
+    assert_eq!(text.split(':').nth(4), Some("01111"));
+
+    let guard = manager.adopt(text.parse::<Lease>().unwrap()).unwrap();
+    nodes[4].restart();
+    guard.extend(TTL).unwrap();
+    assert_on(&nodes, &guard, &[0, 1, 1, 1, 1]);
+    guard.unlock().unwrap();
+    assert_eq!(count(&nodes, "report"), 0);
+}
+
+#[test]
+fn a_node_without_the_key_in_a_lease_is_not_healed_by_its_taker() {
+    let (clock, nodes, manager) = cluster();
+    nodes[0].refuse();
+    let lease = manager.try_lock("report", TTL).unwrap().into_lease();
+    nodes[0].recover();
+    clock.advance(BREAK);
+    let guard = manager.adopt(lease).unwrap();
+    guard.extend(TTL).unwrap();
+    assert_on(&nodes, &guard, &[0, 1, 1, 1, 1]);
+}
+
+#[test]
+fn each_fan_out_heals() {
+    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+        let nodes = FakeNode::cluster_on(3, &FakeClock::new());
+        let manager = LockManager::builder()
+            .fakes(&nodes)
+            .fanout(fanout)
+            .build()
+            .unwrap();
+        let guard = manager.try_lock("report", TTL).unwrap();
+        for node in &nodes {
+            node.restart();
+            guard.extend(TTL).unwrap();
+            assert_on(&nodes, &guard, &[1; 3]);
+        }
+    }
+}
+
+#[test]
+fn max_hold_ends_a_healed_key_too() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::max_hold(TTL * 2));
+    clock.advance(ms(12_000));
+    nodes[0].restart();
+    clock.advance(ms(7_500));
+    guard.check().unwrap();
+    assert_on(&nodes, &guard, &[1; 5]);
+    clock.advance(ms(1_000));
+    assert_lost(guard.check(), |cause| {
+        matches!(cause, LossCause::MaxHold { .. })
+    });
+    assert_eq!(count(&nodes, "report"), 0);
+    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+}

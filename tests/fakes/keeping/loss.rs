@@ -1,0 +1,303 @@
+//! Losses over virtual time: how a lock is lost, and when each observer learns of it.
+
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "a test that underflows fails, as it should"
+)]
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use redlatch::fake::FakeNode;
+use redlatch::{KeepAlive, LockGuard, LossCause, Vote};
+
+use crate::fakes::keeping::schedule::{TTL, VALIDITY, assert_lost, cluster, count, kept, ms, told};
+
+#[test]
+fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
+    for fault in [FakeNode::refuse, FakeNode::hang] {
+        let (clock, nodes, manager) = cluster();
+        let guard = kept(&manager, KeepAlive::unbounded());
+        let (told, watch) = (told(&guard), guard.watch());
+        nodes.iter().for_each(fault);
+        clock.advance(VALIDITY - ms(2));
+        guard.check().unwrap();
+        assert!(told.try_recv().is_err());
+        clock.advance(ms(1));
+        let cause = told.try_recv().unwrap();
+        assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
+        let failed = cause
+            .nodes()
+            .iter()
+            .filter(|node| matches!(node.vote, Vote::Failed(_)));
+        assert_eq!(failed.count(), 5);
+        let unreachable = |cause: &LossCause| matches!(cause, LossCause::Unreachable { .. });
+        assert_lost(guard.check(), unreachable);
+        assert_lost(watch.check(), unreachable);
+        // Nothing undoes a loss.
+        nodes.iter().for_each(FakeNode::recover);
+        assert_lost(guard.extend(TTL), unreachable);
+        assert_eq!(guard.remaining(), Duration::ZERO);
+        assert!(told.try_recv().is_err(), "told twice");
+    }
+}
+
+#[test]
+fn a_majority_that_others_have_is_a_loss_at_once() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let told = told(&guard);
+    for node in &nodes[..2] {
+        node.hold("report", "another", TTL * 10);
+    }
+    clock.advance(TTL);
+    guard.check().unwrap();
+    nodes[2].hold("report", "another", TTL * 10);
+    let at = clock.elapsed();
+    let cause = guard.wait_lost(Duration::MAX).unwrap();
+    assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
+    assert!(clock.elapsed() - at <= TTL / 3, "not at once");
+    clock.advance(Duration::ZERO);
+    let held = cause
+        .nodes()
+        .iter()
+        .filter(|node| matches!(node.vote, Vote::Held { .. }));
+    assert_eq!(held.count(), 3);
+    assert!(matches!(told.try_recv().unwrap(), LossCause::Taken { .. }));
+    assert_lost(guard.unlock(), |cause| {
+        matches!(cause, LossCause::Taken { .. })
+    });
+    assert_eq!(count(&nodes, "report"), 3, "the others' keys are theirs");
+}
+
+#[test]
+fn a_loss_that_is_known_is_what_unlock_tells_whatever_the_nodes_say() {
+    let taken = |cause: &LossCause| matches!(cause, LossCause::Taken { .. });
+    let expired = |cause: &LossCause| matches!(cause, LossCause::Expired { .. });
+    for fault in [FakeNode::refuse, FakeNode::hang, FakeNode::recover] {
+        let (clock, nodes, manager) = cluster();
+        let guard = kept(&manager, KeepAlive::unbounded());
+        for node in &nodes[..3] {
+            node.hold("report", "another", TTL * 10);
+        }
+        clock.advance(TTL / 2);
+        assert_lost(guard.check(), taken);
+        nodes.iter().for_each(fault);
+        assert_lost(guard.unlock(), taken);
+    }
+    // By the clock, while all nodes still have its keys.
+    for fault in [FakeNode::refuse, FakeNode::hang, FakeNode::recover] {
+        let (clock, nodes, manager) = cluster();
+        let guard = manager.lock("report", TTL).unwrap();
+        clock.advance(VALIDITY);
+        nodes.iter().for_each(fault);
+        assert_lost(guard.unlock(), expired);
+    }
+}
+
+#[test]
+fn a_loss_that_is_known_is_what_every_other_call_tells() {
+    let (clock, nodes, manager) = cluster();
+    let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
+    let guard = kept(&manager, KeepAlive::max_hold(TTL));
+    clock.advance(TTL);
+    assert_lost(guard.check(), at_the_limit);
+    nodes.iter().for_each(FakeNode::refuse);
+    assert_lost(guard.extend(TTL), at_the_limit);
+    // More than the limit that it has reached.
+    assert_lost(guard.keep_alive(TTL, KeepAlive::unbounded()), at_the_limit);
+    assert_lost(
+        guard.keep_alive(TTL, KeepAlive::max_hold(TTL)),
+        at_the_limit,
+    );
+    let adopted = manager.adopt(guard.into_lease());
+    assert_lost(adopted.map(drop), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+}
+
+#[test]
+fn a_limit_that_is_reached_while_a_node_is_healed_is_told_to_hooks_then_and_not_by_the_former_end()
+{
+    let (clock, nodes, manager) = cluster();
+    let guard = manager.lock("report", TTL * 10).unwrap();
+    let told = told(&guard);
+    clock.advance(TTL * 2 - ms(30));
+    // It answers the extension within the limit, and the heal behind it.
+    nodes[4].flush();
+    nodes[4].delay(ms(20));
+    let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
+    assert_lost(
+        guard.keep_alive(TTL, KeepAlive::max_hold(TTL * 2)),
+        at_the_limit,
+    );
+    assert!(guard.remaining().is_zero());
+    clock.advance(ms(1));
+    let cause = told.try_recv().unwrap();
+    assert!(at_the_limit(&cause), "{cause}");
+}
+
+#[test]
+fn a_majority_that_forgot_is_a_loss_at_once() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let told = told(&guard);
+    nodes[..3].iter().for_each(FakeNode::flush);
+    clock.advance(TTL / 3);
+    let cause = told.try_recv().unwrap();
+    assert!(matches!(cause, LossCause::Vanished { .. }), "{cause}");
+    assert_eq!(cause.nodes().len(), 5);
+}
+
+#[test]
+fn a_suspension_beyond_the_validity_is_a_loss_that_all_are_told_of() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let (told, watch) = (told(&guard), guard.watch());
+    // Short ones are survived.
+    for _ in 0..5 {
+        clock.suspend(TTL / 2);
+        guard.check().unwrap();
+        assert!(guard.remaining() > TTL / 2);
+    }
+    clock.suspend(TTL);
+    let expired = |cause: &LossCause| matches!(cause, LossCause::Expired { .. });
+    assert_lost(guard.check(), expired);
+    assert_lost(watch.check(), expired);
+    assert!(expired(&watch.wait_lost(Duration::ZERO).unwrap()));
+    assert!(expired(&told.try_recv().unwrap()));
+    // No renewal brings it back.
+    clock.advance(TTL);
+    assert_eq!(count(&nodes, "report"), 0);
+}
+
+#[test]
+fn a_lock_that_nobody_renews_is_told_of_as_well() {
+    let (clock, _nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    let told = told(&guard);
+    clock.advance(TTL / 2);
+    guard.extend(TTL).unwrap();
+    clock.advance(VALIDITY - ms(2));
+    assert!(told.try_recv().is_err());
+    clock.advance(ms(1));
+    assert!(matches!(
+        told.try_recv().unwrap(),
+        LossCause::Expired { .. }
+    ));
+}
+
+#[test]
+fn a_hook_that_comes_too_late_is_called_at_once_and_one_that_panics_harms_nobody() {
+    let (clock, _nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let other = manager
+        .request("other")
+        .ttl(TTL)
+        .keep_alive(KeepAlive::unbounded())
+        .try_lock()
+        .unwrap();
+    guard.on_lost(|_| panic!("a hook that panics"));
+    let first = told(&guard);
+    let others = told(&other);
+    clock.suspend(TTL * 2);
+    assert!(first.try_recv().is_ok());
+    assert!(others.try_recv().is_ok());
+    let late = told(&guard);
+    clock.advance(Duration::ZERO);
+    assert!(late.try_recv().is_ok());
+    let third = kept(&manager, KeepAlive::unbounded());
+    clock.advance(TTL * 3);
+    third.check().unwrap();
+}
+
+#[test]
+fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
+    let (clock, _nodes, manager) = cluster();
+    let give_back: [fn(LockGuard); 3] = [
+        drop,
+        |guard| guard.unlock().unwrap(),
+        |guard| drop(guard.into_lease()),
+    ];
+    for give_back in give_back {
+        let guard = kept(&manager, KeepAlive::unbounded());
+        let (told, watch) = (told(&guard), guard.watch());
+        assert!(watch.wait_lost(TTL).is_none());
+        watch.check().unwrap();
+        give_back(guard);
+        let released = |cause: &LossCause| matches!(cause, LossCause::Released);
+        assert_lost(watch.check(), released);
+        assert!(released(&watch.wait_lost(TTL).unwrap()));
+        assert_eq!(watch.remaining(), Duration::ZERO);
+        clock.advance(TTL * 3);
+        // The hook itself is gone.
+        assert!(matches!(
+            told.try_recv(),
+            Err(mpsc::TryRecvError::Disconnected)
+        ));
+    }
+}
+
+#[test]
+fn a_failure_that_was_made_good_is_not_the_cause_of_a_later_loss() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    nodes.iter().for_each(FakeNode::refuse);
+    clock.advance(TTL / 2);
+    nodes.iter().for_each(FakeNode::recover);
+    clock.advance(TTL);
+    guard.check().unwrap();
+    clock.suspend(TTL * 2);
+    assert_lost(guard.check(), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+}
+
+#[test]
+fn a_loss_that_an_extension_finds_is_told_at_once() {
+    let (clock, nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    let told = told(&guard);
+    nodes.iter().for_each(FakeNode::flush);
+    assert!(guard.extend(TTL).is_err());
+    clock.advance(Duration::ZERO);
+    assert!(matches!(
+        told.try_recv().unwrap(),
+        LossCause::Vanished { .. }
+    ));
+}
+
+/// Panics when it goes, as what a hook owns may do.
+struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic!("what a hook owned");
+    }
+}
+
+#[test]
+fn what_hooks_own_may_panic_when_it_is_dropped_and_the_lock_is_given_back_nevertheless() {
+    let (clock, nodes, manager) = cluster();
+    let give_back: [fn(LockGuard); 3] = [
+        drop,
+        |guard| guard.unlock().unwrap(),
+        |guard| drop(guard.into_lease()),
+    ];
+    for give_back in give_back {
+        let guard = kept(&manager, KeepAlive::unbounded());
+        let grenade = Grenade;
+        guard.on_lost(move |_| drop(grenade));
+        give_back(guard);
+        clock.advance(TTL);
+        assert_eq!(count(&nodes, "report"), 0);
+    }
+    // Nor does it disturb the others when it goes off in the background.
+    let guard = kept(&manager, KeepAlive::unbounded());
+    guard.on_lost(|_| std::panic::panic_any(Grenade));
+    let first = told(&guard);
+    let other = manager.try_lock("other", TTL).unwrap();
+    let second = told(&other);
+    clock.suspend(TTL * 2);
+    assert!(first.try_recv().is_ok() && second.try_recv().is_ok());
+}

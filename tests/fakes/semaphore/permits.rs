@@ -1,0 +1,388 @@
+//! The permits of a semaphore over fake nodes: how many there are, who gets one, and what is said of them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{
+    Cancel, Error, Fanout, KeepAlive, Lease, LockGuard, LockManager, LockStatus, Protocol, Vote,
+};
+
+use crate::managers::invalid_field;
+
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) struct World {
+    pub(crate) clock: FakeClock,
+    pub(crate) nodes: Vec<FakeNode>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(5, &clock);
+        Self { clock, nodes }
+    }
+
+    /// The manager of another process.
+    pub(crate) fn process(&self) -> LockManager {
+        self.with(Protocol::Classic, Fanout::Sequential)
+    }
+
+    pub(crate) fn with(&self, protocol: Protocol, fanout: Fanout) -> LockManager {
+        let builder = LockManager::builder().fakes(&self.nodes);
+        let builder = builder.retry_delay(ms(100), ms(100));
+        builder.protocol(protocol).fanout(fanout).build().unwrap()
+    }
+
+    pub(crate) fn key(slot: u32) -> String {
+        format!("exports:redlatch:slot:{slot}")
+    }
+
+    /// Whether no node has a key of any slot.
+    pub(crate) fn is_empty(&self) -> bool {
+        let keys = (0..256).map(Self::key);
+        let is_there = |key: &String| self.nodes.iter().any(|node| node.token_of(key).is_some());
+        keys.into_iter().all(|key| !is_there(&key))
+    }
+}
+
+pub(crate) fn try_lock(manager: &LockManager, permits: u32) -> Result<LockGuard, Error> {
+    manager.semaphore("exports", permits).ttl(TTL).try_lock()
+}
+
+#[track_caller]
+pub(crate) fn assert_held(result: Result<LockGuard, Error>) -> Error {
+    match result {
+        Err(error @ Error::Held { .. }) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn there_are_as_many_permits_as_were_asked_for_and_each_holder_has_a_slot_of_its_own() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+            let world = World::new();
+            let [one, other] = [(); 2].map(|()| world.with(protocol, fanout));
+            if protocol == Protocol::Fenced {
+                one.open_nodes().unwrap();
+            }
+            for permits in [1, 2, 3, 7, 20] {
+                let mut guards: Vec<LockGuard> = Vec::new();
+                for i in 0..permits {
+                    let manager = if i % 2 == 0 { &one } else { &other };
+                    guards.push(try_lock(manager, permits).unwrap());
+                }
+                let slots: HashSet<u32> = guards.iter().filter_map(LockGuard::slot).collect();
+                assert_eq!(slots, (0..permits).collect(), "{protocol:?} {fanout:?}");
+                assert_held(try_lock(&one, permits));
+                assert_held(try_lock(&other, permits));
+                for guard in &guards {
+                    assert_eq!(guard.resource(), "exports");
+                    assert_eq!(
+                        guard.fencing_token().is_some(),
+                        protocol == Protocol::Fenced
+                    );
+                }
+                // One is given back, and another process gets that slot.
+                let free = guards.remove(0);
+                let slot = free.slot();
+                free.unlock().unwrap();
+                guards.push(try_lock(&other, permits).unwrap());
+                assert_eq!(guards.last().unwrap().slot(), slot);
+                for guard in guards {
+                    guard.unlock().unwrap();
+                }
+                assert!(world.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn no_semaphore_has_no_permits_or_more_than_256() {
+    let world = World::new();
+    let manager = world.process();
+    for permits in [0, 257, 1_000_000, u32::MAX] {
+        let refusals = [
+            try_lock(&manager, permits).err(),
+            manager.semaphore("exports", permits).lock().err(),
+            manager.semaphore_status("exports", permits).err(),
+        ];
+        for error in refusals.map(Option::unwrap) {
+            assert_eq!(invalid_field(&error), "permits", "{error}");
+            assert!(error.to_string().contains(&permits.to_string()), "{error}");
+            assert!(error.to_string().contains("; ask for"), "{error}");
+        }
+    }
+    let all: Vec<LockGuard> = (0..256).map(|_| try_lock(&manager, 256).unwrap()).collect();
+    assert_held(try_lock(&world.process(), 256));
+    drop(all);
+    assert!(world.is_empty());
+}
+
+#[test]
+fn a_name_that_no_lock_can_have_is_no_name_of_a_semaphore_and_no_lock_gets_a_slot() {
+    let world = World::new();
+    let manager = world.process();
+    for name in [
+        "",
+        "exports:fence",
+        "exports:redlatch:slot:0",
+        "redlatch:node",
+    ] {
+        let request = manager.semaphore(name, 3);
+        let errors = [
+            request.try_lock().err(),
+            manager.semaphore_status(name, 3).err(),
+        ];
+        for error in errors {
+            assert_eq!(
+                error.as_ref().map(invalid_field),
+                Some("resource"),
+                "{name}"
+            );
+        }
+    }
+    // A lock of the same name is another thing.
+    let _all: Vec<LockGuard> = (0..3).map(|_| try_lock(&manager, 3).unwrap()).collect();
+    manager.try_lock("exports", TTL).unwrap().unlock().unwrap();
+    let _lock = world.process().try_lock("exports", TTL).unwrap();
+    assert_held(try_lock(&manager, 3));
+}
+
+#[test]
+fn a_refusal_names_the_semaphore_and_no_slot() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    let _all: Vec<LockGuard> = (0..2).map(|_| try_lock(&one, 2).unwrap()).collect();
+    let here = assert_held(try_lock(&one, 2));
+    let there = assert_held(try_lock(&other, 2));
+    let in_time = assert_held(other.semaphore("exports", 2).try_lock_for(ms(300)));
+    for error in [&here, &there, &in_time] {
+        let text = error.to_string();
+        assert!(
+            text.starts_with("the permits of \"exports\", 2 in all, are held by "),
+            "{text}"
+        );
+        assert!(!text.contains("slot"), "{text}");
+        assert!(
+            matches!(error, Error::Held { resource, permits: Some(2), .. } if &**resource == "exports")
+        );
+    }
+    // What this manager has itself is known without asking.
+    let text = here.to_string();
+    assert!(text.contains("guards of this manager"), "{text}");
+    assert!(text.contains("no node was asked"), "{text}");
+    assert!(there.to_string().contains("other holders"), "{there}");
+
+    for node in &world.nodes[..3] {
+        node.refuse();
+    }
+    let error = try_lock(&other, 2).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!(!error.to_string().contains("slot"), "{error}");
+}
+
+#[test]
+fn with_different_numbers_there_are_at_most_as_many_holders_as_the_largest() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    let _small = [(); 2].map(|()| try_lock(&one, 2).unwrap());
+    let _large = [(); 3].map(|()| try_lock(&other, 5).unwrap());
+    for manager in [&one, &other] {
+        for permits in [2, 5] {
+            assert_held(try_lock(manager, permits));
+        }
+    }
+}
+
+#[test]
+fn what_is_left_on_the_first_node_alone_is_in_nobodys_way() {
+    let world = World::new();
+    // Of holders that are gone.
+    for slot in 0..3 {
+        world.nodes[0].hold(&World::key(slot), "nobody", Duration::from_hours(1));
+    }
+    let manager = world.process();
+    let guards = [(); 3].map(|()| try_lock(&manager, 3).unwrap());
+    assert!(matches!(guards[0].votes()[0].vote, Vote::Held { .. }));
+    assert_held(try_lock(&manager, 3));
+}
+
+#[test]
+fn a_first_node_that_has_forgotten_costs_attempts_and_no_permit_too_many() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    let mut all: Vec<LockGuard> = (0..3).map(|_| try_lock(&one, 3).unwrap()).collect();
+    world.nodes[0].restart();
+    assert_held(try_lock(&one, 3));
+    assert_held(try_lock(&other, 3));
+    assert_held(other.semaphore("exports", 3).try_lock_for(ms(500)));
+    // The attempts have left nothing there.
+    assert!((0..3).all(|slot| world.nodes[0].token_of(&World::key(slot)).is_none()));
+    all.pop().unwrap().unlock().unwrap();
+    // Whichever slot it asks for first, it finds the free one.
+    for _ in 0..20 {
+        try_lock(&other, 3).unwrap().unlock().unwrap();
+    }
+}
+
+#[test]
+fn grants_of_different_slots_make_no_permit() {
+    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+        let world = World::new();
+        let manager = world.with(Protocol::Classic, fanout);
+        // Four of five nodes have let one in and not two, and nobody else can have a majority of either slot.
+        for (slot, nodes) in [(0, 0..3), (1, 2..5)] {
+            for node in &world.nodes[nodes] {
+                node.hold(&World::key(slot), "another", TTL);
+            }
+        }
+        for _ in 0..10 {
+            assert_held(try_lock(&manager, 2));
+        }
+        assert!(world.nodes[0].token_of(&World::key(1)).is_none());
+        assert!(world.nodes[4].token_of(&World::key(0)).is_none());
+    }
+}
+
+#[test]
+fn those_who_wait_get_a_permit_when_one_ends_and_not_later() {
+    let world = World::new();
+    for (slot, left) in [(0, 950), (1, 5_000), (2, 60_000)] {
+        for node in &world.nodes {
+            node.hold(&World::key(slot), "another", ms(left));
+        }
+    }
+    let guard = world.process().semaphore("exports", 3).lock().unwrap();
+    assert_eq!(guard.slot(), Some(0));
+    // When the key has to be gone, and 2 ms later.
+    assert_eq!(world.clock.elapsed(), ms(952));
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline_and_when_it_is_cancelled() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    let _all = [(); 2].map(|()| try_lock(&one, 2).unwrap());
+    assert_held(other.semaphore("exports", 2).try_lock_for(ms(450)));
+    assert_eq!(world.clock.elapsed(), ms(450));
+    assert_held(one.semaphore("exports", 2).try_lock_for(ms(450)));
+    assert_eq!(world.clock.elapsed(), ms(900));
+    let cancel = Cancel::new();
+    cancel.cancel();
+    for manager in [&one, &other] {
+        let request = manager.semaphore("exports", 2).cancelled_by(&cancel);
+        let result = request.try_lock_for(TTL);
+        assert!(matches!(result, Err(Error::Cancelled { .. })), "{result:?}");
+    }
+    assert_eq!(world.clock.elapsed(), ms(900));
+}
+
+#[test]
+fn a_slot_whose_guard_has_outlived_its_validity_is_free_for_its_own_manager_too() {
+    let world = World::new();
+    let manager = world.process();
+    let late = try_lock(&manager, 1).unwrap();
+    assert_held(try_lock(&manager, 1));
+    world.clock.advance(TTL);
+    let guard = try_lock(&manager, 1).unwrap();
+    // The end of the one that is late frees nothing.
+    drop(late);
+    assert_held(try_lock(&manager, 1));
+    guard.unlock().unwrap();
+    try_lock(&manager, 1).unwrap().unlock().unwrap();
+}
+
+#[test]
+fn a_permit_is_extended_kept_alive_and_known_to_be_lost_as_a_lock_is() {
+    let world = World::new();
+    let manager = world.process();
+    let guard = try_lock(&manager, 2).unwrap();
+    guard.extend(Duration::from_mins(1)).unwrap();
+    let key = World::key(guard.slot().unwrap());
+    assert_eq!(world.nodes[4].ttl_of(&key), Some(Duration::from_mins(1)));
+
+    let kept = manager.semaphore("exports", 2).ttl(TTL);
+    let kept = kept.keep_alive(KeepAlive::unbounded()).try_lock().unwrap();
+    world.clock.advance(TTL * 5);
+    kept.check().unwrap();
+    guard.check().unwrap();
+    world.clock.advance(TTL);
+    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    kept.unlock().unwrap();
+    assert!(world.is_empty());
+}
+
+#[test]
+fn the_lease_of_a_permit_is_adopted_by_another_process_and_knows_its_slot() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let world = World::new();
+        let [one, other] = [(); 2].map(|()| world.with(protocol, Fanout::Sequential));
+        if protocol == Protocol::Fenced {
+            one.open_nodes().unwrap();
+        }
+        let [first, second] = [(); 2].map(|()| try_lock(&one, 2).unwrap());
+        let slot = second.slot();
+        let lease = second.into_lease();
+        assert_eq!((lease.resource(), lease.slot()), ("exports", slot));
+        let text = lease.to_string();
+        let lease: Lease = text.parse().unwrap();
+        assert_eq!(lease.slot(), slot);
+        assert_held(try_lock(&one, 2));
+        let adopted = other.adopt(lease).unwrap();
+        assert_eq!((adopted.resource(), adopted.slot()), ("exports", slot));
+        adopted.extend(TTL * 2).unwrap();
+        assert_held(try_lock(&one, 2));
+        assert_held(try_lock(&other, 2));
+        adopted.unlock().unwrap();
+        assert_eq!(try_lock(&one, 2).unwrap().slot(), slot);
+        first.unlock().unwrap();
+        assert!(world.is_empty());
+        // The number of the slot is a part of the lease.
+        let number = format!("~{}", slot.unwrap());
+        for damaged in ["~", "~x", "~-1", "~01", "~5000000000", "~1~1"] {
+            let text = text.replace(&number, damaged);
+            let error = text.parse::<Lease>().unwrap_err();
+            assert_eq!(invalid_field(&error), "lease", "{damaged}");
+        }
+    }
+}
+
+#[test]
+fn a_permit_that_is_held_for_a_time_at_least_rests_in_its_slot() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    let request = one.semaphore("exports", 2).at_least(TTL);
+    let slot = {
+        let guard = request.try_lock().unwrap();
+        let slot = guard.slot();
+        guard.unlock().unwrap();
+        slot
+    };
+    let next = try_lock(&other, 2).unwrap();
+    assert_ne!(next.slot(), slot);
+    assert_held(try_lock(&one, 2));
+    let status = other.semaphore_status("exports", 2).unwrap();
+    let resting = usize::try_from(slot.unwrap()).unwrap();
+    assert!(
+        matches!(status[resting], LockStatus::Resting { .. }),
+        "{status:?}"
+    );
+    assert!(
+        matches!(status[1 - resting], LockStatus::Held { .. }),
+        "{status:?}"
+    );
+    next.unlock().unwrap();
+    world.clock.advance(TTL + TTL / 10);
+    let both = [(); 2].map(|()| try_lock(&other, 2).unwrap());
+    assert!(both.iter().any(|guard| guard.slot() == slot));
+    drop(both);
+    assert!(world.is_empty());
+}

@@ -1,0 +1,296 @@
+//! The integration tests: what users see over fake nodes, and over real and scripted servers; and the rules of the house.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts for `servers::locking::memory`.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+#[cfg(test)]
+mod managers;
+
+/// What a unit test of a user sees: fake nodes in its own process.
+#[cfg(test)]
+mod fakes {
+    pub(crate) mod clock;
+    pub(crate) mod faults;
+    pub(crate) mod woken;
+
+    /// The calls for a lock, its guard and its lease.
+    pub(crate) mod locking {
+        pub(crate) mod reserved;
+        pub(crate) mod rounds;
+    }
+
+    /// At most so many holders at a time.
+    pub(crate) mod semaphore {
+        pub(crate) mod permits;
+        pub(crate) mod shown;
+    }
+
+    /// One lock on several resources.
+    pub(crate) mod several {
+        pub(crate) mod names;
+    }
+
+    /// Keep-alive, and what a holder is told when its lock is lost.
+    pub(crate) mod keeping {
+        pub(crate) mod healed;
+        pub(crate) mod loss;
+        pub(crate) mod pace;
+        pub(crate) mod schedule;
+    }
+
+    /// Locks that rest after they were given back, because of their minimum.
+    pub(crate) mod resting {
+        pub(crate) mod ends;
+        pub(crate) mod lease;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod queue;
+        pub(crate) mod shown;
+    }
+
+    /// What a builder takes: addresses, logins, certificates.
+    pub(crate) mod connecting {
+        pub(crate) mod config;
+    }
+
+    /// What an operator sees: health, status, figures, log lines, spans.
+    pub(crate) mod operations {
+        pub(crate) mod alerts;
+        #[cfg(feature = "serde")]
+        pub(crate) mod exported;
+        pub(crate) mod health;
+        pub(crate) mod list;
+        #[cfg(all(feature = "metrics", feature = "serde"))]
+        pub(crate) mod recorded;
+        #[cfg(feature = "tracing")]
+        pub(crate) mod spans;
+        pub(crate) mod status;
+    }
+
+    /// The threads of a program, those of a manager, and forks.
+    pub(crate) mod threads {
+        #[cfg(target_os = "linux")]
+        pub(crate) mod held_at_a_fork;
+    }
+}
+
+/// Real servers, scripted and hostile ones, and other programs on the same keys.
+#[cfg(test)]
+mod servers {
+    /// The calls for a lock, its guard and its lease.
+    pub(crate) mod locking {
+        pub(crate) mod extend;
+        pub(crate) mod guard;
+        pub(crate) mod lease;
+        pub(crate) mod lock;
+        pub(crate) mod memory;
+        pub(crate) mod refused_leases;
+        pub(crate) mod tokens;
+    }
+
+    /// The label of a holder, and who is told of it.
+    pub(crate) mod holders {
+        pub(crate) mod labels;
+        pub(crate) mod told;
+    }
+
+    /// Which nodes are asked, and when.
+    pub(crate) mod fanout {
+        pub(crate) mod faults;
+        pub(crate) mod order;
+    }
+
+    /// Commands of several threads that go together.
+    #[cfg(all(target_os = "linux", feature = "tracing"))]
+    pub(crate) mod combining {
+        pub(crate) mod batches;
+        pub(crate) mod broken;
+        pub(crate) mod crowd;
+        pub(crate) mod hanging;
+        pub(crate) mod limits;
+        pub(crate) mod threads;
+        pub(crate) mod undo;
+    }
+
+    /// Those who want a lock that another has: threads of one manager, and processes.
+    pub(crate) mod waiting {
+        pub(crate) mod cancelled;
+        pub(crate) mod cancelled_before;
+        pub(crate) mod fairness;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod pass;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod pass_trouble;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod queue;
+        pub(crate) mod trouble;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod turns;
+        pub(crate) mod wake_up;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod wanted;
+    }
+
+    /// At most so many holders at a time.
+    pub(crate) mod semaphore {
+        #[cfg(target_os = "linux")]
+        pub(crate) mod on_servers;
+    }
+
+    /// One lock on several resources.
+    pub(crate) mod several {
+        pub(crate) mod faults;
+        pub(crate) mod fenced;
+        pub(crate) mod hostile;
+        pub(crate) mod keeping;
+        pub(crate) mod leases;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod lines;
+        pub(crate) mod on_servers;
+        pub(crate) mod trouble;
+        pub(crate) mod waiting;
+    }
+
+    /// Read-write locks: many readers at a time, or one writer.
+    pub(crate) mod readers {
+        pub(crate) mod crowd;
+        pub(crate) mod fairness;
+        pub(crate) mod hostile;
+        pub(crate) mod on_fakes;
+        pub(crate) mod on_servers;
+        pub(crate) mod own;
+        pub(crate) mod shown;
+        pub(crate) mod strangers;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod trouble;
+        pub(crate) mod waiting;
+    }
+
+    /// Other implementations of Redlock on the same keys.
+    pub(crate) mod interop {
+        pub(crate) mod old_scripts;
+        pub(crate) mod page;
+        pub(crate) mod port;
+        pub(crate) mod refused;
+        pub(crate) mod wire;
+        pub(crate) mod wire_fenced;
+    }
+
+    /// Keep-alive, and what a holder is told when its lock is lost.
+    pub(crate) mod keeping {
+        pub(crate) mod expiry;
+        pub(crate) mod healing;
+        pub(crate) mod on_servers;
+        pub(crate) mod replaced;
+        pub(crate) mod rolling;
+    }
+
+    /// Locks that rest after they were given back, because of their minimum.
+    pub(crate) mod resting {
+        pub(crate) mod late;
+        pub(crate) mod on_servers;
+        pub(crate) mod outages;
+    }
+
+    /// The fenced protocol.
+    pub(crate) mod fenced {
+        pub(crate) mod aliases;
+        pub(crate) mod opening;
+        pub(crate) mod protocol;
+        pub(crate) mod setup;
+        pub(crate) mod trouble;
+    }
+
+    /// What docs/safety.md says of both protocols.
+    pub(crate) mod safety {
+        pub(crate) mod hazards;
+        pub(crate) mod proxied;
+        pub(crate) mod rebirth;
+    }
+
+    /// Servers that fail, lie, or are set up so that they can't vote.
+    pub(crate) mod faults {
+        pub(crate) mod forgotten;
+        pub(crate) mod full;
+        pub(crate) mod hostile;
+        pub(crate) mod introduced;
+        pub(crate) mod nodes;
+        pub(crate) mod paused;
+        pub(crate) mod replies;
+        pub(crate) mod restart;
+        pub(crate) mod scripts;
+        pub(crate) mod undone;
+    }
+
+    /// What a builder takes: addresses, logins, certificates.
+    pub(crate) mod connecting {
+        #[cfg(feature = "tls-rustls")]
+        pub(crate) mod certificates;
+        pub(crate) mod connections;
+        pub(crate) mod credentials;
+        pub(crate) mod storms;
+        #[cfg(feature = "tls-rustls")]
+        pub(crate) mod tls;
+        #[cfg(feature = "tls-rustls")]
+        pub(crate) mod tls_hostile;
+        #[cfg(feature = "tls-rustls")]
+        pub(crate) mod tls_peers;
+        pub(crate) mod users;
+    }
+
+    /// What an operator sees: health, status, figures, log lines, spans.
+    pub(crate) mod operations {
+        pub(crate) mod foreign_text;
+        pub(crate) mod health_hostile;
+        pub(crate) mod health_servers;
+        pub(crate) mod health_tried;
+        pub(crate) mod health_users;
+        pub(crate) mod list_servers;
+        pub(crate) mod logs;
+        pub(crate) mod lost_ttl;
+        pub(crate) mod page;
+        pub(crate) mod page_shared;
+        pub(crate) mod secrets;
+        pub(crate) mod stats;
+        pub(crate) mod stats_guards;
+        pub(crate) mod status_servers;
+    }
+
+    /// The threads of a program, those of a manager, and forks.
+    pub(crate) mod threads {
+        #[cfg(target_os = "linux")]
+        pub(crate) mod forks;
+        pub(crate) mod many;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod own;
+    }
+}
+
+/// The repository itself.
+#[cfg(test)]
+mod house {
+    mod circles;
+    #[cfg(target_os = "linux")]
+    mod dependencies;
+    mod examples;
+    mod guide;
+    mod links;
+    mod locks;
+    #[cfg(target_os = "linux")]
+    mod packaging;
+    mod pages;
+    mod paths;
+    mod picture;
+    mod rooms;
+    pub(crate) mod tidy;
+    mod tokens;
+}

@@ -1,0 +1,170 @@
+//! Replies that are lost or late: no key is left, and what comes late counts for nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::Value;
+use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::{Server, eventually, side_by_side, within};
+
+use crate::servers::faults::nodes::{
+    BOUND, RECOVERY, TTL, assert_all_vote_soon, assert_nothing_left, granted, manager, resume_all,
+    stop_all, vote,
+};
+
+/// The same for some rounds on several clusters side by side.
+fn assert_a_lost_reply_leaves_no_key(n: usize, stopped: usize, rounds: usize) {
+    let rounds: Vec<usize> = (0..rounds).collect();
+    side_by_side(rounds.chunks(4), |rounds| {
+        assert_lost_replies_leave_no_key(n, stopped, rounds);
+    });
+}
+
+/// Stops some servers in turn, lets a lock be taken and given back meanwhile, and looks what the stopped ones do with
+/// what they were sent once they go on.
+#[track_caller]
+fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) {
+    let servers = Server::cluster(n);
+    for round in rounds.iter().copied() {
+        let manager = manager(servers.iter().map(Server::url));
+        if round % 2 == 0 {
+            // Over connections of earlier commands, and in the other rounds over new ones.
+            assert_all_vote_soon(&manager);
+        }
+        let victims: Vec<&Server> = (0..stopped).map(|i| &servers[(round + i) % n]).collect();
+        let sets: Vec<u64> = victims.iter().map(|server| set_calls(server)).collect();
+        stop_all(&victims);
+        let votes = within(BOUND, move || match manager.try_lock("job", TTL) {
+            Ok(guard) => guard.votes().to_vec(),
+            Err(Error::Unavailable { nodes, .. }) => nodes,
+            Err(other) => panic!("{other:?}"),
+        });
+        resume_all(&victims);
+        for (victim, before) in victims.iter().zip(sets) {
+            let vote = vote(&votes, &victim.name());
+            assert!(matches!(vote, Vote::Failed(NodeError::TimedOut)), "{vote}");
+            let executed = eventually(RECOVERY, || set_calls(victim) > before);
+            assert!(executed, "{} got no SET", victim.name());
+        }
+        assert_nothing_left(&servers);
+    }
+}
+
+/// How many SETs the server has executed.
+#[track_caller]
+fn set_calls(server: &Server) -> u64 {
+    let Value::BulkString(text) = server.command(&["INFO", "commandstats"]) else {
+        panic!("no text");
+    };
+    let text = String::from_utf8(text).unwrap();
+    let calls = text.split("cmdstat_set:calls=").nth(1);
+    calls.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn a_set_whose_reply_was_lost_leaves_no_key_once_its_server_goes_on() {
+    assert_a_lost_reply_leaves_no_key(5, 1, 10);
+}
+
+#[test]
+fn two_sets_whose_replies_were_lost_leave_no_key_once_their_servers_go_on() {
+    assert_a_lost_reply_leaves_no_key(5, 2, 20);
+}
+
+#[test]
+fn a_lost_reply_of_the_only_server_leaves_no_key_once_it_goes_on() {
+    assert_a_lost_reply_leaves_no_key(1, 1, 10);
+}
+
+#[test]
+fn the_connection_of_a_timed_out_command_is_never_used_again() {
+    // Every second command of each kind gets its reply only when the next one comes on its connection.
+    let late = Arc::new(Mutex::new(Vec::<Command>::new()));
+    let counts = Mutex::new(HashMap::<Kind, u32>::new());
+    let noted = Arc::clone(&late);
+    let server = Scripted::start(move |peer, command| {
+        let mut noted = noted.lock();
+        if noted
+            .iter()
+            .any(|late| late.connection == command.connection)
+        {
+            return peer.say(b"+OK\r\n");
+        }
+        let mut counts = counts.lock();
+        let count = counts.entry(command.kind()).or_default();
+        *count += 1;
+        if *count % 2 == 0 {
+            noted.push(command.clone());
+        } else {
+            peer.say(command.consent());
+        }
+    });
+    let manager = LockManager::builder().node(server.url());
+    let manager = manager.node_timeout(Duration::from_millis(200));
+    let manager = manager.build().unwrap();
+    for _ in 0..16 {
+        let manager = manager.clone();
+        within(BOUND, move || {
+            if let Ok(guard) = manager.try_lock("job", TTL) {
+                guard.extend(TTL).ok();
+            }
+        });
+    }
+
+    let late = late.lock().clone();
+    for kind in [Kind::Set, Kind::Extend, Kind::Release] {
+        let was_late = late.iter().any(|command| command.kind() == kind);
+        assert!(was_late, "{kind:?} was never late");
+    }
+    for command in late {
+        let since = || server.heard_on(command.connection)[command.number..].to_vec();
+        if command.kind() == Kind::Set {
+            // The undo, and nothing else.
+            let undone = eventually(RECOVERY, || since() == [Kind::Set, Kind::Release]);
+            assert!(undone, "{:?}", since());
+        } else {
+            assert_eq!(since(), [command.kind()]);
+        }
+    }
+}
+
+#[test]
+fn too_slow_an_acquire_fails_although_every_node_said_yes_and_gives_all_back() {
+    let servers = Server::cluster(3);
+    let fronts: Vec<Scripted> = servers.iter().map(|s| delayed_set(s, 100)).collect();
+    let manager = LockManager::builder()
+        .nodes(fronts.iter().map(Scripted::url))
+        .node_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
+    let ttl = Duration::from_millis(250);
+    let error = within(BOUND, move || manager.try_lock("job", ttl)).unwrap_err();
+    let Error::TooSlow { elapsed, nodes, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert!(*elapsed >= Duration::from_millis(245), "{elapsed:?}");
+    assert_eq!(granted(nodes), 3, "{error}");
+    for front in &fronts {
+        let (sets, releases) = (front.heard_of(Kind::Set), front.heard_of(Kind::Release));
+        assert_eq!(sets.len(), 1);
+        // Not the expiry has freed the lock, the release has.
+        assert_eq!(releases.len(), 1, "{} was not released", front.name());
+        assert_eq!(sets[0].token(), releases[0].token());
+    }
+    assert_nothing_left(&servers);
+}
+
+/// A server whose replies to SET are under way for so long.
+fn delayed_set(server: &Server, millis: u64) -> Scripted {
+    let port = server.port();
+    Scripted::start(move |peer, command| {
+        let reply = peer.ask(port, command);
+        if command.kind() == Kind::Set {
+            peer.wait(Duration::from_millis(millis));
+        }
+        peer.say(&reply);
+    })
+}

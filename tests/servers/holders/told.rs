@@ -1,0 +1,305 @@
+//! Who has a lock, and since when, is told where somebody meets it.
+
+use std::time::{Duration, SystemTime};
+
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Error, Holder, KeepAlive, LockManager, LockStatus, LossCause, Protocol, Vote};
+use redlatch_testing::Server;
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
+
+use crate::managers::{PATIENCE, fenced_over};
+use crate::servers::waiting::queue::{BOUND, got, line_up};
+
+const TTL: Duration = Duration::from_mins(1);
+
+/// The wall clock of this machine, in whole seconds.
+fn second() -> SystemTime {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    SystemTime::UNIX_EPOCH + Duration::from_secs(now.as_secs())
+}
+
+#[track_caller]
+fn assert_is(holder: Option<&Holder>, label: &str, between: (SystemTime, SystemTime)) {
+    let holder = holder.expect("somebody is named");
+    assert_eq!(&*holder.label, label);
+    let since = holder.since.expect("the time is told");
+    assert!(between.0 <= since && since <= between.1, "{holder}");
+}
+
+#[test]
+fn status_and_a_refusal_say_who_has_the_lock_and_since_when() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let servers = Server::cluster(3);
+        if protocol == Protocol::Fenced {
+            drop(fenced_over(&servers));
+        }
+        let manager = || {
+            let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+            builder.node_timeout(PATIENCE).protocol(protocol)
+        };
+        let before = second();
+        let holder = manager().holder("web-3 4711").build().unwrap();
+        let guard = holder.lock("job", TTL).unwrap();
+        let between = (before, second());
+
+        let other = manager().build().unwrap();
+        let status = other.status("job").unwrap();
+        let LockStatus::Held {
+            token,
+            holder,
+            nodes,
+            ..
+        } = &status
+        else {
+            panic!("{status}");
+        };
+        assert_eq!(token, guard.token());
+        assert_is(holder.as_ref(), "web-3 4711", between);
+        for node in nodes {
+            let Vote::Held { holder, .. } = &node.vote else {
+                panic!("{node}");
+            };
+            assert_is(holder.as_ref(), "web-3 4711", between);
+        }
+        let shown = format!(
+            "held by {token} ({}), for another ",
+            holder.as_ref().unwrap()
+        );
+        assert!(status.to_string().starts_with(&shown), "{status}");
+
+        let error = other.try_lock("job", TTL).unwrap_err();
+        assert_is(error.holder(), "web-3 4711", between);
+        let text = error.to_string();
+        let expected = "the lock on \"job\" is held by web-3 4711 since 2";
+        assert!(
+            text.starts_with(expected) && text.contains(" UTC (waited "),
+            "{text}"
+        );
+        let Error::Held { nodes, .. } = error else {
+            panic!("{error}");
+        };
+        let names = nodes.iter().filter(|node| {
+            let vote = node.vote.to_string();
+            vote.starts_with("held by web-3 4711 since ") && vote.contains(" UTC, for another ")
+        });
+        // The third node is not asked once two have refused.
+        assert_eq!(names.count(), 2, "{nodes:?}");
+        guard.unlock().unwrap();
+    }
+}
+
+#[test]
+fn a_label_with_what_looks_like_a_time_is_told_as_it_is_and_changes_no_time() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let told = |label: &str| {
+        let request = manager.request("job").ttl(TTL).holder(label);
+        let guard = request.lock().unwrap();
+        let other = LockManager::builder().fakes(&nodes).build().unwrap();
+        let refused = other.try_lock("job", TTL).unwrap_err();
+        let LockStatus::Held { holder, .. } = other.status("job").unwrap() else {
+            panic!("{label}");
+        };
+        assert_eq!(refused.holder(), holder.as_ref(), "{label}");
+        guard.unlock().unwrap();
+        holder.unwrap()
+    };
+    let since = told("web-3").since;
+    for label in [
+        "web-3 since=2020-01-01T00:00:00Z",
+        "web-3 since=yesterday",
+        "web-3 since= 4711",
+        "since=2020-01-01T00:00:00Z since=2021-01-01T00:00:00Z since",
+    ] {
+        let holder = told(label);
+        assert_eq!((&*holder.label, holder.since), (label, since));
+    }
+}
+
+#[test]
+fn a_holder_without_a_label_and_one_of_another_program_are_not_named() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    for value in [
+        "00112233445566778899aabbccddeeff00112233",
+        "web-3 4711 since=2026-11-22T05:52:53Z",
+        "",
+    ] {
+        for node in &nodes {
+            node.hold("job", value, TTL);
+        }
+        let error = manager.try_lock("job", TTL).unwrap_err();
+        assert!(matches!(error, Error::Held { .. }) && error.holder().is_none());
+        assert!(
+            error.to_string().contains("is held by another holder"),
+            "{error}"
+        );
+        let status = manager.status("job").unwrap();
+        assert!(
+            matches!(&status, LockStatus::Held { holder: None, .. }),
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn two_values_with_one_token_are_two_holders() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let token = "00112233445566778899aabbccddeeff00112233";
+    for (node, label) in nodes.iter().zip(["web-3", "web-4", "web-5"]) {
+        node.hold("job", &format!("{token} {label}"), TTL);
+    }
+    let status = manager.status("job").unwrap();
+    assert!(matches!(&status, LockStatus::Blocked { .. }), "{status}");
+}
+
+#[test]
+fn the_holder_of_most_nodes_is_the_one_that_is_named() {
+    let nodes = FakeNode::cluster(5);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let token = "00112233445566778899aabbccddeeff00112233";
+    let mut order: Vec<&FakeNode> = nodes.iter().collect();
+    order.sort_by_key(|node| node.name().to_owned());
+    for (node, label) in order.iter().zip(["left over", "web-3", "web-3", "x", "y"]) {
+        node.hold("job", &format!("{token} {label}"), TTL);
+    }
+    let error = manager.try_lock("job", TTL).unwrap_err();
+    assert_eq!(&*error.holder().unwrap().label, "web-3");
+}
+
+#[test]
+fn a_thread_that_waited_behind_another_thread_is_told_what_that_one_has_or_has_met() {
+    let nodes = FakeNode::cluster(3);
+    let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
+    let manager = builder.holder("web-3").build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    for wait in [Duration::ZERO, Duration::from_millis(20)] {
+        let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
+        assert_eq!(&*error.holder().unwrap().label, "web-3");
+        let text = error.to_string();
+        assert!(
+            text.contains("another guard of this manager, web-3 since "),
+            "{text}"
+        );
+    }
+    guard.unlock().unwrap();
+
+    for node in &nodes {
+        node.hold("job", "00112233445566778899aabbccddeeff00112233 db-1", TTL);
+    }
+    let first = line_up({
+        let manager = manager.clone();
+        move || {
+            manager
+                .try_lock_for("job", TTL, Duration::from_secs(2))
+                .unwrap_err()
+        }
+    });
+    let wait = Duration::from_millis(300);
+    let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
+    assert_eq!(&*error.holder().unwrap().label, "db-1", "{error}");
+    assert_eq!(&*got(first).holder().unwrap().label, "db-1");
+}
+
+/// Nodes on which another has the lock, and whose answer to a release is lost.
+fn hiding(peer: &mut Peer, command: &Command) {
+    match command.kind() {
+        Kind::Set => peer.say(b"$-1\r\n"),
+        Kind::Release => peer.close(),
+        Kind::Look => peer.say(b"*4\r\n:1\r\n:60000\r\n:0\r\n$0\r\n\r\n"),
+        Kind::Other if command.words.iter().any(|word| word.contains("#value,")) => {
+            peer.say(
+                b"*3\r\n:60000\r\n:46\r\n$46\r\n00112233445566778899aabbccddeeff00112233 web-3\r\n",
+            );
+        }
+        Kind::Retake | Kind::Pass | Kind::Extend | Kind::Listen | Kind::Probe | Kind::Other => {
+            peer.say(command.consent());
+        }
+    }
+}
+
+#[test]
+fn where_no_reply_has_told_who_it_is_a_call_that_waited_looks_once() {
+    // Both are needed to tell, so each has heard of a look when the call returns.
+    let nodes = [(); 2].map(|()| Scripted::start(hiding));
+    let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
+    let manager = builder.node_timeout(PATIENCE).build().unwrap();
+    let is_look = |command: &Command| command.words.iter().any(|word| word.contains(", #value,"));
+    let looks = || {
+        let heard = nodes.each_ref().map(Scripted::heard);
+        heard.map(|heard| heard.iter().filter(|command| is_look(command)).count())
+    };
+
+    let error = manager.try_lock("job", TTL).unwrap_err();
+    assert!(error.holder().is_none(), "{error}");
+    assert_eq!(looks(), [0, 0]);
+
+    let wait = Duration::from_millis(10);
+    let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
+    assert_eq!(&*error.holder().unwrap().label, "web-3", "{error}");
+    assert_eq!(looks(), [1, 1]);
+}
+
+#[test]
+fn a_holder_that_lost_its_lock_is_told_who_took_it() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(3, &clock);
+        let builder = LockManager::builder().fakes(&nodes).protocol(protocol);
+        let manager = builder.build().unwrap();
+        if protocol == Protocol::Fenced {
+            manager.open_nodes().unwrap();
+        }
+        let request = manager.request("job").ttl(TTL).holder("web-3");
+        let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+        for node in &nodes {
+            node.hold("job", "00112233445566778899aabbccddeeff00112233 db-1", TTL);
+        }
+        let error = guard.extend(TTL).unwrap_err();
+        let Error::Lost { cause, .. } = &error else {
+            panic!("{error}");
+        };
+        let LossCause::Taken { nodes: votes, .. } = cause else {
+            panic!("{cause}");
+        };
+        for report in votes {
+            let Vote::Held { holder, .. } = &report.vote else {
+                panic!("{report}");
+            };
+            assert_eq!(&*holder.as_ref().unwrap().label, "db-1");
+        }
+        assert!(
+            error.to_string().contains("held by db-1, for another "),
+            "{error}"
+        );
+        let released = guard.unlock().unwrap_err();
+        assert!(released.to_string().contains("held by db-1"), "{released}");
+    }
+}
+
+#[test]
+fn the_time_is_that_of_the_holders_clock_when_it_asked_and_got_the_lock() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).holder("web-3");
+    let manager = manager.build().unwrap();
+    let since = |manager: &LockManager| {
+        let status = manager.status("job").unwrap();
+        let LockStatus::Held { holder, .. } = status else {
+            panic!("{status}");
+        };
+        holder.unwrap().since.unwrap()
+    };
+    let first = manager.lock("job", TTL).unwrap();
+    let time = since(&manager);
+    clock.advance(Duration::from_secs(10));
+    first.extend(TTL).unwrap();
+    // An extension is no other acquisition.
+    assert_eq!(since(&manager), time);
+    first.unlock().unwrap();
+    let second = manager.try_lock_for("job", TTL, BOUND).unwrap();
+    assert_eq!(since(&manager), time + Duration::from_secs(10));
+    drop(second);
+}

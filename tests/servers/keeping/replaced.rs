@@ -1,0 +1,148 @@
+//! A lock whose key was replaced by something that is no lock: its holder is told at the first renewal, and why.
+
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "a test that underflows fails, as it should"
+)]
+
+use std::time::Duration;
+
+use redlatch::fake::FakeNode;
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, NodeError, Protocol, Vote};
+use redlatch_testing::Server;
+
+use crate::fakes::keeping::schedule::{TTL, cluster, kept, told};
+use crate::managers::patient;
+use crate::servers::readers::on_servers::processes;
+
+const LONG: Duration = Duration::from_mins(10);
+
+/// Commands that put something in place of a lock on "job".
+const REPLACED: [(&str, &[&[&str]]); 4] = [
+    ("a value without a ttl", &[&["SET", "job", "x"]]),
+    (
+        "a token without a ttl",
+        &[&["SET", "job", "0123456789abcdef0123456789abcdef01234567"]],
+    ),
+    ("a list", &[&["DEL", "job"], &["RPUSH", "job", "x"]]),
+    (
+        "a list that ends",
+        &[
+            &["DEL", "job"],
+            &["RPUSH", "job", "x"],
+            &["PEXPIRE", "job", "600000"],
+        ],
+    ),
+];
+
+type Take = fn(&LockManager) -> Result<LockGuard, Error>;
+
+const LOCKS: [(&str, Take); 4] = [
+    ("lock", |manager| manager.lock("job", LONG)),
+    ("labelled lock", |manager| {
+        manager.request("job").ttl(LONG).holder("web-3").lock()
+    }),
+    ("one of several", |manager| {
+        manager.lock_all(["job", "other"], LONG)
+    }),
+    ("reader", |manager| manager.rw_lock("job").ttl(LONG).read()),
+];
+
+type Tell = fn(LockGuard) -> Result<(), Error>;
+
+const TOLD_BY: [(&str, Tell); 2] = [
+    ("unlock", LockGuard::unlock),
+    ("extend", |guard| guard.extend(LONG)),
+];
+
+fn is_no_lock(vote: &Vote) -> bool {
+    matches!(vote, Vote::Failed(NodeError::NotALock { .. }))
+}
+
+#[test]
+fn a_kept_lock_whose_key_was_replaced_is_lost_at_the_first_renewal() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let told = told(&guard);
+    // It has no end.
+    let replace = |node: &FakeNode| node.hold("report", "settings", Duration::MAX);
+    nodes[..2].iter().for_each(replace);
+    clock.advance(TTL);
+    guard.check().unwrap();
+    replace(&nodes[2]);
+    let at = clock.elapsed();
+    let cause = guard.wait_lost(Duration::MAX).unwrap();
+    assert!(clock.elapsed() - at <= TTL / 3, "not at once");
+    let no_locks = cause.nodes().iter().filter(|node| is_no_lock(&node.vote));
+    assert_eq!(no_locks.count(), 3, "{cause}");
+    assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
+    let text = cause.to_string();
+    assert!(
+        text.starts_with("a majority of the nodes has lost it, and on most of them something else is under its key: "),
+        "{text}"
+    );
+    clock.advance(Duration::ZERO);
+    assert!(told.try_recv().is_ok());
+    assert_eq!(manager.stats().lost, 1);
+}
+
+#[test]
+fn a_release_and_an_extension_find_a_lock_lost_whose_key_was_replaced() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let (servers, [manager, _]) = processes(protocol);
+        for (kind, take) in LOCKS {
+            for (with, commands) in REPLACED {
+                for (verb, tell) in TOLD_BY {
+                    let guard = take(&manager).unwrap();
+                    for server in &servers[..2] {
+                        for command in commands {
+                            server.command(command);
+                        }
+                    }
+                    let of = format!("{verb} of a {kind}, replaced by {with}");
+                    let error = tell(guard).expect_err(&of);
+                    let Error::Lost { cause, .. } = &error else {
+                        panic!("{of}: {error}");
+                    };
+                    assert!(matches!(cause, LossCause::Taken { .. }), "{of}: {error}");
+                    let no_locks = cause.nodes().iter().filter(|node| is_no_lock(&node.vote));
+                    assert_eq!(no_locks.count(), 2, "{of}: {error}");
+                    for server in &servers {
+                        server.command(&["DEL", "job", "other"]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_minority_that_was_replaced_is_no_loss() {
+    let servers = Server::cluster(3);
+    let manager = patient(servers.iter().map(Server::url));
+    let guard = manager.lock("job", LONG).unwrap();
+    servers[1].command(&["SET", "job", "x"]);
+    guard.extend(LONG).unwrap();
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn a_lease_whose_own_key_lost_its_time_to_live_is_not_told_as_lost() {
+    let servers = Server::cluster(3);
+    let manager = patient(servers.iter().map(Server::url));
+    let lease = manager.lock("job", LONG).unwrap().into_lease();
+    for server in &servers {
+        server.command(&["PERSIST", "job"]);
+    }
+    let text = lease.to_string();
+    let error = manager.adopt(lease).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    for server in &servers {
+        server.command(&["PEXPIRE", "job", "600000"]);
+    }
+    manager
+        .adopt(text.parse().unwrap())
+        .unwrap()
+        .unlock()
+        .unwrap();
+}

@@ -1,0 +1,123 @@
+//! What a server says may have any characters in it. None of those that change how others are shown gets into a message.
+
+use std::time::Duration;
+
+use redlatch::fake::FakeNode;
+use redlatch::{LockManager, Protocol};
+use redlatch_testing::scripted::{Command, Peer, Scripted};
+
+use crate::managers::PATIENCE;
+use crate::servers::operations::logs::{LINES, is_new, lines_about};
+
+const TTL: Duration = Duration::from_mins(1);
+
+/// Those that turn the direction, are invisible, break lines, or are of no use at all.
+const CHARACTERS: [char; 25] = [
+    '\u{202a}',
+    '\u{202b}',
+    '\u{202c}',
+    '\u{202d}',
+    '\u{202e}',
+    '\u{2066}',
+    '\u{2067}',
+    '\u{2068}',
+    '\u{2069}',
+    '\u{200b}',
+    '\u{200e}',
+    '\u{200f}',
+    '\u{61c}',
+    '\u{feff}',
+    '\u{ad}',
+    '\u{2028}',
+    '\u{2029}',
+    '\u{180e}',
+    '\u{fff9}',
+    '\u{e0001}',
+    '\u{e000}',
+    '\u{85}',
+    '\u{1b}',
+    '\u{7f}',
+    '\t',
+];
+
+/// Whether a character shows as itself behind a letter.
+pub(crate) fn is_printable(c: char) -> bool {
+    let shown: String = ['a', c].iter().collect();
+    matches!(c, '\\' | '"' | '\'') || shown.escape_debug().nth(1) != Some('\\')
+}
+
+#[track_caller]
+fn assert_printable(case: &str, text: &str) {
+    assert!(text.chars().all(is_printable), "{case}: {text:?}");
+    assert!(text.contains("evil"), "{case}: {text}");
+}
+
+/// All messages of a manager over a server that does this.
+fn messages(
+    protocol: Protocol,
+    path: &str,
+    play: impl Fn(&Peer, &Command) + Send + Sync + 'static,
+) -> Vec<String> {
+    let server = Scripted::start(move |peer, command| play(peer, command));
+    is_new(&server.name());
+    let builder = LockManager::builder().node(format!("{}{path}", server.url()));
+    let builder = builder.node_timeout(PATIENCE).protocol(protocol);
+    let manager = builder.build().unwrap();
+    let failed = manager.try_lock("job", TTL).unwrap_err().to_string();
+    let status = manager.status("job").unwrap();
+    let listed = manager.locks("").unwrap().next().unwrap();
+    let mut said = vec![
+        failed,
+        status.to_string(),
+        status.nodes()[0].to_string(),
+        listed.unwrap_err().to_string(),
+        manager.health().unwrap().to_string().replace('\n', " "),
+    ];
+    said.extend(lines_about(&server.name()));
+    said
+}
+
+#[test]
+fn an_error_of_a_server_is_shown_without_characters_that_change_how_it_reads() {
+    log::set_logger(&LINES).ok();
+    log::set_max_level(log::LevelFilter::Trace);
+    for c in CHARACTERS {
+        assert!(!is_printable(c), "{c:?}");
+        for protocol in [Protocol::Classic, Protocol::Fenced] {
+            for (path, text) in [
+                ("", format!("-ERR {c}evil{c} {c}\r\n")),
+                ("", format!("-evil{c} x\r\n")),
+                ("/1", format!("-ERR evil{c}\r\n")),
+            ] {
+                let case = text.escape_debug().to_string();
+                for said in messages(protocol, path, move |peer, _| peer.say(text.as_bytes())) {
+                    assert_printable(&case, &said);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_others_wrote_is_shown_without_characters_that_change_how_it_reads() {
+    let token = "0123456789abcdef0123456789abcdef01234567";
+    for (number, c) in CHARACTERS.iter().enumerate() {
+        for value in [
+            format!("evil{c}"),
+            format!("{token} evil{c} since=2026-11-22T05:52:53Z"),
+        ] {
+            let nodes = FakeNode::cluster(1);
+            let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+            let name = format!("job evil{number}{c}");
+            nodes[0].hold(&name, &value, TTL);
+            let listed = manager.locks("").unwrap().last().unwrap().unwrap();
+            for text in [
+                manager.status(&name).unwrap().to_string(),
+                manager.try_lock(&name, TTL).unwrap_err().to_string(),
+                listed.to_string(),
+            ] {
+                assert_printable(&format!("{c:?}"), &text);
+            }
+        }
+    }
+}

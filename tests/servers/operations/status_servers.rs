@@ -1,0 +1,196 @@
+//! `LockManager::status` on real servers, some of which are stopped, killed or full of other things.
+
+use std::time::Duration;
+
+use redis::Value;
+use redlatch::{LockManager, LockStatus, NodeError, Vote};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{BlackHole, Server, eventually, within};
+
+use crate::fakes::operations::status::{
+    TTL, assert_blocked, assert_free, assert_unknown, holder, is_held, ms,
+};
+use crate::managers::patient;
+
+/// Of servers, of which some are stopped; a healthy one answers in this time on a busy machine, too.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Only a hang takes this long.
+const BOUND: Duration = Duration::from_secs(50);
+
+fn manager_of(urls: impl IntoIterator<Item = String>) -> LockManager {
+    let builder = LockManager::builder().nodes(urls);
+    builder.node_timeout(SERVER_TIMEOUT).build().unwrap()
+}
+
+#[test]
+fn keys_on_servers_that_are_no_locks_are_told_for_what_they_are() {
+    let servers = Server::cluster(3);
+    let manager = manager_of(servers.iter().map(Server::url));
+    for server in &servers {
+        server.command(&["LPUSH", "list", "x"]);
+        server.command(&["SET", "forever", "x\ny"]);
+    }
+    for (key, what) in [("list", "another type"), ("forever", "3 bytes")] {
+        let status = manager.status(key).unwrap();
+        assert_blocked(&status);
+        assert!(status.nodes()[0].to_string().contains(what), "{status}");
+    }
+    // One of them stands in nobody's way.
+    servers[1].command(&["DEL", "list"]);
+    servers[2].command(&["DEL", "list"]);
+    assert_free(&manager.status("list").unwrap());
+    let guard = manager.lock("list", TTL).unwrap();
+    assert_eq!(holder(&manager.status("list").unwrap()).0, guard.token());
+    assert_eq!(servers[0].pttl("list"), -1);
+    assert_eq!(servers[0].pttl("forever"), -1);
+}
+
+#[test]
+fn any_bytes_that_another_program_stored_are_shown_safely_and_told_apart() {
+    let servers = Server::cluster(3);
+    let manager = manager_of(servers.iter().map(Server::url));
+    let set = |server: &Server, key: &str, value: &[u8]| {
+        let client = redis::Client::open(server.url()).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let mut cmd = redis::cmd("SET");
+        let reply: Value = cmd
+            .arg(key)
+            .arg(value)
+            .arg("PX")
+            .arg(60_000)
+            .query(&mut connection)
+            .unwrap();
+        assert_eq!(reply, Value::Okay);
+    };
+    let long = vec![b'x'; 1_000_000];
+    let longer = vec![b'x'; 1_000_001];
+    for server in &servers {
+        set(server, "binary", b"\xff\0\r\n+OK\r\n$-1\r\n");
+        set(server, "empty", b"");
+        set(server, "long", &long);
+    }
+    let binary = manager.status("binary").unwrap();
+    assert_eq!(holder(&binary).0, "\\xff\\0\\r\\n+OK\\r\\n$-1\\r\\n");
+    assert!(!binary.to_string().contains(char::is_control));
+    assert_eq!(holder(&manager.status("empty").unwrap()).0, "");
+    let status = manager.status("long").unwrap();
+    let (token, _) = holder(&status);
+    assert!(
+        token.len() < 600 && token.ends_with("(1000000 bytes)"),
+        "{token}"
+    );
+    // Invalid bytes that look alike elsewhere are two tokens here.
+    for (server, value) in servers.iter().zip([b"\xff", b"\xfe", b"\xfd"]) {
+        set(server, "apart", value);
+    }
+    assert_blocked(&manager.status("apart").unwrap());
+    for (server, value) in servers.iter().zip([&long[..], &longer, b"x"]) {
+        set(server, "lengths", value);
+    }
+    assert_blocked(&manager.status("lengths").unwrap());
+}
+
+#[test]
+fn servers_that_are_stopped_or_killed_bound_the_look_and_what_they_were_sent_does_no_harm() {
+    let mut servers = Server::cluster(5);
+    let manager = manager_of(servers.iter().map(Server::url));
+    let guard = manager.lock("report", TTL * 60).unwrap();
+    let look = |resource: &'static str| {
+        let manager = manager.clone();
+        within(BOUND, move || manager.status(resource).unwrap())
+    };
+    servers[0].stop();
+    servers[1].kill();
+    assert_eq!(holder(&look("report")).0, guard.token());
+    servers[2].stop();
+    assert_unknown(&look("report"));
+    assert_unknown(&look("other"));
+    servers[0].resume();
+    servers[2].resume();
+    servers[1].restart();
+    let all = eventually(BOUND, || {
+        let status = manager.status("report").unwrap();
+        status.nodes().iter().filter(|node| is_held(node)).count() == 4
+    });
+    assert!(all);
+    for server in [&servers[0], &servers[2], &servers[3], &servers[4]] {
+        assert_eq!(server.get("report").as_deref(), Some(guard.token()));
+        assert_eq!(server.keys(), 1);
+    }
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn a_node_that_takes_nobody_in_and_one_that_answers_nonsense_are_failures_of_these_two() {
+    let hole = BlackHole::open();
+    let nonsense = Scripted::start(|peer, command| peer.say(command.consent()));
+    let servers = Server::cluster(3);
+    let urls = [hole.url(), nonsense.url()].into_iter();
+    let urls = urls.chain(servers.iter().map(Server::url));
+    let manager = manager_of(urls);
+    let status = within(BOUND, move || manager.status("report").unwrap());
+    assert_free(&status);
+    assert!(nonsense.heard_of(Kind::Other).len() == 1);
+    for node in status.nodes() {
+        if node.node.ends_with(&format!(":{}", nonsense.port())) {
+            let told = matches!(node.vote, Vote::Failed(NodeError::Protocol { .. }));
+            assert!(told, "{node}");
+        }
+    }
+}
+
+#[test]
+fn a_thousand_looks_at_a_lock_that_others_take_in_turn_disturb_nobody() {
+    let servers = Server::cluster(3);
+    let [holders, looker] = [(); 2].map(|()| patient(servers.iter().map(Server::url)));
+    let rounds = 100;
+    let worker = std::thread::spawn(move || {
+        for _ in 0..rounds {
+            let guard = holders.try_lock("report", TTL).unwrap();
+            assert_eq!(guard.votes().len(), 3);
+            guard.extend(TTL * 2).unwrap();
+            guard.unlock().unwrap();
+        }
+    });
+    let (mut looks, mut held) = (0, 0);
+    while looks < 1000 || !worker.is_finished() {
+        let status = looker.status("report").unwrap();
+        held += usize::from(matches!(status, LockStatus::Held { .. }));
+        assert!(!matches!(status, LockStatus::Unknown { .. }), "{status}");
+        looks += 1;
+    }
+    worker.join().unwrap();
+    assert!(held > 0);
+    for server in &servers {
+        assert_eq!(server.keys(), 0);
+    }
+}
+
+#[test]
+fn a_held_lock_on_servers_keeps_its_value_and_its_end() {
+    let servers = Server::cluster(3);
+    let manager = manager_of(servers.iter().map(Server::url));
+    let guard = manager.lock("report", TTL).unwrap();
+    let end = |server: &Server| -> i64 {
+        redis::from_redis_value(server.command(&["EVAL", END, "1", "report"])).unwrap()
+    };
+    let ends = || -> Vec<i64> { servers.iter().map(end).collect() };
+    let before = ends();
+    for _ in 0..50 {
+        let status = manager.status("report").unwrap();
+        let (token, remaining) = holder(&status);
+        assert_eq!(token, guard.token());
+        assert!(remaining + ms(1) >= guard.remaining(), "{remaining:?}");
+        assert!(remaining < TTL);
+    }
+    for (before, after) in before.into_iter().zip(ends()) {
+        assert!(before.abs_diff(after) <= 2, "{before} {after}");
+    }
+    for server in &servers {
+        assert_eq!(server.get("report").as_deref(), Some(guard.token()));
+    }
+}
+
+/// Reads when a key expires by the server's clock; the two readings of it may be some milliseconds apart.
+const END: &str = "local now = redis.call('TIME')
+    return now[1] * 1000 + math.floor(now[2] / 1000) + redis.call('PTTL', KEYS[1])";

@@ -1,0 +1,190 @@
+//! Several resources with the fenced protocol: one token, which is larger than every earlier one of each resource.
+
+use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch_testing::Server;
+
+use crate::managers::{fenced, fenced_over};
+use crate::servers::several::on_servers::{keys, take};
+use crate::servers::waiting::wake_up::{TTL, cluster};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+fn token(manager: &LockManager, names: &[&str]) -> u64 {
+    let guard = take(manager, names).unwrap();
+    let token = guard.fencing_token().unwrap();
+    guard.unlock().unwrap();
+    token
+}
+
+fn counter(server: &Server, name: &str) -> u64 {
+    let counter = server.get(&format!("{name}:fence"));
+    counter.unwrap().parse().unwrap()
+}
+
+/// The time of a server in microseconds.
+fn micros(server: &Server) -> u64 {
+    let redis::Value::Array(parts) = server.command(&["TIME"]) else {
+        panic!("no time");
+    };
+    let number = |part: &redis::Value| -> u64 { redis::from_redis_value(part.clone()).unwrap() };
+    number(&parts[0]) * 1_000_000 + number(&parts[1])
+}
+
+#[test]
+fn each_resource_sees_larger_tokens_whichever_guard_they_come_from() {
+    let servers = cluster(3);
+    let second = fenced().nodes(servers.iter().map(Server::url));
+    let managers = [fenced_over(&servers), second.build().unwrap()];
+    let rounds: [&[&str]; 8] = [
+        &["a"],
+        &["a", "b"],
+        &["b"],
+        &["b", "c"],
+        &["c"],
+        &NAMES,
+        &["b"],
+        &NAMES,
+    ];
+    let mut last: Option<u64> = None;
+    for (names, manager) in rounds.into_iter().zip(managers.iter().cycle()) {
+        let next = token(manager, names);
+        assert!(
+            last.is_none_or(|last| last < next),
+            "{names:?}: {last:?} {next:?}"
+        );
+        last = Some(next);
+    }
+}
+
+#[test]
+fn a_token_is_larger_than_every_counter_also_where_one_is_ahead() {
+    let servers = cluster(3);
+    let manager = fenced_over(&servers);
+    let first = token(&manager, &NAMES);
+    for (server, name) in servers.iter().zip(["b", "c", "a"]) {
+        // Five seconds ahead: another client's clock is.
+        let ahead = (micros(server) + 5_000_000).to_string();
+        server.command(&["SET", &format!("{name}:fence"), &ahead, "PX", "600000"]);
+    }
+    let guard = take(&manager, &NAMES).unwrap();
+    let token = guard.fencing_token().unwrap();
+    assert!(token > first);
+    let granted = guard
+        .votes()
+        .iter()
+        .filter(|report| matches!(report.vote, Vote::Granted));
+    assert!(granted.count() >= 2);
+    for server in servers
+        .iter()
+        .filter(|server| keys(server, &NAMES) == NAMES)
+    {
+        let counters = NAMES.map(|name| counter(server, name));
+        assert_eq!(counters, [token; 3]);
+    }
+    guard.unlock().unwrap();
+    // A tombstone for each, so that nothing late sets a key again.
+    for server in &servers {
+        assert!(NAMES.iter().all(|name| counter(server, name) > token));
+    }
+}
+
+#[test]
+fn an_extension_sets_keys_again_that_nobody_else_can_have_had() {
+    let servers = cluster(3);
+    let manager = fenced_over(&servers);
+    let guard = take(&manager, &NAMES).unwrap();
+    for server in &servers {
+        server.command(&["DEL", "b"]);
+    }
+    guard.extend(TTL).unwrap();
+    assert!(servers.iter().all(|server| keys(server, &NAMES) == NAMES));
+    // Where another one had it, nothing is set.
+    for server in &servers[..2] {
+        server.command(&["DEL", "c"]);
+        server.command(&["INCR", "c:fence"]);
+    }
+    let error = guard.extend(TTL).unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
+    assert!(
+        servers[..2]
+            .iter()
+            .all(|server| keys(server, &NAMES) == ["a", "b"])
+    );
+    guard.unlock().unwrap_err();
+    assert!(servers.iter().all(|server| keys(server, &NAMES).is_empty()));
+}
+
+#[test]
+fn a_refusal_changes_no_counter() {
+    let servers = cluster(3);
+    let manager = fenced_over(&servers);
+    token(&manager, &NAMES);
+    for server in &servers {
+        server.hold("c", "another", 60_000);
+    }
+    let counters = || -> Vec<[u64; 3]> {
+        let of = |server| NAMES.map(|name| counter(server, name));
+        servers.iter().map(of).collect()
+    };
+    let before = counters();
+    let error = take(&manager, &NAMES).unwrap_err();
+    assert!(
+        matches!(&error, Error::Held { resource, .. } if &**resource == "c"),
+        "{error}"
+    );
+    // Its release leaves a tombstone for what it may have had.
+    let after = counters();
+    assert!(
+        before
+            .iter()
+            .flatten()
+            .zip(after.iter().flatten())
+            .all(|(before, after)| before <= after)
+    );
+    for server in &servers {
+        server.command(&["DEL", "c"]);
+    }
+    token(&manager, &NAMES);
+}
+
+#[test]
+fn a_node_that_may_have_forgotten_locks_gives_no_vote() {
+    let mut servers = cluster(3);
+    let manager = fenced_over(&servers);
+    token(&manager, &NAMES);
+    servers[0].kill();
+    servers[0].restart();
+    let guard = manager.request_all(NAMES).ttl(TTL).lock().unwrap();
+    let votes = guard.votes();
+    assert!(
+        matches!(
+            votes[0].vote,
+            Vote::Failed(
+                NodeError::Quarantined { .. }
+                    | NodeError::BreakerOpen { .. }
+                    | NodeError::Closed { .. }
+            )
+        ),
+        "{votes:?}"
+    );
+    assert!(keys(&servers[0], &NAMES).is_empty());
+    let token = guard.fencing_token().unwrap();
+    drop(guard);
+    assert!(self::token(&manager, &["a"]) > token);
+}
+
+#[test]
+fn a_counter_that_is_none_is_named() {
+    let servers = cluster(3);
+    let manager = fenced_over(&servers);
+    for server in &servers {
+        server.command(&["SET", "b:fence", "not a number"]);
+    }
+    let error = take(&manager, &NAMES).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("the key \"b:fence\" is in the way: it is not a counter of fencing tokens"),
+        "{text}"
+    );
+    assert!(servers.iter().all(|server| keys(server, &NAMES).is_empty()));
+}

@@ -1,0 +1,286 @@
+//! Several resources over real servers: all or nothing on each node, and each key an ordinary lock to everybody else.
+
+use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, Protocol, Vote};
+use redlatch_testing::Server;
+
+use crate::managers::{fenced, patient};
+use crate::servers::waiting::wake_up::{TTL, cluster};
+
+pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+pub(crate) const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
+
+pub(crate) fn over(servers: &[Server], protocol: Protocol) -> LockManager {
+    with_fanout(servers, protocol, Fanout::Sequential)
+}
+
+fn with_fanout(servers: &[Server], protocol: Protocol, fanout: Fanout) -> LockManager {
+    let builder = fenced().protocol(protocol).fanout(fanout);
+    let manager = builder
+        .nodes(servers.iter().map(Server::url))
+        .build()
+        .unwrap();
+    if protocol == Protocol::Fenced {
+        manager.open_nodes().unwrap();
+    }
+    manager
+}
+
+pub(crate) fn take(manager: &LockManager, names: &[&str]) -> Result<LockGuard, Error> {
+    manager.request_all(names).ttl(TTL).try_lock()
+}
+
+/// Which of these keys a server has.
+pub(crate) fn keys<'n>(server: &Server, names: &[&'n str]) -> Vec<&'n str> {
+    let has = |name: &&&str| server.get(name).is_some();
+    names.iter().filter(has).copied().collect()
+}
+
+/// The resource that an error names, and what its nodes say.
+#[track_caller]
+pub(crate) fn held(result: Result<LockGuard, Error>) -> (String, Vec<Vote>) {
+    let error = result.unwrap_err();
+    let Error::Held {
+        resource, nodes, ..
+    } = error
+    else {
+        panic!("{error}");
+    };
+    let votes = nodes.into_iter().map(|node| node.vote);
+    (resource.to_string(), votes.collect())
+}
+
+#[track_caller]
+fn named(vote: &Vote) -> &str {
+    let Vote::Held {
+        resource: Some(resource),
+        ..
+    } = vote
+    else {
+        panic!("{vote}");
+    };
+    resource
+}
+
+#[test]
+fn the_same_value_is_under_every_key_until_all_are_released() {
+    for protocol in BOTH {
+        for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+            let servers = cluster(3);
+            let manager = with_fanout(&servers, protocol, fanout);
+            let guard = take(&manager, &["d", "b", "a", "c"]).unwrap();
+            let (text, validity) = (guard.token().to_owned(), guard.remaining());
+            assert!(validity > TTL / 2, "{validity:?}");
+            // Sequential or not, a majority may be enough.
+            let with_all = servers
+                .iter()
+                .filter(|server| keys(server, &NAMES) == NAMES);
+            let values = with_all.flat_map(|server| NAMES.map(|name| server.get(name)));
+            let values: Vec<_> = values.collect();
+            assert!(
+                values.len() >= 8 && values.iter().all(|value| value.as_deref() == Some(&text))
+            );
+            assert_eq!(
+                guard.fencing_token().is_some(),
+                protocol == Protocol::Fenced
+            );
+            guard.unlock().unwrap();
+            assert!(servers.iter().all(|server| keys(server, &NAMES).is_empty()));
+        }
+    }
+}
+
+#[test]
+fn a_lock_on_several_resources_costs_the_commands_of_one() {
+    let servers = cluster(3);
+    let manager = over(&servers, Protocol::Classic);
+    // The first one connects.
+    drop(take(&manager, &NAMES).unwrap());
+    let one = |name: &str| take(&manager, &[name]).unwrap().unlock().unwrap();
+    one("a");
+    let count = |command| -> u64 { servers.iter().map(|server| server.count(command)).sum() };
+    let before = [count("evalsha"), count("set")];
+    take(&manager, &NAMES).unwrap().unlock().unwrap();
+    // Each server is asked once for all keys, and gets one release. The script sets each key.
+    assert_eq!(
+        [count("evalsha") - before[0], count("set") - before[1]],
+        [6, 12]
+    );
+    let before = [count("evalsha"), count("set")];
+    one("a");
+    assert_eq!(
+        [count("evalsha") - before[0], count("set") - before[1]],
+        [3, 3]
+    );
+}
+
+#[test]
+fn a_plain_client_is_refused_at_each_key_and_refuses_us_by_each() {
+    for protocol in BOTH {
+        let servers = cluster(3);
+        let manager = with_fanout(&servers, protocol, Fanout::Overlapped);
+        let guard = take(&manager, &NAMES).unwrap();
+        let set = ["another", "NX", "PX", "60000"];
+        for server in &servers {
+            for name in NAMES {
+                let reply = server.command(&[&["SET", name], &set[..]].concat());
+                assert_eq!(reply, redis::Value::Nil);
+                assert!(server.pttl(name) > 0);
+            }
+        }
+        guard.unlock().unwrap();
+        for taken in NAMES {
+            for server in &servers {
+                server.hold(taken, "another", 60_000);
+            }
+            let (resource, votes) = held(take(&manager, &NAMES));
+            assert_eq!(resource, taken);
+            let told = votes
+                .iter()
+                .filter(|vote| matches!(vote, Vote::Held { .. }));
+            assert!(told.clone().count() >= 2, "{votes:?}");
+            assert!(told.clone().all(|vote| named(vote) == taken));
+            assert!(told.into_iter().all(|vote| {
+                vote.to_string()
+                    .starts_with(&format!("{taken:?} held by another, for another "))
+            }));
+            for server in &servers {
+                assert_eq!(keys(server, &NAMES), [taken]);
+                server.command(&["DEL", taken]);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_resource_that_most_nodes_name_is_in_the_way_and_its_holder_is_named() {
+    let servers = cluster(3);
+    let manager = with_fanout(&servers, Protocol::Classic, Fanout::Overlapped);
+    let holder = patient(servers.iter().map(Server::url));
+    let _b = holder
+        .request("b")
+        .holder("worker of b")
+        .ttl(TTL)
+        .lock()
+        .unwrap();
+    // A remainder, which no majority has.
+    servers[0].hold("a", "another", 60_000);
+    let error = take(&manager, &NAMES).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("the lock on \"b\" is held by worker of b since "),
+        "{text}"
+    );
+    assert!(
+        text.contains(": \"a\" held by another, for another "),
+        "{text}"
+    );
+    assert!(
+        text.contains(": \"b\" held by worker of b since "),
+        "{text}"
+    );
+    assert_eq!(&*error.holder().unwrap().label, "worker of b");
+    assert_eq!(keys(&servers[0], &NAMES), ["a", "b"]);
+}
+
+#[test]
+fn nodes_that_refuse_get_none_of_the_keys_and_the_others_lose_theirs_again() {
+    for protocol in BOTH {
+        let servers = cluster(5);
+        let manager = over(&servers, protocol);
+        for server in &servers[2..] {
+            server.hold("c", "another", 60_000);
+        }
+        let (resource, votes) = held(take(&manager, &NAMES));
+        assert_eq!(resource, "c");
+        let granted = votes.iter().filter(|vote| matches!(vote, Vote::Granted));
+        assert_eq!(granted.count(), 2);
+        for (place, server) in servers.iter().enumerate() {
+            let expected: &[&str] = if place < 2 { &[] } else { &["c"] };
+            assert_eq!(keys(server, &NAMES), expected);
+        }
+        // Two that refuse are no majority.
+        servers[2].command(&["DEL", "c"]);
+        let guard = take(&manager, &NAMES).unwrap();
+        assert_eq!(keys(&servers[3], &NAMES), ["c"]);
+        guard.unlock().unwrap();
+        assert!(keys(&servers[2], &NAMES).is_empty());
+        assert_eq!(keys(&servers[3], &NAMES), ["c"]);
+    }
+}
+
+#[test]
+fn a_key_of_another_type_and_one_that_never_expires_are_named() {
+    let servers = cluster(3);
+    let manager = with_fanout(&servers, Protocol::Classic, Fanout::Overlapped);
+    for server in &servers {
+        server.command(&["HSET", "b", "field", "value"]);
+    }
+    let error = take(&manager, &NAMES).unwrap_err();
+    let Error::NotALock {
+        resource, nodes, ..
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!(&**resource, "a, b, c and 1 more");
+    let is_told = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::NotALock { resource: Some(name), .. }) if &**name == "b");
+    assert!(
+        nodes.iter().filter(|node| is_told(&node.vote)).count() >= 2,
+        "{error}"
+    );
+    let text = error.to_string();
+    assert!(
+        text.contains("the key of \"b\" is not a lock: it holds a value of another type"),
+        "{text}"
+    );
+    for server in &servers {
+        server.command(&["DEL", "b"]);
+        server.command(&["SET", "d", "for ever"]);
+    }
+    let text = take(&manager, &NAMES).unwrap_err().to_string();
+    assert!(
+        text.contains("the key of \"d\" is not a lock: it never expires"),
+        "{text}"
+    );
+    assert!(servers.iter().all(|server| keys(server, &NAMES) == ["d"]));
+}
+
+#[test]
+fn a_guard_says_that_it_is_lost_when_one_of_its_keys_is() {
+    let servers = cluster(3);
+    let manager = with_fanout(&servers, Protocol::Classic, Fanout::Overlapped);
+    let guard = take(&manager, &NAMES).unwrap();
+    for server in &servers[..2] {
+        server.command(&["SET", "c", "another", "PX", "60000"]);
+    }
+    let error = guard.extend(TTL).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Lost { .. }), "{text}");
+    assert!(text.starts_with("the lock on \"a, b, c and 1 more\" is no longer held: a majority of the nodes has lost it, most of them to another holder"), "{text}");
+    assert!(
+        text.contains("\"c\" held by another, for another "),
+        "{text}"
+    );
+    // A guard that was lost gives back what it has, and nothing else.
+    guard.unlock().unwrap_err();
+    assert_eq!(servers[0].get("c").as_deref(), Some("another"));
+    assert!(
+        servers
+            .iter()
+            .all(|server| keys(server, &["a", "b", "d"]).is_empty())
+    );
+    assert_eq!(servers[2].get("c"), None);
+}
+
+#[test]
+fn what_is_left_at_the_end_is_released_and_the_error_tells_what_was_lost() {
+    let servers = cluster(3);
+    let manager = with_fanout(&servers, Protocol::Classic, Fanout::Overlapped);
+    let guard = take(&manager, &NAMES).unwrap();
+    for server in &servers[1..] {
+        server.command(&["DEL", "d"]);
+    }
+    let error = guard.unlock().unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
+    assert!(servers.iter().all(|server| keys(server, &NAMES).is_empty()));
+}

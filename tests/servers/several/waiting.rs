@@ -1,0 +1,218 @@
+//! Waiting for several resources that other processes have: at one node, woken by the bell of what is in the way.
+//!
+//! Two managers stand for two processes.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redlatch::{Cancel, Error, LockGuard, LockManager, Protocol};
+use redlatch_testing::{Server, eventually, now, within};
+
+use crate::servers::several::on_servers::{keys, over};
+use crate::servers::waiting::wake_up::{
+    BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process,
+};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// One who waits for all of them on a thread.
+struct Waiting(thread::JoinHandle<(Result<LockGuard, Error>, Instant)>);
+
+impl Waiting {
+    fn begin(manager: &LockManager) -> Self {
+        let manager = manager.clone();
+        Self(thread::spawn(move || {
+            let result = manager.request_all(NAMES).ttl(TTL).try_lock_for(BOUND);
+            (result, now())
+        }))
+    }
+
+    /// The same, and returns once it listens at the server.
+    #[track_caller]
+    fn listen(manager: &LockManager, server: &Server) -> Self {
+        let already = server.blocked();
+        let waiting = Self::begin(manager);
+        let listens = eventually(BOUND, || server.blocked() > already);
+        assert!(listens, "nobody listens at {}", server.name());
+        waiting
+    }
+
+    #[track_caller]
+    fn end(self) -> (LockGuard, Instant) {
+        let (result, at) = within(BOUND * 2, || self.0.join().unwrap());
+        (result.unwrap(), at)
+    }
+}
+
+/// Whether somebody has announced that it waits for this resource.
+fn is_announced(server: &Server, name: &str) -> bool {
+    server.command(&["EXISTS", &format!("{name}:redlatch:waiting")]) == redis::Value::Int(1)
+}
+
+#[test]
+fn the_bell_of_what_is_in_the_way_wakes_and_no_other() {
+    let servers = cluster(3);
+    let [holder, other, waiter] = [(); 3].map(|()| process(&servers, LONG));
+    let b = holder.lock("b", TTL).unwrap();
+    let waiting = Waiting::listen(&waiter, &servers[0]);
+    assert!(is_announced(&servers[0], "b"));
+    assert!(!is_announced(&servers[0], "a") && !is_announced(&servers[0], "c"));
+    // It has none of the others meanwhile, and nobody's release of these is for it.
+    for name in ["a", "c"] {
+        other.try_lock(name, TTL).unwrap().unlock().unwrap();
+    }
+    assert_eq!(waiter.stats().woken, 0);
+    let released = now();
+    b.unlock().unwrap();
+    let (guard, got) = waiting.end();
+    assert!(got - released < SOON, "{:?}", got - released);
+    assert_eq!(waiter.stats().woken, 1);
+    assert_eq!(guard.resources(), NAMES);
+    drop(guard);
+    assert_nothing_is_left(&servers);
+}
+
+#[test]
+fn who_finds_the_next_one_held_waits_for_that_one() {
+    let servers = cluster(3);
+    let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
+    let [a, b, c] = NAMES.map(|name| holder.lock(name, TTL).unwrap());
+    let waiting = Waiting::listen(&waiter, &servers[0]);
+    for (woken, (guard, next)) in (1..).zip([(a, "b"), (b, "c")]) {
+        assert!(!is_announced(&servers[0], next));
+        guard.unlock().unwrap();
+        assert!(eventually(BOUND, || is_announced(&servers[0], next)));
+        assert!(eventually(BOUND, || servers[0].blocked() == 1));
+        assert_eq!(waiter.stats().woken, woken);
+    }
+    let released = now();
+    c.unlock().unwrap();
+    let (guard, got) = waiting.end();
+    assert!(got - released < SOON, "{:?}", got - released);
+    // The first attempt was refused, and the next one got it: in between it only looked.
+    assert_eq!(waiter.stats().attempts, 2);
+    drop(guard);
+    assert_nothing_is_left(&servers);
+}
+
+#[test]
+fn those_who_wait_for_one_of_them_are_woken_by_a_guard_of_all() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let servers = cluster(3);
+        let slow = |protocol| {
+            let builder = crate::managers::fenced().protocol(protocol);
+            let builder = builder.nodes(servers.iter().map(Server::url));
+            builder.retry_delay(LONG, LONG).build().unwrap()
+        };
+        let (holder, waiters) = (over(&servers, protocol), [(); 2].map(|()| slow(protocol)));
+        let guard = holder.lock_all(NAMES, TTL).unwrap();
+        let threads: Vec<_> = ["a", "c"]
+            .into_iter()
+            .zip(waiters)
+            .map(|(name, waiter)| {
+                let already = servers[0].blocked();
+                let thread = thread::spawn(move || {
+                    let guard = waiter.try_lock_for(name, TTL, BOUND).unwrap();
+                    (guard, now())
+                });
+                assert!(eventually(BOUND, || servers[0].blocked() > already));
+                thread
+            })
+            .collect();
+        let released = now();
+        guard.unlock().unwrap();
+        for thread in threads {
+            let (_guard, got) = within(BOUND, || thread.join().unwrap());
+            assert!(got - released < SOON, "{:?}", got - released);
+        }
+    }
+}
+
+#[test]
+fn a_process_that_has_woken_another_at_one_of_the_keys_lets_it_go_first() {
+    let servers = cluster(3);
+    let [greedy, waiter] = [(); 2].map(|()| process(&servers, LONG));
+    let guard = greedy.lock_all(NAMES, TTL).unwrap();
+    let thread = {
+        let waiter = waiter.clone();
+        thread::spawn(move || {
+            let guard = waiter.try_lock_for("b", TTL, BOUND).unwrap();
+            let got = now();
+            drop(guard);
+            got
+        })
+    };
+    assert!(eventually(BOUND, || servers[0].blocked() == 1));
+    guard.unlock().unwrap();
+    // It asks for another set at once, which has that key in it.
+    let released = now();
+    let guard = greedy
+        .request_all(["b", "x"])
+        .ttl(TTL)
+        .try_lock_for(BOUND)
+        .unwrap();
+    let asked_and_got = now();
+    drop(guard);
+    let got = within(BOUND, || thread.join().unwrap());
+    // It may come later where the machine is busy.
+    assert!(got < asked_and_got || got - released > Duration::from_millis(5));
+}
+
+#[test]
+fn a_wait_ends_with_its_time_or_when_it_is_cancelled_and_leaves_nothing() {
+    let servers = cluster(3);
+    let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
+    let _b = holder.lock("b", TTL).unwrap();
+    let request = waiter.request_all(NAMES).ttl(TTL);
+    let began = now();
+    let error = request
+        .try_lock_for(Duration::from_millis(300))
+        .unwrap_err();
+    assert!(
+        matches!(&error, Error::Held { resource, .. } if &**resource == "b"),
+        "{error}"
+    );
+    assert!(now() - began < LONG, "{error}");
+
+    let cancel = Cancel::new();
+    let thread = {
+        let (waiter, cancel) = (waiter.clone(), cancel.clone());
+        thread::spawn(move || {
+            let request = waiter.request_all(NAMES).ttl(TTL).cancelled_by(&cancel);
+            request.try_lock_for(BOUND).unwrap_err()
+        })
+    };
+    assert!(eventually(BOUND, || servers[0].blocked() == 1));
+    cancel.cancel();
+    let error = within(BOUND, || thread.join().unwrap());
+    assert!(
+        matches!(&error, Error::Cancelled { resource, .. } if &**resource == "a, b, c"),
+        "{error}"
+    );
+    for server in &servers {
+        assert_eq!(keys(server, &NAMES), ["b"]);
+    }
+}
+
+#[test]
+fn a_remainder_at_the_first_node_keeps_nobody_waiting_for_ever() {
+    let servers = cluster(3);
+    let waiter = process(&servers, Duration::from_millis(20));
+    servers[0].hold("b", "another", 3_600_000);
+    let guard = waiter
+        .request_all(NAMES)
+        .ttl(TTL)
+        .try_lock_for(BOUND)
+        .unwrap();
+    assert!(
+        servers[1..]
+            .iter()
+            .all(|server| keys(server, &NAMES) == NAMES)
+    );
+    drop(guard);
+    assert!(
+        servers[1..]
+            .iter()
+            .all(|server| keys(server, &NAMES).is_empty())
+    );
+}

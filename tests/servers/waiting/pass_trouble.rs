@@ -1,0 +1,281 @@
+//! Nodes that fail while a lock passes from thread to thread of one manager.
+
+use std::time::Duration;
+
+use redlatch::fake::FakeNode;
+use redlatch::{
+    Builder, Error, Fanout, LockGuard, LockManager, NodeError, NodeReport, Protocol, Vote,
+};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{Proxy, Server, eventually, within};
+
+use crate::managers::{PATIENCE, fenced};
+use crate::servers::waiting::queue::{BOUND, TTL, got, line_up, listeners, next};
+use crate::servers::waiting::wake_up::cluster;
+
+/// Time enough for a server that answers, on a busy machine too.
+const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+
+fn over(nodes: &[Scripted]) -> Builder {
+    let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
+    builder.node_timeout(PATIENCE)
+}
+
+fn granted(votes: &[NodeReport]) -> usize {
+    let is_granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
+    votes.iter().filter(is_granted).count()
+}
+
+/// Does something to the servers while a lock is held and a thread waits for it, in both protocols, with both fan-outs.
+fn each_way(check: impl Fn(&mut Vec<Server>, &LockManager, LockGuard)) {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+            let mut servers = cluster(3);
+            let urls = servers.iter().map(Server::url);
+            let builder = LockManager::builder().nodes(urls).protocol(protocol);
+            let builder = builder.node_timeout(NODE_TIMEOUT).fanout(fanout);
+            let manager = builder.build().unwrap();
+            if protocol == Protocol::Fenced {
+                manager.open_nodes().unwrap();
+            }
+            // The servers know the scripts by now.
+            let guard = manager.lock("job", TTL).unwrap();
+            let second = next(&manager, TTL);
+            guard.unlock().unwrap();
+            check(&mut servers, &manager, got(second));
+        }
+    }
+}
+
+#[test]
+fn a_node_that_stands_still_meanwhile_has_neither_key_when_it_goes_on() {
+    each_way(|servers, manager, guard| {
+        let waiting = next(manager, TTL);
+        servers[1].stop();
+        guard.unlock().unwrap();
+        let next = got(waiting);
+        next.check().unwrap();
+        assert_eq!(granted(next.votes()), 2, "{:?}", next.votes());
+        assert!(matches!(
+            next.votes()[1].vote,
+            Vote::Failed(NodeError::TimedOut)
+        ));
+        let token = next.token().to_owned();
+        servers[1].resume();
+        // Also while the lock is held: the undo is behind the attempt.
+        let is_gone = || servers[1].get("job").is_none();
+        assert!(eventually(BOUND, is_gone), "{:?}", servers[1].get("job"));
+        for server in [&servers[0], &servers[2]] {
+            assert_eq!(server.get("job"), Some(token.clone()));
+        }
+        next.unlock().unwrap();
+    });
+}
+
+#[test]
+fn without_a_majority_nothing_is_left_and_the_next_thread_is_told() {
+    each_way(|servers, manager, guard| {
+        let waiting = line_up({
+            let manager = manager.clone();
+            move || manager.try_lock_for("job", TTL, Duration::from_secs(5))
+        });
+        servers[1].kill();
+        servers[2].kill();
+        assert!(matches!(guard.unlock(), Err(Error::Unconfirmed { .. })));
+        let error = got(waiting).unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        assert_eq!(servers[0].get("job"), None);
+        // It was asked for, and refused, once or more often, and nothing was counted twice.
+        let stats = manager.stats();
+        assert_eq!(
+            (stats.acquired, stats.failed_unavailable),
+            (2, 1),
+            "{stats}"
+        );
+    });
+}
+
+/// A node whose first connection breaks when the lock is passed.
+fn breaking(answer: &'static [u8]) -> (Scripted, LockManager) {
+    let node = Scripted::start(
+        move |peer, command| match (command.kind(), command.connection) {
+            (Kind::Pass, 0) => peer.close(),
+            (Kind::Pass, _) => peer.say(answer),
+            _ => peer.say(command.consent()),
+        },
+    );
+    let manager = over(std::slice::from_ref(&node)).build().unwrap();
+    (node, manager)
+}
+
+#[test]
+fn what_a_connection_that_breaks_may_have_done_already_says_nothing() {
+    // The first one was executed, and so the second finds what it asks for.
+    let (node, manager) = breaking(b"*2\r\n*1\r\n:-2\r\n+OK\r\n");
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    let result = guard.unlock();
+    assert!(
+        matches!(result, Err(Error::Unconfirmed { .. })),
+        "{result:?}"
+    );
+    let second = got(waiting);
+    let passes = node.heard_of(Kind::Pass);
+    assert_eq!(passes.len(), 2);
+    assert_eq!(passes[0].words, passes[1].words);
+    assert_eq!(second.token(), passes[0].token());
+    assert_eq!(node.heard_of(Kind::Set).len(), 1);
+    second.unlock().unwrap();
+}
+
+#[test]
+fn the_release_that_is_repeated_counts() {
+    let (_node, manager) = breaking(b"*2\r\n:1\r\n+OK\r\n");
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    guard.unlock().unwrap();
+    got(waiting).unlock().unwrap();
+}
+
+#[test]
+fn an_attempt_without_a_reply_is_undone_behind_it_and_the_release_goes_on_another_connection() {
+    let nodes: Vec<Scripted> = (0..3)
+        .map(|_| Scripted::start(|peer, command| peer.say(command.consent())))
+        .collect();
+    let silent = Scripted::start(|peer, command| {
+        if command.kind() != Kind::Pass {
+            peer.say(command.consent());
+        }
+    });
+    let builder = over(&nodes).node(silent.url()).node_timeout(NODE_TIMEOUT);
+    let manager = builder.build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let first = guard.token().to_owned();
+    let waiting = next(&manager, TTL);
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    assert_eq!(granted(second.votes()), 3);
+    second.unlock().unwrap();
+    // Nobody waits for these.
+    assert!(eventually(BOUND, || silent.heard_of(Kind::Release).len() == 2));
+    let set = silent.heard_of(Kind::Set)[0].connection;
+    assert_eq!(silent.heard_on(set), [Kind::Set, Kind::Pass, Kind::Release]);
+    let releases = silent.heard_of(Kind::Release);
+    let (undo, release) = releases
+        .iter()
+        .partition::<Vec<_>, _>(|c| c.connection == set);
+    assert_eq!(undo[0].token(), silent.heard_of(Kind::Pass)[0].token());
+    assert_eq!(release[0].token(), first);
+}
+
+#[test]
+fn an_attempt_is_undone_behind_a_reply_that_only_the_other_protocol_has() {
+    let nodes = listeners(2);
+    let strange = Scripted::start(|peer, command| {
+        if command.kind() == Kind::Pass {
+            peer.say(b"*2\r\n:1\r\n*2\r\n$5\r\nSTALE\r\n:5\r\n");
+        } else {
+            peer.say(command.consent());
+        }
+    });
+    let manager = over(&nodes).node(strange.url()).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    // It may have been executed.
+    let passed = &strange.heard_of(Kind::Pass)[0];
+    let undone = || strange.heard_on(passed.connection).last() == Some(&Kind::Release);
+    assert!(eventually(BOUND, undone), "{:?}", strange.heard());
+    assert_eq!(strange.heard_of(Kind::Release)[0].token(), passed.token());
+    second.unlock().unwrap();
+}
+
+#[test]
+fn a_refusal_of_the_fenced_protocol_is_told_to_the_thread_that_was_to_have_the_lock() {
+    let nodes = FakeNode::cluster(3);
+    let builder = fenced().fakes(&nodes);
+    let manager = builder.build().unwrap();
+    manager.open_nodes().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    // It comes back as another process, and votes for nobody for some time.
+    nodes[2].restart();
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    let abstains =
+        |report: &&NodeReport| matches!(report.vote, Vote::Failed(NodeError::Quarantined { .. }));
+    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    assert_eq!(
+        second.votes().iter().filter(abstains).count(),
+        1,
+        "{:?}",
+        second.votes()
+    );
+    second.unlock().unwrap();
+}
+
+#[test]
+fn where_all_connections_are_in_use_a_pass_gets_one_of_its_own_as_a_release_does() {
+    let node = Scripted::start(|peer, command| {
+        if command.key() == "slow" && command.kind() == Kind::Set {
+            peer.wait(BOUND);
+        }
+        peer.say(command.consent());
+    });
+    let builder = over(std::slice::from_ref(&node)).pool_size(1);
+    let manager = builder
+        .node_timeout(Duration::from_secs(3))
+        .build()
+        .unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    let slow = line_up({
+        let manager = manager.clone();
+        move || manager.try_lock("slow", TTL).map(drop)
+    });
+    assert!(eventually(BOUND, || node.heard_of(Kind::Set).len() == 2));
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    assert_eq!(node.heard_of(Kind::Pass).len(), 1);
+    second.unlock().unwrap();
+    assert!(got(slow).is_err());
+}
+
+#[test]
+fn a_node_that_failed_a_moment_ago_is_left_out_unless_it_may_have_the_key() {
+    let nodes = FakeNode::cluster(3);
+    let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
+    let manager = builder.build().unwrap();
+    nodes[2].refuse();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    nodes[1].refuse();
+    let result = guard.unlock();
+    assert!(
+        matches!(result, Err(Error::Unconfirmed { .. })),
+        "{result:?}"
+    );
+    nodes[1].recover();
+    let second = within(BOUND, || got(waiting));
+    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    second.unlock().unwrap();
+    assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
+}
+
+#[test]
+fn a_server_with_two_names_has_one_vote_of_the_release_and_one_of_the_attempt() {
+    let servers = cluster(2);
+    let proxy = Proxy::start(servers[0].port());
+    let names = [servers[0].url(), proxy.url(), servers[1].url()];
+    let builder = LockManager::builder().nodes(&names);
+    let manager = builder.node_timeout(PATIENCE).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    second.unlock().unwrap();
+    assert!(servers.iter().all(|server| server.get("job").is_none()));
+}

@@ -1,0 +1,284 @@
+//! The queue: threads of one manager that want one lock.
+
+use std::fs;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redlatch::fake::FakeNode;
+use redlatch::{Error, LockGuard, LockManager, Vote};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{Server, assert_ends_well, eventually, within};
+use signal_hook::low_level::exit as leave;
+
+use crate::managers::{PATIENCE, patient};
+
+pub(crate) const TTL: Duration = Duration::from_secs(15);
+pub(crate) const BOUND: Duration = Duration::from_mins(1);
+
+/// Starts a thread that has to wait for the threads before it, and waits until it does: it sleeps.
+#[track_caller]
+pub(crate) fn line_up<T: Send + 'static>(
+    run: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let (tell, told) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        tell.send(fs::read_link("/proc/thread-self").unwrap())
+            .unwrap();
+        run()
+    });
+    let stat = Path::new("/proc").join(told.recv().unwrap()).join("stat");
+    let sleeps = || fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+    assert!(eventually(BOUND, sleeps), "it does not wait");
+    thread
+}
+
+/// Lines up a thread that takes the lock and hands its guard out.
+#[track_caller]
+pub(crate) fn next(manager: &LockManager, ttl: Duration) -> JoinHandle<LockGuard> {
+    let manager = manager.clone();
+    line_up(move || manager.try_lock_for("job", ttl, BOUND).unwrap())
+}
+
+/// What the thread has got, soon.
+#[track_caller]
+pub(crate) fn got<T: Send + 'static>(thread: JoinHandle<T>) -> T {
+    within(BOUND, move || {
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// Nodes that grant everything, and remember what they were told.
+pub(crate) fn listeners(n: usize) -> Vec<Scripted> {
+    let consent = || Scripted::start(|peer, command| peer.say(command.consent()));
+    (0..n).map(|_| consent()).collect()
+}
+
+/// How many commands they have got.
+pub(crate) fn heard(nodes: &[Scripted]) -> Vec<usize> {
+    nodes.iter().map(|node| node.heard().len()).collect()
+}
+
+pub(crate) fn fakes() -> (Vec<FakeNode>, LockManager) {
+    let nodes = FakeNode::cluster(3);
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.node_timeout(PATIENCE).build().unwrap();
+    (nodes, manager)
+}
+
+/// Whether a guard of the same manager is in the way, for which nobody was asked.
+#[track_caller]
+pub(crate) fn assert_held_here(result: Result<LockGuard, Error>) -> Error {
+    let error = result.unwrap_err();
+    let Error::Held { nodes, .. } = &error else {
+        panic!("{error:?}");
+    };
+    let is_unasked = |vote: &Vote| matches!(vote, Vote::NotAsked);
+    assert!(nodes.iter().all(|node| is_unasked(&node.vote)), "{error:?}");
+    error
+}
+
+#[test]
+fn who_asks_for_what_this_manager_holds_is_refused_without_a_command() {
+    let nodes = listeners(3);
+    let manager = patient(nodes.iter().map(Scripted::url));
+    let guard = manager.try_lock("job", TTL).unwrap();
+    let before = heard(&nodes);
+    let error = assert_held_here(manager.try_lock("job", TTL));
+    assert!(error.to_string().contains("another guard of this manager"));
+    let Error::Held { nodes: reports, .. } = error else {
+        panic!("{error}");
+    };
+    let mut names: Vec<String> = nodes.iter().map(Scripted::name).collect();
+    names.sort();
+    assert!(
+        reports
+            .iter()
+            .map(|report| &*report.node)
+            .eq(names.iter().map(String::as_str))
+    );
+    let wait = Duration::from_millis(120);
+    assert_held_here(manager.try_lock_for("job", TTL, wait));
+    assert_held_here(manager.request("job").try_lock());
+    assert_eq!(heard(&nodes), before);
+    guard.unlock().unwrap();
+    manager.try_lock("job", TTL).unwrap().unlock().unwrap();
+}
+
+#[test]
+fn two_managers_share_no_queue() {
+    let (nodes, manager) = fakes();
+    let other = LockManager::builder().fakes(&nodes);
+    let other = other.node_timeout(PATIENCE).build().unwrap();
+    let _guard = manager.lock("job", TTL).unwrap();
+    let result = other.try_lock("job", TTL);
+    let Err(error @ Error::Held { .. }) = result else {
+        panic!("{result:?}");
+    };
+    assert!(error.to_string().contains("another holder"), "{error}");
+    // And a clone is the same manager.
+    assert_held_here(manager.clone().try_lock("job", TTL));
+}
+
+#[test]
+fn only_the_first_talks_to_the_servers() {
+    let server = Scripted::start(|peer, command| {
+        peer.say(match command.kind() {
+            Kind::Set => b"$-1\r\n",
+            Kind::Look => b"*4\r\n:1\r\n:5000\r\n:0\r\n$0\r\n\r\n",
+            Kind::Release => b"*1\r\n:5000\r\n",
+            Kind::Listen | Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
+                command.consent()
+            }
+        });
+    });
+    let builder = LockManager::builder().node(server.url());
+    let manager = builder
+        .node_timeout(PATIENCE)
+        .retry_delay(Duration::ZERO, Duration::from_millis(1))
+        .build()
+        .unwrap();
+    let threads = (0..8).map(|_| {
+        let manager = manager.clone();
+        thread::spawn(move || manager.try_lock_for("job", TTL, Duration::from_secs(2)))
+    });
+    for thread in threads.collect::<Vec<_>>() {
+        let result = got(thread);
+        assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
+    }
+    let mut heard = server.heard();
+    heard.retain(|command| command.kind() != Kind::Look);
+    assert!(heard.len() > 4, "{}", heard.len());
+    // The attempts of two would be mixed up.
+    for attempt in heard.chunks(2) {
+        let [set, release] = attempt else {
+            panic!("{attempt:?}");
+        };
+        assert_eq!((set.kind(), release.kind()), (Kind::Set, Kind::Release));
+        assert_eq!(set.token(), release.token());
+    }
+}
+
+#[test]
+fn sixty_four_threads_have_the_lock_in_the_order_in_which_they_came() {
+    let servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let manager = builder.node_timeout(PATIENCE).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let threads = (0..64).map(|who| {
+        let (manager, order) = (manager.clone(), Arc::clone(&order));
+        line_up(move || {
+            let guard = manager.try_lock_for("job", TTL, BOUND).unwrap();
+            order.lock().push(who);
+            guard.unlock().unwrap();
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    guard.unlock().unwrap();
+    for thread in threads {
+        got(thread);
+    }
+    assert_eq!(*order.lock(), (0..64).collect::<Vec<_>>());
+    assert!(servers.iter().all(|server| server.get("job").is_none()));
+}
+
+#[test]
+fn one_who_waits_in_vain_is_told_what_the_first_one_met() {
+    let (nodes, manager) = fakes();
+    for node in &nodes {
+        node.refuse();
+    }
+    let first = line_up({
+        let manager = manager.clone();
+        move || manager.try_lock_for("job", TTL, BOUND)
+    });
+    let wait = Duration::from_millis(300);
+    let result = manager.try_lock_for("job", TTL, wait);
+    assert!(
+        matches!(result, Err(Error::Unavailable { .. })),
+        "{result:?}"
+    );
+    let result = manager.try_lock("job", TTL);
+    assert!(
+        matches!(result, Err(Error::Unavailable { .. })),
+        "{result:?}"
+    );
+    for node in &nodes {
+        node.recover();
+    }
+    let guard = got(first).unwrap();
+    assert_held_here(manager.try_lock("job", TTL));
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn one_whose_time_is_shorter_than_a_round_trip_leaves_nothing_behind() {
+    let (nodes, manager) = fakes();
+    for node in &nodes {
+        node.delay(Duration::from_millis(20));
+    }
+    for _ in 0..5 {
+        let first = thread::spawn({
+            let manager = manager.clone();
+            move || manager.try_lock_for("job", TTL, BOUND).map(drop)
+        });
+        for _ in 0..20 {
+            let result = manager.try_lock_for("job", TTL, Duration::from_micros(300));
+            assert!(
+                matches!(result, Ok(_) | Err(Error::Held { .. })),
+                "{result:?}"
+            );
+        }
+        got(first).unwrap();
+    }
+    manager.try_lock("job", TTL).unwrap().unlock().unwrap();
+    assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
+}
+
+#[test]
+fn hundreds_of_resources_are_waited_for_at_once() {
+    let (nodes, manager) = fakes();
+    let name = |i: usize| format!("job-{i}");
+    let guards: Vec<_> = (0..300)
+        .map(|i| manager.lock(&name(i), TTL * 4).unwrap())
+        .collect();
+    let waiting = (0..300).map(|i| {
+        let manager = manager.clone();
+        thread::spawn(move || manager.try_lock_for(&name(i), TTL, BOUND).map(drop))
+    });
+    let waiting: Vec<_> = waiting.collect();
+    drop(guards);
+    for thread in waiting {
+        got(thread).unwrap();
+    }
+    for i in 0..300 {
+        assert_eq!(nodes[0].token_of(&name(i)), None);
+    }
+}
+
+#[test]
+fn a_forked_child_waits_for_nobody_though_threads_wait_in_its_parent() {
+    let (nodes, manager) = fakes();
+    let guard = manager.lock("job", TTL).unwrap();
+    let other = manager.lock("other", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    match fork::fork().unwrap() {
+        fork::Fork::Child => {
+            let is_refused = matches!(manager.try_lock("job", TTL), Err(Error::Forked))
+                && matches!(other.unlock(), Err(Error::Forked));
+            drop(guard);
+            drop(manager);
+            leave(i32::from(!is_refused));
+        }
+        fork::Fork::Parent(pid) => assert_ends_well(pid),
+    }
+    assert!(!waiting.is_finished());
+    guard.unlock().unwrap();
+    got(waiting).unlock().unwrap();
+    other.unlock().unwrap();
+    assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
+}
