@@ -14,7 +14,11 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 #[cfg(test)]
+mod log_lines;
+#[cfg(test)]
 mod managers;
+#[cfg(test)]
+mod waiters;
 
 /// What a unit test of a user sees: fake nodes in its own process.
 #[cfg(test)]

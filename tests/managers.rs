@@ -5,6 +5,8 @@ use std::time::Duration;
 use redlatch::{Builder, Error, LockManager, Protocol};
 use redlatch_testing::Server;
 
+use crate::waiters::cluster;
+
 /// The node timeout of tests in which no node is late. A healthy server answers sooner, also on a busy machine. Tests with
 /// late nodes set a shorter one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,4 +43,23 @@ pub(crate) fn invalid_field(error: &Error) -> &str {
     } else {
         ""
     }
+}
+
+pub(crate) const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
+
+/// The managers of two processes over three servers, which are asked in this order. Fenced ones are opened.
+#[track_caller]
+pub(crate) fn two_processes(protocol: Protocol) -> (Vec<Server>, [LockManager; 2]) {
+    let servers = cluster(3);
+    let managers = [(); 2].map(|()| {
+        let builder = fenced().protocol(protocol);
+        builder
+            .nodes(servers.iter().map(Server::url))
+            .build()
+            .unwrap()
+    });
+    if protocol == Protocol::Fenced {
+        managers[0].open_nodes().unwrap();
+    }
+    (servers, managers)
 }

@@ -7,7 +7,7 @@ use redlatch::{Error, LockManager, NodeReport, Vote};
 
 use crate::fakes::resting::ends::ms;
 use crate::managers::PATIENCE;
-use crate::servers::waiting::queue::{got, line_up};
+use crate::waiters::{got, line_up};
 
 const TTL: Duration = Duration::from_secs(30);
 const MINIMUM: Duration = Duration::from_mins(10);

@@ -8,7 +8,7 @@ use redlatch_testing::Server;
 use redlatch_testing::scripted::Scripted;
 
 use crate::managers::{PATIENCE, fenced_over, invalid_field};
-use crate::servers::waiting::queue::{heard, listeners};
+use crate::waiters::{heard, listeners};
 
 const TTL: Duration = Duration::from_mins(1);
 const LABEL: &str = "web-3 4711 J\u{fc}rgen's \"job\" \\o/";

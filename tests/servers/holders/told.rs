@@ -8,7 +8,7 @@ use redlatch_testing::Server;
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 
 use crate::managers::{PATIENCE, fenced_over};
-use crate::servers::waiting::queue::{BOUND, got, line_up};
+use crate::waiters::{BOUND, got, line_up};
 
 const TTL: Duration = Duration::from_mins(1);
 

@@ -15,7 +15,7 @@ use crate::servers::interop::wire::{assert_held, over};
 use crate::servers::interop::wire_fenced::{
     IDLE_MS, KEYS, QUARANTINE_MS, SETTINGS, counter, micros, token_of, word,
 };
-use crate::servers::waiting::wake_up::{BOUND, TTL, Waiting, cluster, process};
+use crate::waiters::{BOUND, TTL, Waiting, cluster, process};
 
 /// The parts of the scripts. Each begins with its name.
 const PARTS: &str = include_str!("old_scripts.lua");

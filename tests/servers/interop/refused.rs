@@ -7,7 +7,7 @@ use redlatch_testing::{Server, eventually, pause, side_by_side, within};
 
 use crate::managers::{fenced_over, patient};
 use crate::servers::interop::port::{BOTH, Content, Port};
-use crate::servers::waiting::wake_up::{BOUND, TTL, assert_nothing_is_left, cluster};
+use crate::waiters::{BOUND, TTL, assert_nothing_is_left, cluster};
 
 /// Longer and shorter than the ttl of any lock here.
 const LONGER: Duration = Duration::from_hours(1);

@@ -8,7 +8,7 @@ use redlatch_testing::{Server, eventually, side_by_side};
 
 use crate::managers::{fenced_over, patient};
 use crate::servers::interop::page::{Block, OTHER, TOKEN, TTL_MS, blocks, raw};
-use crate::servers::waiting::wake_up::{BOUND, TTL, Waiting, cluster, process};
+use crate::waiters::{BOUND, TTL, Waiting, cluster, process};
 
 #[track_caller]
 pub(crate) fn assert_held(result: Result<LockGuard, Error>) {

@@ -9,7 +9,7 @@ use redlatch_testing::Server;
 use crate::managers::{fenced, patient};
 use crate::servers::interop::page::{Raw, TOKEN, TTL_MS, raw};
 use crate::servers::interop::wire::{assert_held, over};
-use crate::servers::waiting::wake_up::{TTL, cluster};
+use crate::waiters::{TTL, cluster};
 
 /// What the clients of the fenced protocol agree on while nothing is set: 1 h, 1 % and 2 ms, 24 h.
 pub(crate) const QUARANTINE_MS: &str = "3636003";

@@ -13,7 +13,7 @@ use redlatch_testing::Server;
 
 use crate::fakes::keeping::schedule::{TTL, cluster, kept, told};
 use crate::managers::patient;
-use crate::servers::readers::on_servers::processes;
+use crate::managers::two_processes;
 
 const LONG: Duration = Duration::from_mins(10);
 
@@ -89,7 +89,7 @@ fn a_kept_lock_whose_key_was_replaced_is_lost_at_the_first_renewal() {
 #[test]
 fn a_release_and_an_extension_find_a_lock_lost_whose_key_was_replaced() {
     for protocol in [Protocol::Classic, Protocol::Fenced] {
-        let (servers, [manager, _]) = processes(protocol);
+        let (servers, [manager, _]) = two_processes(protocol);
         for (kind, take) in LOCKS {
             for (with, commands) in REPLACED {
                 for (verb, tell) in TOLD_BY {

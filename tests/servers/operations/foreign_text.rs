@@ -6,8 +6,8 @@ use redlatch::fake::FakeNode;
 use redlatch::{LockManager, Protocol};
 use redlatch_testing::scripted::{Command, Peer, Scripted};
 
+use crate::log_lines::{LINES, is_new, lines_about};
 use crate::managers::PATIENCE;
-use crate::servers::operations::logs::{LINES, is_new, lines_about};
 
 const TTL: Duration = Duration::from_mins(1);
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlatch::{Error, LockGuard, LockManager, LockStatus, Protocol};
 
-use crate::servers::readers::on_servers::processes;
+use crate::managers::two_processes;
 
 const TTL: Duration = Duration::from_mins(10);
 const ADVICE: &str = "is a lock that lost its time to live; delete it only if its holder is gone";
@@ -48,7 +48,7 @@ fn assert_told(text: &str, of: &str) {
 #[test]
 fn one_who_asks_for_a_lock_that_lost_its_time_to_live_is_told_that_it_may_be_held() {
     for protocol in [Protocol::Classic, Protocol::Fenced] {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         for (kind, take) in LOCKS {
             let guard = take(&one).unwrap();
             for server in &servers {
@@ -74,7 +74,7 @@ fn one_who_asks_for_a_lock_that_lost_its_time_to_live_is_told_that_it_may_be_hel
 
 #[test]
 fn a_permit_and_a_rest_that_lost_their_time_to_live_are_told_so_as_well() {
-    let (servers, [one, other]) = processes(Protocol::Classic);
+    let (servers, [one, other]) = two_processes(Protocol::Classic);
     let permit = one.semaphore("jobs", 1).ttl(TTL).lock().unwrap();
     one.request("rest")
         .ttl(TTL)
@@ -101,7 +101,7 @@ fn a_permit_and_a_rest_that_lost_their_time_to_live_are_told_so_as_well() {
 
 #[test]
 fn a_list_tells_it_of_the_node_where_it_is_so() {
-    let (servers, [one, other]) = processes(Protocol::Classic);
+    let (servers, [one, other]) = two_processes(Protocol::Classic);
     let guard = one.lock("job", TTL).unwrap();
     servers[1].command(&["PERSIST", "job"]);
     let listed: Vec<_> = other.locks("").unwrap().collect();
@@ -114,7 +114,7 @@ fn a_list_tells_it_of_the_node_where_it_is_so() {
 #[cfg(feature = "serde")]
 #[test]
 fn programs_are_told_that_it_never_expires_and_what_that_means() {
-    let (servers, [one, other]) = processes(Protocol::Classic);
+    let (servers, [one, other]) = two_processes(Protocol::Classic);
     let guard = one.lock("job", TTL).unwrap();
     for server in &servers {
         server.command(&["PERSIST", "job"]);
@@ -136,7 +136,7 @@ fn programs_are_told_that_it_never_expires_and_what_that_means() {
 #[test]
 fn the_holder_extends_a_lock_that_lost_its_time_to_live_and_gives_it_back() {
     for protocol in [Protocol::Classic, Protocol::Fenced] {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let persist = || {
             for server in &servers {
                 server.command(&["PERSIST", "job"]);
@@ -154,7 +154,7 @@ fn the_holder_extends_a_lock_that_lost_its_time_to_live_and_gives_it_back() {
 
 #[test]
 fn what_is_no_lock_may_be_deleted_and_its_value_is_not_asked_for() {
-    let (servers, [_, other]) = processes(Protocol::Classic);
+    let (servers, [_, other]) = two_processes(Protocol::Classic);
     let no_tokens = [
         "settings",
         // As long as a token, and none.

@@ -9,7 +9,7 @@ use redlatch::{Builder, Error, Fanout, LockManager, NodeReport, Protocol};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{Server, within};
 
-use crate::servers::operations::logs::{LINES, lines_about};
+use crate::log_lines::{LINES, lines_about};
 
 const TTL: Duration = Duration::from_mins(1);
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);

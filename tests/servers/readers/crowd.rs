@@ -10,7 +10,7 @@ use redlatch_testing::{Server, eventually, pause};
 
 use crate::managers::PATIENCE;
 use crate::servers::readers::on_servers::ledger;
-use crate::servers::waiting::wake_up::{BOUND, assert_nothing_is_left, cluster};
+use crate::waiters::{BOUND, assert_nothing_is_left, cluster};
 
 fn manager(servers: &[Server], protocol: Protocol, fanout: Fanout) -> LockManager {
     let builder = LockManager::builder().nodes(servers.iter().map(Server::url));

@@ -11,7 +11,7 @@ use redlatch_testing::{Server, eventually, pause};
 use crate::managers::PATIENCE;
 use crate::servers::readers::on_servers::ledger;
 use crate::servers::readers::waiting::{Asks, INTENT, Waiting};
-use crate::servers::waiting::wake_up::{BOUND, cluster};
+use crate::waiters::{BOUND, cluster};
 
 /// A manager that looks again as often as by default.
 fn process(servers: &[Server], protocol: Protocol, fanout: Fanout) -> LockManager {

@@ -9,7 +9,7 @@ use redlatch_testing::{Server, eventually, side_by_side, within};
 
 use crate::managers::patient;
 use crate::servers::readers::waiting::INTENT;
-use crate::servers::waiting::wake_up::{BOUND, SOON, TTL, cluster, process};
+use crate::waiters::{BOUND, SOON, TTL, cluster, process};
 
 const HOUR: Duration = Duration::from_hours(1);
 

@@ -7,11 +7,11 @@ use redlatch::{Error, Fanout, KeepAlive, LockManager, LossCause, Protocol, Vote}
 use redlatch_testing::{Server, is_alone};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
+use crate::log_lines::lines_about;
 use crate::managers::patient;
-use crate::servers::operations::logs::lines_about;
 use crate::servers::readers::on_servers::{assert_held, assert_read_by};
 use crate::servers::readers::strangers::readers;
-use crate::servers::waiting::wake_up::TTL;
+use crate::waiters::TTL;
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
@@ -231,7 +231,7 @@ fn lines_and_counters_tell_of_readers() {
         managers: [one, other],
         ..
     } = world(Protocol::Classic, Fanout::Sequential);
-    log::set_logger(&crate::servers::operations::logs::LINES).ok();
+    log::set_logger(&crate::log_lines::LINES).ok();
     log::set_max_level(log::LevelFilter::Trace);
     let reader = one.rw_lock("log readers").try_read().unwrap();
     other.rw_lock("log readers").try_write().unwrap_err();

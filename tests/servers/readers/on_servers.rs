@@ -3,32 +3,13 @@
 //! Two managers stand for two processes.
 
 use redlatch::{Error, LockGuard, LockManager, Protocol, RwLock};
-use redlatch_testing::{Server, side_by_side};
+use redlatch_testing::side_by_side;
 
-use crate::managers::{fenced, patient};
-use crate::servers::waiting::wake_up::{TTL, assert_nothing_is_left, cluster};
+use crate::managers::{BOTH, two_processes};
+use crate::waiters::{TTL, assert_nothing_is_left};
 
 pub(crate) fn ledger(manager: &LockManager) -> RwLock<'_> {
     manager.rw_lock("ledger").ttl(TTL)
-}
-
-/// Two processes over three servers, with either protocol.
-#[track_caller]
-pub(crate) fn processes(protocol: Protocol) -> (Vec<Server>, [LockManager; 2]) {
-    let servers = cluster(3);
-    let manager = || match protocol {
-        Protocol::Classic => patient(servers.iter().map(Server::url)),
-        Protocol::Fenced => fenced()
-            .nodes(servers.iter().map(Server::url))
-            .build()
-            .unwrap(),
-        other => panic!("{other:?}"),
-    };
-    let managers = [manager(), manager()];
-    if protocol == Protocol::Fenced {
-        managers[0].open_nodes().unwrap();
-    }
-    (servers, managers)
 }
 
 /// The readers that each node names, if they are in the way.
@@ -49,12 +30,10 @@ pub(crate) fn assert_held(result: Result<LockGuard, Error>) {
     assert_eq!(error.readers(), None, "{error}");
 }
 
-pub(crate) const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
-
 #[test]
 fn readers_share_and_a_writer_is_alone() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let first = ledger(&one).read().unwrap();
         let second = ledger(&one).read().unwrap();
         let third = ledger(&other).try_read().unwrap();

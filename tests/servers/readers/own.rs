@@ -6,10 +6,11 @@ use std::time::Duration;
 use redlatch::{Error, KeepAlive, LockManager, LossCause, Protocol};
 use redlatch_testing::{Server, eventually, side_by_side};
 
+use crate::managers::{BOTH, two_processes};
 use crate::managers::{fenced, invalid_field};
-use crate::servers::readers::on_servers::{BOTH, assert_read_by, ledger, processes};
+use crate::servers::readers::on_servers::{assert_read_by, ledger};
 use crate::servers::readers::strangers::readers;
-use crate::servers::waiting::wake_up::{BOUND, TTL, assert_nothing_is_left, cluster};
+use crate::waiters::{BOUND, TTL, assert_nothing_is_left, cluster};
 
 /// When the reader with this token ends on each node, by its clock in milliseconds; none where it has none.
 #[track_caller]
@@ -26,7 +27,7 @@ fn ends(servers: &[Server], token: &str) -> Vec<Option<f64>> {
 #[test]
 fn an_extension_prolongs_its_own_reader_and_no_other() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let first = ledger(&one).read().unwrap();
         let second = ledger(&other).read().unwrap();
         let before = [&first, &second].map(|guard| ends(&servers, guard.token()));
@@ -100,7 +101,7 @@ fn a_reader_that_is_kept_alive_outlives_those_that_are_not() {
 #[test]
 fn a_reader_whose_entries_are_gone_is_told_and_the_others_are_not() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let first = ledger(&one).read().unwrap();
         let second = ledger(&other).read().unwrap();
         let (tell, told) = mpsc::channel();
@@ -158,7 +159,7 @@ fn a_reader_whose_entries_are_gone_is_told_and_the_others_are_not() {
 #[test]
 fn a_reader_is_set_again_where_a_node_has_forgotten_it_with_the_classic_protocol_alone() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let guard = ledger(&one).read().unwrap();
         servers[2].command(&["DEL", "ledger"]);
         guard.extend(TTL).unwrap();
@@ -214,7 +215,7 @@ fn a_node_that_may_have_forgotten_its_readers_lets_nobody_in_with_the_fenced_pro
 
 #[test]
 fn no_writer_comes_back_after_a_reader_with_the_fenced_protocol() {
-    let (servers, [one, other]) = processes(Protocol::Fenced);
+    let (servers, [one, other]) = two_processes(Protocol::Fenced);
     let writer = ledger(&one).write().unwrap();
     let token = writer.fencing_token().unwrap();
     // As if its time were over; the counters stay.

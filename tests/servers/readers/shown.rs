@@ -5,8 +5,9 @@ use std::time::Duration;
 use redlatch::{Error, Lease, LockManager, LockStatus, Protocol, Vote};
 use redlatch_testing::{Server, side_by_side};
 
-use crate::servers::readers::on_servers::{BOTH, ledger, processes};
-use crate::servers::waiting::wake_up::{TTL, assert_nothing_is_left};
+use crate::managers::{BOTH, two_processes};
+use crate::servers::readers::on_servers::ledger;
+use crate::waiters::{TTL, assert_nothing_is_left};
 
 /// How many read, for how long the first and the last of them.
 #[track_caller]
@@ -26,7 +27,7 @@ fn read(status: &LockStatus) -> (u64, Duration, Duration) {
 #[test]
 fn the_status_tells_how_many_read_and_when_the_first_and_the_last_end() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let short = other
             .rw_lock("ledger")
             .ttl(Duration::from_secs(8))
@@ -61,7 +62,7 @@ fn the_status_tells_how_many_read_and_when_the_first_and_the_last_end() {
 
 #[test]
 fn a_set_of_another_program_is_no_lock_and_a_writer_is_an_ordinary_holder() {
-    let (servers, [one, _]) = processes(Protocol::Classic);
+    let (servers, [one, _]) = two_processes(Protocol::Classic);
     for server in &servers {
         server.command(&["ZADD", "scores", "5", "anna"]);
         server.command(&["PEXPIRE", "scores", "60000"]);
@@ -81,7 +82,7 @@ fn a_set_of_another_program_is_no_lock_and_a_writer_is_an_ordinary_holder() {
 #[test]
 fn a_reader_is_taken_away_by_its_token_and_the_others_read_on() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let labelled = LockManager::builder()
             .nodes(servers.iter().map(Server::url))
             .protocol(protocol)
@@ -114,7 +115,7 @@ fn a_reader_is_taken_away_by_its_token_and_the_others_read_on() {
 
 #[test]
 fn a_reader_is_taken_away_by_its_whole_value_too_and_nobody_by_a_part_of_it() {
-    let (servers, [_, other]) = processes(Protocol::Classic);
+    let (servers, [_, other]) = two_processes(Protocol::Classic);
     let labelled = LockManager::builder()
         .nodes(servers.iter().map(Server::url))
         .holder("web-3")
@@ -146,7 +147,7 @@ fn a_reader_is_taken_away_by_its_whole_value_too_and_nobody_by_a_part_of_it() {
 
 #[test]
 fn a_list_has_names_that_are_read_beside_those_that_are_held() {
-    let (servers, [one, other]) = processes(Protocol::Classic);
+    let (servers, [one, other]) = two_processes(Protocol::Classic);
     let _readers = [ledger(&one).read().unwrap(), ledger(&other).read().unwrap()];
     let _held = one.lock("invoices", TTL).unwrap();
     for server in &servers {
@@ -173,7 +174,7 @@ fn a_list_has_names_that_are_read_beside_those_that_are_held() {
 #[test]
 fn a_reader_is_handed_over_to_another_process() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let reader = ledger(&one).read().unwrap();
         let stays = ledger(&one).read().unwrap();
         let token = reader.token().to_owned();

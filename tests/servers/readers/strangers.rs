@@ -6,8 +6,9 @@ use redis::Value;
 use redlatch::{Error, LockGuard, LockManager, NodeError, Protocol, Vote};
 use redlatch_testing::{Server, eventually, now, side_by_side};
 
-use crate::servers::readers::on_servers::{BOTH, assert_held, assert_read_by, ledger, processes};
-use crate::servers::waiting::wake_up::{BOUND, TTL, assert_nothing_is_left};
+use crate::managers::{BOTH, two_processes};
+use crate::servers::readers::on_servers::{assert_held, assert_read_by, ledger};
+use crate::waiters::{BOUND, TTL, assert_nothing_is_left};
 
 /// How every port takes a lock.
 #[track_caller]
@@ -61,7 +62,7 @@ fn assert_not_a_lock(result: Result<LockGuard, Error>, expected: &str) {
 #[test]
 fn a_plain_lock_of_any_port_and_readers_exclude_each_other_on_every_node() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let reader = ledger(&one).read().unwrap();
         for server in &servers {
             assert!(!plain_lock(server, "port"));
@@ -91,7 +92,7 @@ fn a_plain_lock_of_any_port_and_readers_exclude_each_other_on_every_node() {
 #[test]
 fn a_remainder_of_a_port_on_the_first_node_keeps_no_reader_out() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, _]) = processes(protocol);
+        let (servers, [one, _]) = two_processes(protocol);
         assert!(plain_lock(&servers[0], "port"));
         // The second one has met another client there.
         for _ in 0..2 {
@@ -130,7 +131,7 @@ const LATE: &str = "9000000000000";
 #[test]
 fn keys_that_are_no_locks_are_refused_by_name_and_left_alone() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, _]) = processes(protocol);
+        let (servers, [one, _]) = two_processes(protocol);
         for (commands, reason) in NO_LOCKS {
             for server in &servers {
                 for command in commands {
@@ -179,7 +180,7 @@ fn executed(server: &Server) -> u64 {
 
 #[test]
 fn ten_thousand_readers_cost_a_further_one_no_more_commands_than_one() {
-    let (servers, [one, other]) = processes(Protocol::Classic);
+    let (servers, [one, other]) = two_processes(Protocol::Classic);
     let first = ledger(&one).read().unwrap();
     let pair = || {
         let before = executed(&servers[0]);
@@ -238,7 +239,7 @@ fn seen_of_five_that_died<T>(servers: &[Server], one: &LockManager, look: impl F
 #[test]
 fn readers_that_died_are_gone_at_the_nodes_own_time_and_cleared_away() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let refused = seen_of_five_that_died(&servers, &one, || ledger(&other).try_write());
         assert_read_by(refused, 5);
         let mut writer = None;

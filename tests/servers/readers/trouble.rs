@@ -7,10 +7,11 @@ use redlatch::fake::FakeNode;
 use redlatch::{Error, Fanout, LockManager, Protocol, Vote};
 use redlatch_testing::{Server, eventually, is_alone, side_by_side};
 
-use crate::servers::readers::on_servers::{BOTH, assert_read_by, ledger, processes};
+use crate::managers::{BOTH, two_processes};
+use crate::servers::readers::on_servers::{assert_read_by, ledger};
 use crate::servers::readers::strangers::readers;
 use crate::servers::threads::forks::in_a_child;
-use crate::servers::waiting::wake_up::{BOUND, TTL, assert_nothing_is_left, cluster};
+use crate::waiters::{BOUND, TTL, assert_nothing_is_left, cluster};
 
 /// With a short time for each node.
 fn hasty(servers: &[Server], protocol: Protocol, fanout: Fanout) -> LockManager {
@@ -110,7 +111,7 @@ fn a_majority_of_stopped_servers_leaves_nothing_behind() {
 
 #[test]
 fn a_reader_gives_its_lock_back_as_its_thread_panics_and_leaves_the_others_theirs() {
-    let (servers, [one, other]) = processes(Protocol::Classic);
+    let (servers, [one, other]) = two_processes(Protocol::Classic);
     let stays = ledger(&one).read().unwrap();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let _guard = ledger(&one).read().unwrap();
@@ -187,7 +188,7 @@ fn the_child_of_a_fork_neither_reads_nor_gives_back() {
 #[test]
 fn a_full_server_extends_a_reader_as_it_extends_a_lock() {
     for protocol in BOTH {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let fill = |maxmemory| {
             for server in &servers {
                 server.command(&["CONFIG", "SET", "maxmemory", maxmemory]);

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Protocol, Vote};
 use redlatch_testing::{Server, eventually, now, pause, side_by_side, within};
 
+use crate::managers::BOTH;
 use crate::managers::PATIENCE;
-use crate::servers::readers::on_servers::{BOTH, assert_held, ledger};
-use crate::servers::waiting::wake_up::{
+use crate::servers::readers::on_servers::{assert_held, ledger};
+use crate::waiters::{
     BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process_with, processes,
 };
 

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Protocol};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
-use crate::servers::waiting::queue::line_up;
-use crate::servers::waiting::wake_up::{
+use crate::waiters::line_up;
+use crate::waiters::{
     BOUND, LONG, SOON, TTL, asked, assert_nothing_is_left, cluster, process, processes,
 };
 

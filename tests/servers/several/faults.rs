@@ -8,7 +8,7 @@ use redlatch::{Error, Fanout, LockManager, LossCause, Protocol, Vote};
 use redlatch_testing::is_alone;
 
 use crate::servers::several::on_servers::take;
-use crate::servers::waiting::wake_up::TTL;
+use crate::waiters::TTL;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 

@@ -5,7 +5,7 @@ use redlatch_testing::Server;
 
 use crate::managers::{fenced, fenced_over};
 use crate::servers::several::on_servers::{keys, take};
-use crate::servers::waiting::wake_up::{TTL, cluster};
+use crate::waiters::{TTL, cluster};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 

@@ -8,7 +8,7 @@ use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, side_by_side};
 
 use crate::managers::patient;
-use crate::servers::waiting::wake_up::{SOON, TTL, cluster};
+use crate::waiters::{SOON, TTL, cluster};
 
 /// What separates names in the text of a lease or of an error, and what pages and terminals would take for something else.
 const NAMES: &[&str] = &[

@@ -9,7 +9,7 @@ use redlatch_testing::{Server, eventually, within};
 
 use crate::managers::{PATIENCE, patient};
 use crate::servers::several::on_servers::{held, keys, over, take};
-use crate::servers::waiting::wake_up::{BOUND, TTL, cluster};
+use crate::waiters::{BOUND, TTL, cluster};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 

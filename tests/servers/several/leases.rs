@@ -7,8 +7,8 @@ use redlatch::{Error, Lease, LockManager, LockStatus, LossCause, Protocol};
 use redlatch_testing::{Server, eventually, side_by_side};
 
 use crate::managers::invalid_field;
-use crate::servers::readers::on_servers::{BOTH, processes};
-use crate::servers::waiting::wake_up::{BOUND, TTL, assert_nothing_is_left};
+use crate::managers::{BOTH, two_processes};
+use crate::waiters::{BOUND, TTL, assert_nothing_is_left};
 
 const NAMES: [&str; 3] = ["account:1", "account:2", "account:3"];
 
@@ -34,7 +34,7 @@ fn assert_lost(manager: &LockManager, lease: Lease) -> LossCause {
 #[test]
 fn a_lock_on_several_resources_is_adopted_extended_and_given_back_whole() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let lease = lease(&one);
         assert_eq!(lease.resources(), NAMES);
         assert_eq!(lease.resource(), "account:1, account:2, account:3");
@@ -67,7 +67,7 @@ fn a_lock_on_several_resources_is_adopted_extended_and_given_back_whole() {
 #[test]
 fn an_adopted_lock_lasts_as_long_as_the_key_that_ends_first() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let lease = lease(&one);
         for server in &servers {
             server.command(&["PEXPIRE", "account:2", "5000"]);
@@ -84,7 +84,7 @@ fn an_adopted_lock_lasts_as_long_as_the_key_that_ends_first() {
 #[test]
 fn a_node_without_one_of_the_keys_has_no_vote_on_the_adoption() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let lease = lease(&one);
         // Each key is on two of three nodes, and all of them are on one.
         servers[0].command(&["DEL", "account:1"]);
@@ -105,7 +105,7 @@ fn a_node_without_one_of_the_keys_has_no_vote_on_the_adoption() {
 
 #[test]
 fn a_token_that_a_counter_does_not_know_is_forged() {
-    let (servers, [one, other]) = processes(Protocol::Fenced);
+    let (servers, [one, other]) = two_processes(Protocol::Fenced);
     let lease = lease(&one);
     for server in &servers[..2] {
         server.command(&["SET", "account:2:fence", "1", "PX", "60000"]);
@@ -116,7 +116,7 @@ fn a_token_that_a_counter_does_not_know_is_forged() {
 
 #[test]
 fn a_name_that_can_not_be_locked_is_refused_and_no_node_is_asked() {
-    let (servers, [one, other]) = processes(Protocol::Classic);
+    let (servers, [one, other]) = two_processes(Protocol::Classic);
     let text = lease(&one).to_string();
     let before: Vec<u64> = servers.iter().map(|server| server.count("eval")).collect();
     for reserved in [
@@ -138,7 +138,7 @@ fn a_name_that_can_not_be_locked_is_refused_and_no_node_is_asked() {
 
 #[test]
 fn a_thread_waits_for_an_adopted_lock_as_for_any_other_of_its_manager() {
-    let (_servers, [one, other]) = processes(Protocol::Classic);
+    let (_servers, [one, other]) = two_processes(Protocol::Classic);
     let adopted = other.adopt(lease(&one)).unwrap();
     let queued = || other.stats().queued;
     let before = queued();
@@ -153,7 +153,7 @@ fn a_thread_waits_for_an_adopted_lock_as_for_any_other_of_its_manager() {
 #[test]
 fn what_is_taken_back_of_a_dead_holder_is_one_resource_at_a_time() {
     side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = processes(protocol);
+        let (servers, [one, other]) = two_processes(protocol);
         let guard = one.lock_all(NAMES, TTL).unwrap();
         other.release("account:2", guard.token()).unwrap();
         drop(other.try_lock("account:2", TTL).unwrap());
@@ -176,7 +176,7 @@ fn what_is_taken_back_of_a_dead_holder_is_one_resource_at_a_time() {
 
 #[test]
 fn a_manager_of_other_nodes_refuses_the_lease() {
-    let (_servers, [one, _]) = processes(Protocol::Classic);
+    let (_servers, [one, _]) = two_processes(Protocol::Classic);
     let other = Server::start();
     let other = LockManager::new([other.url()]).unwrap();
     let error = other.adopt(lease(&one)).unwrap_err();

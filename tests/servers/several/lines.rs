@@ -12,7 +12,8 @@ use redlatch::{Cancel, Error, LockGuard, LockManager, Vote};
 use redlatch_testing::{Server, eventually, pause, within};
 
 use crate::managers::{PATIENCE, patient};
-use crate::servers::waiting::queue::{BOUND, TTL, got, line_up};
+use crate::servers::waiting::queue::TTL;
+use crate::waiters::{BOUND, got, line_up};
 
 fn fakes() -> (Vec<FakeNode>, LockManager) {
     let nodes = FakeNode::cluster(3);

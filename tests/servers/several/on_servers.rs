@@ -4,7 +4,7 @@ use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, Protocol, Vote}
 use redlatch_testing::Server;
 
 use crate::managers::{fenced, patient};
-use crate::servers::waiting::wake_up::{TTL, cluster};
+use crate::waiters::{TTL, cluster};
 
 pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 pub(crate) const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];

@@ -8,7 +8,7 @@ use redlatch_testing::{Server, eventually};
 
 use crate::managers::{PATIENCE, fenced, patient};
 use crate::servers::several::on_servers::{BOTH, NAMES, held, keys, over, take};
-use crate::servers::waiting::wake_up::{BOUND, TTL, cluster};
+use crate::waiters::{BOUND, TTL, cluster};
 
 #[test]
 fn a_full_server_has_none_of_the_keys_and_gives_back_what_it_had() {

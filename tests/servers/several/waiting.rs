@@ -9,9 +9,7 @@ use redlatch::{Cancel, Error, LockGuard, LockManager, Protocol};
 use redlatch_testing::{Server, eventually, now, within};
 
 use crate::servers::several::on_servers::{keys, over};
-use crate::servers::waiting::wake_up::{
-    BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process,
-};
+use crate::waiters::{BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 

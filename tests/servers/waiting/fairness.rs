@@ -9,7 +9,7 @@ use redlatch::LockManager;
 use redlatch_testing::{Server, Stalls, eventually, now, pause, within};
 
 use crate::managers::PATIENCE;
-use crate::servers::waiting::wake_up::{
+use crate::waiters::{
     BOUND, LONG, TTL, asked, assert_nothing_is_left, cluster, process, process_with,
 };
 

@@ -11,8 +11,9 @@ use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, eventually};
 
 use crate::managers::PATIENCE;
-use crate::servers::waiting::queue::{BOUND, TTL, got, heard, line_up, listeners, next};
-use crate::servers::waiting::wake_up::{LONG, cluster, process};
+use crate::servers::waiting::queue::TTL;
+use crate::waiters::{BOUND, got, heard, line_up, listeners, next};
+use crate::waiters::{LONG, cluster, process};
 
 /// The reply of a node that has released the lock and woken another client.
 const WOKEN: &[u8] = b"*2\r\n:2\r\n:0\r\n";

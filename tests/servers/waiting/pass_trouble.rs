@@ -10,8 +10,9 @@ use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Proxy, Server, eventually, within};
 
 use crate::managers::{PATIENCE, fenced};
-use crate::servers::waiting::queue::{BOUND, TTL, got, line_up, listeners, next};
-use crate::servers::waiting::wake_up::cluster;
+use crate::servers::waiting::queue::TTL;
+use crate::waiters::cluster;
+use crate::waiters::{BOUND, got, line_up, listeners, next};
 
 /// Time enough for a server that answers, on a busy machine too.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,66 +1,20 @@
 //! The queue: threads of one manager that want one lock.
 
-use std::fs;
-use std::panic::resume_unwind;
-use std::path::Path;
-use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
-use redlatch_testing::{Server, assert_ends_well, eventually, within};
+use redlatch_testing::{Server, assert_ends_well};
 use signal_hook::low_level::exit as leave;
 
 use crate::managers::{PATIENCE, patient};
+use crate::waiters::{BOUND, got, heard, line_up, listeners, next};
 
 pub(crate) const TTL: Duration = Duration::from_secs(15);
-pub(crate) const BOUND: Duration = Duration::from_mins(1);
-
-/// Starts a thread that has to wait for the threads before it, and waits until it does: it sleeps.
-#[track_caller]
-pub(crate) fn line_up<T: Send + 'static>(
-    run: impl FnOnce() -> T + Send + 'static,
-) -> JoinHandle<T> {
-    let (tell, told) = mpsc::channel();
-    let thread = thread::spawn(move || {
-        tell.send(fs::read_link("/proc/thread-self").unwrap())
-            .unwrap();
-        run()
-    });
-    let stat = Path::new("/proc").join(told.recv().unwrap()).join("stat");
-    let sleeps = || fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
-    assert!(eventually(BOUND, sleeps), "it does not wait");
-    thread
-}
-
-/// Lines up a thread that takes the lock and hands its guard out.
-#[track_caller]
-pub(crate) fn next(manager: &LockManager, ttl: Duration) -> JoinHandle<LockGuard> {
-    let manager = manager.clone();
-    line_up(move || manager.try_lock_for("job", ttl, BOUND).unwrap())
-}
-
-/// What the thread has got, soon.
-#[track_caller]
-pub(crate) fn got<T: Send + 'static>(thread: JoinHandle<T>) -> T {
-    within(BOUND, move || {
-        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
-    })
-}
-
-/// Nodes that grant everything, and remember what they were told.
-pub(crate) fn listeners(n: usize) -> Vec<Scripted> {
-    let consent = || Scripted::start(|peer, command| peer.say(command.consent()));
-    (0..n).map(|_| consent()).collect()
-}
-
-/// How many commands they have got.
-pub(crate) fn heard(nodes: &[Scripted]) -> Vec<usize> {
-    nodes.iter().map(|node| node.heard().len()).collect()
-}
 
 pub(crate) fn fakes() -> (Vec<FakeNode>, LockManager) {
     let nodes = FakeNode::cluster(3);

@@ -7,7 +7,7 @@ use redlatch::{LockManager, Protocol, Vote};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::managers::PATIENCE;
-use crate::servers::waiting::wake_up::{
+use crate::waiters::{
     BOUND, LONG, SOON, TTL, Waiting, asked, assert_no_node_failed, assert_nothing_is_left, cluster,
     process, process_with, processes,
 };

@@ -10,7 +10,8 @@ use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, pause};
 
 use crate::managers::{PATIENCE, patient};
-use crate::servers::waiting::queue::{TTL, assert_held_here, fakes, got, line_up, next};
+use crate::servers::waiting::queue::{TTL, assert_held_here, fakes};
+use crate::waiters::{got, line_up, next};
 
 fn over(servers: &[Server]) -> LockManager {
     patient(servers.iter().map(Server::url))

@@ -2,127 +2,17 @@
 //!
 //! Two managers stand for two processes.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redlatch::{Error, LockGuard, LockManager, NodeReport, Protocol, Vote};
+use redlatch::{Error, LockManager, Protocol};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::managers::PATIENCE;
-
-pub(crate) const TTL: Duration = Duration::from_mins(1);
-pub(crate) const BOUND: Duration = Duration::from_mins(1);
-/// A time between two looks that a test notices if it is waited for.
-pub(crate) const LONG: Duration = Duration::from_secs(8);
-/// Less than half of that, and far more than a wake-up takes.
-pub(crate) const SOON: Duration = Duration::from_secs(3);
-
-/// Servers in the order in which they are asked.
-#[track_caller]
-pub(crate) fn cluster(n: usize) -> Vec<Server> {
-    let mut servers = Server::cluster(n);
-    servers.sort_by_key(Server::name);
-    servers
-}
-
-/// The manager of a process that looks at a lock so often at least.
-#[track_caller]
-pub(crate) fn process(servers: &[Server], delay: Duration) -> LockManager {
-    process_with(servers, delay, PATIENCE)
-}
-
-#[track_caller]
-pub(crate) fn process_with(
-    servers: &[Server],
-    delay: Duration,
-    node_timeout: Duration,
-) -> LockManager {
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    builder
-        .node_timeout(node_timeout)
-        .retry_delay(delay, delay)
-        .build()
-        .unwrap()
-}
-
-/// Managers of as many processes that look again so often.
-#[track_caller]
-pub(crate) fn processes<const N: usize>(
-    protocol: Protocol,
-    servers: &[Server],
-    delay: Duration,
-) -> [LockManager; N] {
-    let manager = |()| {
-        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let builder = builder.node_timeout(PATIENCE).protocol(protocol);
-        builder.retry_delay(delay, delay).build().unwrap()
-    };
-    let managers = [(); N].map(manager);
-    if protocol == Protocol::Fenced {
-        managers[0].open_nodes().unwrap();
-    }
-    managers
-}
-
-/// One who waits for "job" on a thread.
-pub(crate) struct Waiting(thread::JoinHandle<(Result<LockGuard, Error>, Instant)>);
-
-impl Waiting {
-    pub(crate) fn begin(manager: &LockManager) -> Self {
-        let manager = manager.clone();
-        Self(thread::spawn(move || {
-            let result = manager.try_lock_for("job", TTL, BOUND);
-            (result, now())
-        }))
-    }
-
-    /// The same, and returns once it listens at the server.
-    #[track_caller]
-    pub(crate) fn listen(manager: &LockManager, server: &Server) -> Self {
-        let already = server.blocked();
-        let waiting = Self::begin(manager);
-        let listens = eventually(BOUND, || server.blocked() > already);
-        assert!(listens, "nobody listens at {}", server.name());
-        waiting
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.0.is_finished()
-    }
-
-    /// What it got, and when.
-    #[track_caller]
-    pub(crate) fn end(self) -> (LockGuard, Instant) {
-        let (result, at) = within(BOUND * 2, || self.0.join().unwrap());
-        (result.unwrap(), at)
-    }
-}
-
-/// A majority granted it, and no other node failed: where the one who has just had it is slow to give it back, the key may
-/// still have been there.
-#[track_caller]
-pub(crate) fn assert_no_node_failed(guard: &LockGuard) {
-    let votes = guard.votes();
-    let is_vote = |report: &NodeReport| matches!(report.vote, Vote::Granted | Vote::Held { .. });
-    assert!(votes.iter().all(is_vote), "{votes:?}");
-}
-
-/// Nothing that was written for those who waited is there for ever.
-#[track_caller]
-pub(crate) fn assert_nothing_is_left(servers: &[Server]) {
-    for server in servers {
-        let empty = eventually(BOUND, || server.keys() == 0);
-        let keys = server.command(&["KEYS", "*"]);
-        assert!(empty, "{}: {keys:?}", server.name());
-    }
-}
-
-/// What was asked of a server by clients: attempts, scripts, and listening.
-pub(crate) fn asked(server: &Server) -> u64 {
-    let commands = ["set", "eval", "evalsha", "blpop"];
-    commands.map(|command| server.count(command)).iter().sum()
-}
+use crate::waiters::{
+    BOUND, LONG, SOON, TTL, Waiting, asked, assert_no_node_failed, assert_nothing_is_left, cluster,
+    process,
+};
 
 #[test]
 fn those_who_wait_ask_the_first_node_alone_and_seldom() {

@@ -1,0 +1,170 @@
+//! Those who wait for a lock: threads of one manager, and processes, for which managers stand. And nodes that count what they hear.
+
+use std::fs;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use redlatch::{Error, LockGuard, LockManager, NodeReport, Protocol, Vote};
+use redlatch_testing::scripted::Scripted;
+use redlatch_testing::{Server, eventually, now, within};
+
+use crate::managers::PATIENCE;
+
+pub(crate) const TTL: Duration = Duration::from_mins(1);
+pub(crate) const BOUND: Duration = Duration::from_mins(1);
+/// A time between two looks that a test notices if it is waited for.
+pub(crate) const LONG: Duration = Duration::from_secs(8);
+/// Less than half of that, and far more than a wake-up takes.
+pub(crate) const SOON: Duration = Duration::from_secs(3);
+
+/// Servers in the order in which they are asked.
+#[track_caller]
+pub(crate) fn cluster(n: usize) -> Vec<Server> {
+    let mut servers = Server::cluster(n);
+    servers.sort_by_key(Server::name);
+    servers
+}
+
+/// The manager of a process that looks at a lock so often at least.
+#[track_caller]
+pub(crate) fn process(servers: &[Server], delay: Duration) -> LockManager {
+    process_with(servers, delay, PATIENCE)
+}
+
+#[track_caller]
+pub(crate) fn process_with(
+    servers: &[Server],
+    delay: Duration,
+    node_timeout: Duration,
+) -> LockManager {
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    builder
+        .node_timeout(node_timeout)
+        .retry_delay(delay, delay)
+        .build()
+        .unwrap()
+}
+
+/// Managers of as many processes that look again so often.
+#[track_caller]
+pub(crate) fn processes<const N: usize>(
+    protocol: Protocol,
+    servers: &[Server],
+    delay: Duration,
+) -> [LockManager; N] {
+    let manager = |()| {
+        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+        let builder = builder.node_timeout(PATIENCE).protocol(protocol);
+        builder.retry_delay(delay, delay).build().unwrap()
+    };
+    let managers = [(); N].map(manager);
+    if protocol == Protocol::Fenced {
+        managers[0].open_nodes().unwrap();
+    }
+    managers
+}
+
+/// One who waits for "job" on a thread.
+pub(crate) struct Waiting(JoinHandle<(Result<LockGuard, Error>, Instant)>);
+
+impl Waiting {
+    pub(crate) fn begin(manager: &LockManager) -> Self {
+        let manager = manager.clone();
+        Self(thread::spawn(move || {
+            let result = manager.try_lock_for("job", TTL, BOUND);
+            (result, now())
+        }))
+    }
+
+    /// The same, and returns once it listens at the server.
+    #[track_caller]
+    pub(crate) fn listen(manager: &LockManager, server: &Server) -> Self {
+        let already = server.blocked();
+        let waiting = Self::begin(manager);
+        let listens = eventually(BOUND, || server.blocked() > already);
+        assert!(listens, "nobody listens at {}", server.name());
+        waiting
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// What it got, and when.
+    #[track_caller]
+    pub(crate) fn end(self) -> (LockGuard, Instant) {
+        let (result, at) = within(BOUND * 2, || self.0.join().unwrap());
+        (result.unwrap(), at)
+    }
+}
+
+/// A majority granted it, and no other node failed: where the one who has just had it is slow to give it back, the key may
+/// still have been there.
+#[track_caller]
+pub(crate) fn assert_no_node_failed(guard: &LockGuard) {
+    let votes = guard.votes();
+    let is_vote = |report: &NodeReport| matches!(report.vote, Vote::Granted | Vote::Held { .. });
+    assert!(votes.iter().all(is_vote), "{votes:?}");
+}
+
+/// Nothing that was written for those who waited is there for ever.
+#[track_caller]
+pub(crate) fn assert_nothing_is_left(servers: &[Server]) {
+    for server in servers {
+        let empty = eventually(BOUND, || server.keys() == 0);
+        let keys = server.command(&["KEYS", "*"]);
+        assert!(empty, "{}: {keys:?}", server.name());
+    }
+}
+
+/// What was asked of a server by clients: attempts, scripts, and listening.
+pub(crate) fn asked(server: &Server) -> u64 {
+    let commands = ["set", "eval", "evalsha", "blpop"];
+    commands.map(|command| server.count(command)).iter().sum()
+}
+
+/// Starts a thread that has to wait for the threads before it, and waits until it does: it sleeps.
+#[track_caller]
+pub(crate) fn line_up<T: Send + 'static>(
+    run: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let (tell, told) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        tell.send(fs::read_link("/proc/thread-self").unwrap())
+            .unwrap();
+        run()
+    });
+    let stat = Path::new("/proc").join(told.recv().unwrap()).join("stat");
+    let sleeps = || fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+    assert!(eventually(BOUND, sleeps), "it does not wait");
+    thread
+}
+
+/// Lines up a thread that takes the lock and hands its guard out.
+#[track_caller]
+pub(crate) fn next(manager: &LockManager, ttl: Duration) -> JoinHandle<LockGuard> {
+    let manager = manager.clone();
+    line_up(move || manager.try_lock_for("job", ttl, BOUND).unwrap())
+}
+
+/// What the thread has got, soon.
+#[track_caller]
+pub(crate) fn got<T: Send + 'static>(thread: JoinHandle<T>) -> T {
+    within(BOUND, move || {
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// Nodes that grant everything, and remember what they were told.
+pub(crate) fn listeners(n: usize) -> Vec<Scripted> {
+    let consent = || Scripted::start(|peer, command| peer.say(command.consent()));
+    (0..n).map(|_| consent()).collect()
+}
+
+/// How many commands they have got.
+pub(crate) fn heard(nodes: &[Scripted]) -> Vec<usize> {
+    nodes.iter().map(|node| node.heard().len()).collect()
+}
