@@ -9,7 +9,7 @@
 //! - `request`: a command, what follows from its verb, and what goes out where no reply comes. `answer`: what comes of it.
 //! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
-//! - `breaker`, `gate`, `listeners`: what a node remembers between requests. `echo`: keeps the arguments of commands out of messages.
+//! - `breaker`, `gate`: what a node remembers of failures. `echo`: keeps the arguments of commands out of messages.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -37,10 +37,7 @@ pub(crate) mod lanes;
 mod lanes_limits;
 #[cfg(test)]
 mod lanes_model;
-mod listeners;
 mod owed;
-#[cfg(test)]
-mod remains;
 pub(crate) mod reply;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
@@ -57,12 +54,11 @@ use self::breaker::Breaker;
 use self::connection::Slots;
 use self::gate::Gate;
 use self::lanes::Lanes;
-use self::listeners::Listeners;
 use self::owed::Owed;
 use crate::clock::{self, Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
-use crate::sync::{self, AtomicU64};
+use crate::sync::{self, AtomicU32, AtomicU64};
 use crate::wire::transport::Connect;
 
 /// A node: its connections, and what is known of its health.
@@ -77,7 +73,10 @@ pub(crate) struct Node {
     generation: AtomicU64,
     breaker: Breaker,
     gate: Gate,
-    listeners: Listeners,
+    /// How many connections are busy with listening for releases.
+    listening: AtomicU32,
+    /// The generation of the connections in which the server refused to block, plus one; or zero.
+    listening_refused: AtomicU64,
     owed: Owed,
     /// For requests to this node alone.
     lanes: Lanes,
@@ -129,7 +128,8 @@ impl Node {
             generation: AtomicU64::new(0),
             breaker: Breaker::default(),
             gate: Gate::default(),
-            listeners: Listeners::default(),
+            listening: AtomicU32::new(0),
+            listening_refused: AtomicU64::new(0),
             owed: Owed::default(),
             lanes: lanes(setup.pool_size),
             common_lanes: setup.common_lanes,
@@ -141,6 +141,17 @@ impl Node {
     #[cfg(test)]
     pub(crate) fn has_its_slots(&self) -> bool {
         self.pool.state().connections == self.pool.max_size()
+    }
+
+    /// What remains when nobody asks the node for anything, although it should not.
+    #[cfg(test)]
+    pub(crate) fn remains(&self) -> Option<String> {
+        let name = &self.name;
+        if !self.lanes.are_idle() || !self.common_lanes.are_idle() {
+            return Some(format!("a lane or a job at {name}"));
+        }
+        let is_left = self.listening.load(Ordering::Acquire) > 0;
+        is_left.then(|| format!("one who listens at {name}"))
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -164,7 +175,7 @@ impl Node {
 
     /// Whether the breaker is closed: the node has not failed lately.
     pub(crate) fn is_closed(&self) -> bool {
-        !self.breaker.is_open()
+        self.recent_failure().is_none()
     }
 
     /// Why the breaker is open, if it is.
@@ -201,6 +212,16 @@ impl Node {
         let _already_retired =
             self.generation
                 .compare_exchange(generation, next, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Does something later on a thread of the manager, if the node is still there.
+    fn later(&self, pause: Duration, job: impl FnOnce(&Self) + Send + 'static) {
+        let me = Weak::clone(&self.me);
+        self.timers.after(pause, move || {
+            if let Some(node) = me.upgrade() {
+                job(&node);
+            }
+        });
     }
 
     pub(crate) fn now(&self) -> Timestamp {

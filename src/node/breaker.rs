@@ -1,10 +1,9 @@
 //! Keeps callers away from a node that failed a moment ago.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::sync::{AtomicBool, Mutex};
+use crate::sync::Mutex;
 
 /// How soon after a failure the node is tried again.
 const FIRST_PROBE: Duration = Duration::from_millis(20);
@@ -13,14 +12,10 @@ const FIRST_PROBE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Open from a failure of the node until its next reply.
-#[derive(Debug, Default)]
-pub(crate) struct Breaker {
-    /// A copy of `state.failure.is_some()`, so that callers take no lock.
-    open: AtomicBool,
-    state: Mutex<BreakerState>,
-}
+#[derive(Default)]
+pub(super) struct Breaker(Mutex<BreakerState>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct BreakerState {
     failure: Option<Arc<str>>,
     /// Counts the openings, so that a probe of an earlier opening ends its chain.
@@ -29,41 +24,25 @@ struct BreakerState {
 
 /// When to probe next, and for which opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Probe {
-    pub(crate) after: Duration,
+pub(super) struct Probe {
+    pub(super) after: Duration,
     opening: u64,
 }
 
 impl Breaker {
-    pub(crate) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Relaxed)
-    }
-
-    /// Whether the copy is not what it is a copy of.
-    #[cfg(test)]
-    pub(crate) fn is_torn(&self) -> bool {
-        let state = self.state.lock();
-        self.is_open() != state.failure.is_some()
-    }
-
     /// Returns how the node failed, if the breaker is open.
-    pub(crate) fn failure(&self) -> Option<Arc<str>> {
-        if self.is_open() {
-            self.state.lock().failure.clone()
-        } else {
-            None
-        }
+    pub(super) fn failure(&self) -> Option<Arc<str>> {
+        self.0.lock().failure.clone()
     }
 
     /// Opens the breaker; returns the first probe to schedule, or none if it was open before.
-    pub(crate) fn trip(&self, failure: impl FnOnce() -> String) -> Option<Probe> {
-        let mut state = self.state.lock();
+    pub(super) fn trip(&self, failure: impl FnOnce() -> String) -> Option<Probe> {
+        let mut state = self.0.lock();
         if state.failure.is_some() {
             return None;
         }
         state.failure = Some(failure().into());
         state.opening = state.opening.wrapping_add(1);
-        self.open.store(true, Ordering::Relaxed);
         Some(Probe {
             after: FIRST_PROBE,
             opening: state.opening,
@@ -71,24 +50,19 @@ impl Breaker {
     }
 
     /// Closes the breaker; returns whether it was open.
-    pub(crate) fn close(&self) -> bool {
-        if !self.is_open() {
-            return false;
-        }
-        let mut state = self.state.lock();
-        self.open.store(false, Ordering::Relaxed);
-        state.failure.take().is_some()
+    pub(super) fn close(&self) -> bool {
+        self.0.lock().failure.take().is_some()
     }
 
     /// Whether the opening that the probe belongs to still lasts.
-    pub(crate) fn wants(&self, probe: Probe) -> bool {
-        let state = self.state.lock();
+    pub(super) fn wants(&self, probe: Probe) -> bool {
+        let state = self.0.lock();
         state.failure.is_some() && state.opening == probe.opening
     }
 
     /// Returns the next probe after one that failed, if the opening still lasts: each pause is twice as long as the one before, up to
     /// a bound.
-    pub(crate) fn probe_failed(&self, probe: Probe) -> Option<Probe> {
+    pub(super) fn probe_failed(&self, probe: Probe) -> Option<Probe> {
         let after = probe.after.saturating_mul(2).min(LONGEST_PAUSE);
         self.wants(probe).then_some(Probe { after, ..probe })
     }
@@ -118,7 +92,7 @@ mod tests {
         assert_eq!(breaker.failure().as_deref(), Some("down"));
         assert!(breaker.close());
         assert!(!breaker.close());
-        assert!(!breaker.is_open());
+        assert_eq!(breaker.failure(), None);
 
         let new = breaker.trip(|| "down once more".into()).unwrap();
         assert!(!breaker.wants(old));

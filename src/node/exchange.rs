@@ -85,7 +85,7 @@ pub(super) struct Exchange<'x> {
     may_be_sent: bool,
     /// Whether the node has answered one of the requests.
     has_answered: bool,
-    passage: Passage<'x>,
+    passage: Passage,
     /// The places of the requests whose replies come on this connection, in the order of these.
     due: SmallVec<[usize; 4]>,
     /// How many of these replies have come.
@@ -138,7 +138,7 @@ impl<'x> Exchange<'x> {
             idle: None,
             may_be_sent: false,
             has_answered: false,
-            passage: Passage::default(),
+            passage: Passage::Earlier,
             due: SmallVec::new(),
             replies: 0,
             looked_until: began,

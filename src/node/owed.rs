@@ -38,9 +38,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
-pub(super) struct Owed {
-    state: Mutex<State>,
-}
+pub(super) struct Owed(Mutex<State>);
 
 #[derive(Default)]
 struct State {

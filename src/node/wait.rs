@@ -2,6 +2,7 @@
 //!
 //! A release that is reported is a hint only. The client asks for the lock after each hint, and without one a little later.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Node;
@@ -36,9 +37,16 @@ impl Node {
     /// Lets one more client listen. Half of the connections are left for others, and the server must not forbid it.
     pub(crate) fn listener(&self) -> Option<Listener<'_>> {
         let most = self.pool.max_size() / 2;
-        let joined = self.listeners.join(most, self.generation());
+        let refused = self.generation().wrapping_add(1);
+        if self.listening_refused.load(Ordering::Relaxed) == refused {
+            return None;
+        }
+        let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
+        let joined = self
+            .listening
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
         // Made only then, because dropping a listener counts one less.
-        joined.then(|| Listener { node: self })
+        joined.is_ok().then(|| Listener { node: self })
     }
 
     /// Asks the node for how long it has a lock. Announces that a client waits, for `span`, the server's tick and a node timeout; a
@@ -96,7 +104,9 @@ impl Listener<'_> {
             Ok(Said::Rang(true)) => ListenOutcome::Release,
             Ok(Said::Rang(false)) => ListenOutcome::Nothing,
             Ok(Said::Vote(Vote::Failed(error), _)) if forbids_to_block(&error) => {
-                self.node.listeners.refuse(self.node.generation());
+                let refused = self.node.generation().wrapping_add(1);
+                let listening_refused = &self.node.listening_refused;
+                listening_refused.store(refused, Ordering::Relaxed);
                 ListenOutcome::Failed
             }
             Ok(_) | Err(_) => ListenOutcome::Failed,
@@ -106,7 +116,7 @@ impl Listener<'_> {
 
 impl Drop for Listener<'_> {
     fn drop(&mut self) {
-        self.node.listeners.leave();
+        self.node.listening.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -1,7 +1,6 @@
 //! An exchange connects and sends, all by its deadline.
 
 use std::borrow::Cow;
-use std::mem;
 use std::slice;
 
 use smallvec::SmallVec;
@@ -101,7 +100,7 @@ impl<'x> Exchange<'x> {
         }
         let manner = self.manner();
         self.passage = Passage::Shut;
-        self.passage = Passage::New(node.gate.enter(manner, &node.clock)?);
+        self.passage = node.gate.enter(manner, &node.clock)?;
         Ok(())
     }
 
@@ -109,42 +108,43 @@ impl<'x> Exchange<'x> {
     fn manner(&self) -> Manner {
         let all = || self.open_requests();
         if all().any(Request::is_about_health) {
-            Manner::Examines
-        } else if all().any(|request| request.repetitions() > 0) {
-            Manner::Insists {
-                since: self.node.now(),
-                deadline: self.deadline,
-                has_tried: matches!(self.passage, Passage::Known),
-            }
-        } else if all().any(|request| matches!(request.patience(), Patience::Long(_))) {
-            Manner::Listens
-        } else {
-            Manner::Asks
+            return Manner::Examines;
         }
+        if all().any(|request| request.repetitions() > 0) {
+            let (now, deadline) = (self.node.now(), self.deadline);
+            let half = deadline.saturating_since(now).checked_div(2);
+            let own_try = now.saturating_add(half.unwrap_or_default());
+            return Manner::Insists {
+                own_try: Some(own_try).filter(|_| self.passage != Passage::Known),
+                deadline,
+            };
+        }
+        if all().any(|request| matches!(request.patience(), Patience::Long(_))) {
+            return Manner::Listens;
+        }
+        Manner::Asks
     }
 
     /// Tells the gate what has become of a new connection: it has failed, or a request has its reply. A server that has said
     /// who it is takes connections, whatever it makes of the request.
     pub(super) fn tell_gate(&mut self, error: Option<&NodeError>) {
-        if !matches!(self.passage, Passage::New(_)) {
+        let Passage::New(number) = self.passage else {
             return;
-        }
+        };
+        self.passage = Passage::Known;
         let connection = self.connection.as_ref();
         // A server that has too many clients answers so, and closes.
         let refused = connection.and_then(|it| it.refusal());
         let is_known = connection.is_some_and(|it| it.run_id().is_some());
-        let failure = error.or(refused.as_ref()).filter(|_| !is_known);
-        let now = self.node.now();
-        if let Passage::New(visit) = mem::replace(&mut self.passage, Passage::Known) {
-            match failure {
-                Some(failure) => visit.failed(failure, now),
-                None => visit.answered(),
-            }
+        let gate = &self.node.gate;
+        match error.or(refused.as_ref()).filter(|_| !is_known) {
+            Some(failure) => gate.failed(number, failure, self.node.now()),
+            None => gate.open(),
         }
     }
 
     /// Whether the error is that of another thread, which has told all who have to know it.
     pub(super) fn is_turned_away(&self) -> bool {
-        matches!(self.passage, Passage::Shut)
+        self.passage == Passage::Shut
     }
 }

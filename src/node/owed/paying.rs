@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::mem::take;
-use std::sync::Weak;
 use std::time::Duration;
 
 use super::{Closing, LONGEST_TRY, Progress, REPEATED_FOR, Release, SILENT_FOR, State};
@@ -20,14 +19,12 @@ impl Node {
     /// key.
     pub(crate) fn owe(&self, command: Packed, from: Timestamp, life: Duration) {
         let span = life.saturating_add(self.timeout).min(REPEATED_FOR);
-        let until = self.now().max(from).saturating_add(span);
-        self.owe_more(|state| {
-            state.releases.push_back(Release {
-                command,
-                from,
-                until,
-            });
-        });
+        let release = Release {
+            command,
+            from,
+            until: self.now().max(from).saturating_add(span),
+        };
+        self.owe_more(|state| state.releases.push_back(release));
     }
 
     /// Keeps a connection open until the server has answered these undos, which were sent on it.
@@ -54,33 +51,27 @@ impl Node {
     /// Forgets what is owed.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn owes_nothing_more(&self) {
-        let mut state = self.owed.state.lock();
+        let mut state = self.owed.0.lock();
         state.releases.clear();
         state.closing.clear();
     }
 
     fn owe_more(&self, add: impl FnOnce(&mut State)) {
         let now = self.now();
-        let mut state = self.owed.state.lock();
+        let mut state = self.owed.0.lock();
         add(&mut state);
         let next = state.plan(now);
         drop(state);
-        let Some(pause) = next else {
-            return;
-        };
-        let me = Weak::clone(&self.me);
-        self.timers.after(pause, move || {
-            if let Some(node) = me.upgrade() {
-                node.pay();
-            }
-        });
+        if let Some(pause) = next {
+            self.later(pause, Self::pay);
+        }
     }
 
     /// One try of all that is owed. Nothing is read or sent under the mutex.
     fn pay(&self) {
         let now = self.now();
         let (closing, mut releases) = {
-            let mut state = self.owed.state.lock();
+            let mut state = self.owed.0.lock();
             (take(&mut state.closing), take(&mut state.releases))
         };
         let owed = (closing.len(), releases.len());
@@ -99,14 +90,17 @@ impl Node {
                 Progress::Waits | Progress::Broken => releases.extend(one.releases(now)),
             }
         }
-        let releases = self.unanswered(releases, now);
+        let mut releases = self.unanswered(releases, now);
         self.owe_more(|state| {
             state.is_planned = false;
             if (open.len(), releases.len()) != owed {
                 state.pause = Duration::ZERO;
             }
-            prepend(&mut state.closing, open);
-            prepend(&mut state.releases, releases);
+            // Before what has come meanwhile.
+            open.append(&mut state.closing);
+            state.closing = open;
+            releases.append(&mut state.releases);
+            state.releases = releases;
         });
     }
 
@@ -117,10 +111,7 @@ impl Node {
         let mut answers = self.is_closed();
         let end = now.saturating_add(LONGEST_TRY);
         let (mut left, mut refused) = (VecDeque::new(), VecDeque::new());
-        for release in releases {
-            if now >= release.until {
-                continue;
-            }
+        for release in releases.into_iter().filter(|it| now < it.until) {
             if now < release.from || !answers || self.now() > end {
                 left.push_back(release);
                 continue;
@@ -139,12 +130,7 @@ impl Node {
     }
 
     pub(in super::super) fn schedule(&self, probe: Probe) {
-        let me = Weak::clone(&self.me);
-        self.timers.after(probe.after, move || {
-            if let Some(node) = me.upgrade() {
-                node.probe(probe);
-            }
-        });
+        self.later(probe.after, move |node| node.probe(probe));
     }
 
     /// Sends a real command, because a stopped server still accepts connections.
@@ -160,10 +146,4 @@ impl Node {
             self.schedule(next);
         }
     }
-}
-
-/// Puts back what was taken, before what has come meanwhile.
-fn prepend<T>(queue: &mut VecDeque<T>, mut before: VecDeque<T>) {
-    before.append(queue);
-    *queue = before;
 }
