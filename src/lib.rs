@@ -207,6 +207,11 @@ pub use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 #[path = "../tests/sim/sim.rs"]
 mod sim;
 
+/// The scripts and commands of fake nodes beside those of a server.
+#[cfg(test)]
+#[path = "../tests/scripts/scripts.rs"]
+mod scripts;
+
 /// The code on these pages is run as doctests.
 #[cfg(doctest)]
 mod pages {

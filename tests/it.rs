@@ -181,7 +181,6 @@ mod servers {
 
     /// Other implementations of Redlock on the same keys.
     pub(crate) mod interop {
-        pub(crate) mod old_scripts;
         pub(crate) mod page;
         pub(crate) mod port;
         pub(crate) mod refused;

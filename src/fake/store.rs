@@ -1,5 +1,7 @@
 //! The keys of a fake node. It executes commands, and the very scripts that servers execute.
 
+#[cfg(test)]
+use std::collections::BTreeMap;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -8,11 +10,7 @@ use self::entry::{bulk, wrong_type};
 use self::process::Process;
 use crate::wire::resp::Reply;
 
-#[cfg(test)]
-mod bounds;
 mod commands;
-#[cfg(test)]
-mod differential;
 mod entry;
 mod interpreter;
 pub(crate) mod process;
@@ -64,6 +62,16 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn forget_scripts(&mut self) {
         self.scripts.clear();
+    }
+
+    /// What is under each key that has not ended, in the order of Redis, and its time to live in ms.
+    #[cfg(test)]
+    pub(crate) fn contents(&self, now: Duration) -> BTreeMap<String, (Vec<String>, i64)> {
+        let entries = self.keys.iter().filter(|(_, entry)| entry.until > now);
+        let shown = |(key, entry): (&String, &Entry)| {
+            (key.clone(), (entry.content.parts(), entry.pttl(now)))
+        };
+        entries.map(shown).collect()
     }
 
     pub(crate) fn get(&mut self, key: &str, now: Duration) -> Option<&mut Entry> {

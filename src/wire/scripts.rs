@@ -43,13 +43,6 @@ use std::sync::LazyLock;
 
 use super::resp::Reply;
 
-#[cfg(test)]
-mod cases;
-#[cfg(test)]
-mod crowd;
-#[cfg(test)]
-mod turns;
-
 /// The texts of files of `scripts/`, one behind the other, and what stands between them. The first lines let Dragonfly run the
 /// script, and name it for people who look at what a server executes.
 macro_rules! lua {

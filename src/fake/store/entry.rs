@@ -20,12 +20,6 @@ pub(crate) enum Content {
     Sorted(Sorted),
     Set(BTreeSet<String>),
     List(VecDeque<String>),
-    /// Of another type.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "nothing that a program sends makes one")
-    )]
-    Other,
 }
 
 /// The members of a sorted set with their scores. Of readers: their values, and until when they read, in ms of the wall
@@ -43,7 +37,7 @@ impl Entry {
         }
         let left = self.until.saturating_sub(now);
         let left = match self.content {
-            Content::Text(_) | Content::Set(_) | Content::List(_) | Content::Other => left,
+            Content::Text(_) | Content::Set(_) | Content::List(_) => left,
             // It ends after the ms that it was told, and the clock may be within one.
             Content::Sorted(_) => left.saturating_sub(Duration::from_nanos(1)),
         };
@@ -66,14 +60,29 @@ impl Content {
             Self::Sorted(_) => "zset",
             Self::Set(_) => "set",
             Self::List(_) => "list",
-            Self::Other => "hash",
+        }
+    }
+
+    /// As a server lists it.
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> Vec<String> {
+        match self {
+            Self::Text(text) => vec![text.clone()],
+            Self::Set(members) => members.iter().cloned().collect(),
+            Self::List(elements) => elements.iter().cloned().collect(),
+            Self::Sorted(sorted) => {
+                let members = sorted.within(&(i64::MIN..=i64::MAX)).into_iter();
+                members
+                    .map(|(score, member)| format!("{score} {member}"))
+                    .collect()
+            }
         }
     }
 
     /// Whether nothing is left, so that Redis deletes the key.
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            Self::Text(_) | Self::Other => false,
+            Self::Text(_) => false,
             Self::Sorted(sorted) => sorted.0.is_empty(),
             Self::Set(members) => members.is_empty(),
             Self::List(elements) => elements.is_empty(),

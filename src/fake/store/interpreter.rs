@@ -173,10 +173,7 @@ impl Interpreter {
         if let Some(function) = self.compiled.borrow().get(script) {
             return Ok(function.clone());
         }
-        let text = script;
-        #[cfg(test)]
-        let text = super::differential::branches::counted(&self.lua, text);
-        let function = self.lua.load(text).set_name("@user_script");
+        let function = self.lua.load(script).set_name("@user_script");
         let function = function.into_function()?;
         self.compiled.borrow_mut().insert(script, function.clone());
         Ok(function)
