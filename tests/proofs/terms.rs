@@ -43,276 +43,139 @@
 //! The number of clients and terms is small. Of all states that differ by the names of nodes only, one is looked at. What makes
 //! no difference any more is forgotten (`State::forget`).
 
-use stateright::{Model, Property};
-
-use crate::subject::Subject;
-
-mod healing;
-mod lively;
-mod mixed;
 mod node;
-mod passed;
-mod readers;
-mod rested;
-mod rule;
-mod sets;
 mod state;
 mod steps;
+mod world;
 
-pub(crate) use self::rule::Rule;
-use self::state::{CLIENTS, Client, HOLDER, Minimum, NODES, State, Term};
+use self::world::Protocol::{Classic, Fenced};
+use self::world::Restarts::{AtAnyTime, WhenHealed};
+use self::world::{EXCLUSION, MAJORITY, NO_REVIVAL, NOTHING_LEFT, Rule, WHOLE, World};
+use crate::checks::{check, shortest_counterexample};
+use crate::subject::Subject::{Both, Lock, Other, Read};
 
-/// What can happen, and how often.
-#[derive(Clone, Debug)]
-pub(crate) struct World {
-    /// By which protocol each client takes its locks.
-    pub(crate) protocols: [Protocol; CLIENTS],
-    pub(crate) rule: Rule,
-    pub(crate) restarts: Restarts,
-    /// What each client wants.
-    pub(crate) subjects: [Subject; CLIENTS],
-    pub(crate) patience: Patience,
-    pub(crate) start: Start,
-    pub(crate) end: End,
-    /// How many terms each client has at most: one for the acquisition, and one for each extension.
-    pub(crate) terms: [Term; CLIENTS],
-}
-
-/// How a key is set again on a node that has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    /// By a heal, which the holder sends.
-    Classic,
-    /// By the extension, if the node has granted nobody else since.
-    Fenced,
-}
-
-/// How it begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// Nobody has asked for anything.
-    Free,
-    /// The holder has the lock on two nodes, and nothing of it has reached the third.
-    Held,
-}
-
-/// How the holder may end its guard, beside giving its lock back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    GivesBack,
-    /// The release and the attempt of the next client go to each node in one command.
-    Passes,
-    /// The lock rests until a minimum is over: the keys get another value, which is nobody's.
-    Rests,
-}
-
-/// What the holder does where a node does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// It leaves a node out that can't be reached, and gives up on others.
-    GivesUp,
-    /// It waits, as a contender does. Nor does it pass its lock on.
-    Waits,
-}
-
-/// When a server may come back empty before its keys have expired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Restarts {
-    /// Never.
-    Late,
-    /// When every node has the key of the last term, and nothing is under way that could delete one.
-    WhenHealed,
-    /// At any time: what the algorithm does not survive.
-    AtAnyTime,
-}
-
-/// A client is named by its number, a node by its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Asks all nodes for the lock, or all but one that can't be reached.
-    Begin(Client, Option<usize>),
-    /// The nodes that were asked have answered or were given up, and a quorum has granted.
-    Return(Client),
-    /// As before, without a quorum.
-    Fail(Client),
-    Extend(Client),
-    Heal(Client, usize),
-    /// Reads the reply to a SET.
-    Read(Client, usize),
-    /// Waits no longer for the reply to a SET.
-    GiveUp(Client, usize),
-    /// A quorum has granted the extension.
-    Confirm(Client),
-    /// The extension ends without a quorum.
-    Abandon(Client),
-    GiveBack(Client),
-    /// The guard ends, and the lock goes to the next holder with its token.
-    PassOn(Client),
-    /// A heal ends whose guard has ended.
-    EndOrphan(Client, usize),
-    /// The end of the next term comes.
-    EndTerm(Client),
-    /// The guard ends, and the attempt of another client goes with the release.
-    Pass(Client, Client),
-    /// The guard ends, and its lock is to rest.
-    Rest(Client),
-    /// The minimum is over.
-    EndRest(Client),
-    RestArrives(Client, usize),
-    ExpireRest(Client, usize, usize),
-    SetArrives(Client, usize),
-    ExtensionArrives(Client, usize),
-    UndoArrives(Client, usize),
-    ReleaseArrives(Client, usize),
-    Expire(Client, usize, usize),
-    Restart(usize),
-}
-
-pub(crate) const EXCLUSION: &str = "no two clients have valid locks";
-pub(crate) const NO_REVIVAL: &str = "no lock is valid that another client has had since";
-pub(crate) const MAJORITY: &str = "a majority has the key of a valid lock for as long";
-pub(crate) const WHOLE: &str =
-    "a node has all keys of a lock, or none, until its first term has ended";
-pub(crate) const NOTHING_LEFT: &str = "no key is left of a lock that was given back";
-
-pub(crate) const RESTS: &str = "nobody has a lock that rests on a majority";
-
-const RESTED: &str = "a lock rests on a majority";
-const BY_PASS: &str = "a lock is valid that was passed";
-const HEALED: &str = "a lock is valid by the vote of a healed node";
-const SUCCESSION: &str = "the contender gets the lock";
-const PASSED_ON: &str = "a lock is valid for the next holder";
-
-impl Model for World {
-    type State = State;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<State> {
-        let mut state = State::default();
-        if self.start == Start::Held {
-            let way = [
-                Action::Begin(HOLDER, Some(2)),
-                Action::SetArrives(HOLDER, 0),
-                Action::SetArrives(HOLDER, 1),
-                Action::Read(HOLDER, 0),
-                Action::Read(HOLDER, 1),
-                Action::Return(HOLDER),
-            ];
-            for action in way {
-                state.take(self, action);
-            }
-        }
-        vec![state]
-    }
-
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        for client in 0..CLIENTS {
-            self.steps_of(state, client, actions);
-        }
-        for place in 0..NODES {
-            self.events_at(state, place, actions);
-        }
-    }
-
-    fn next_state(&self, last: &State, action: Action) -> Option<State> {
-        let mut state = last.clone();
-        state.take(self, action);
-        state.forget(self);
-        state.nodes.sort();
-        (state != *last).then_some(state)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        let mut properties = vec![
-            Property::always(EXCLUSION, |world: &Self, state: &State| {
-                world.is_exclusive(state)
-            }),
-            Property::always(WHOLE, |world: &Self, state: &State| {
-                (0..CLIENTS).all(|client| state.is_whole(world, client))
-            }),
-            Property::always(NOTHING_LEFT, |_, state: &State| {
-                (0..CLIENTS).all(|client| state.has_left_nothing(client))
-            }),
-            Property::always(NO_REVIVAL, |_, state: &State| {
-                (0..CLIENTS).all(|client| {
-                    !(state.is_valid(client) && state.holders[client].had_a_successor)
-                })
-            }),
-        ];
-        if self.end == End::Rests {
-            properties.push(Property::always(RESTS, |world: &Self, state: &State| {
-                world.is_left_alone(state)
-            }));
-        }
-        if self.remember() {
-            properties.push(Property::always(MAJORITY, |world: &Self, state: &State| {
-                (0..CLIENTS).all(|client| state.has_its_majority(world, client))
-            }));
-        }
-        properties.extend(self.what_has_to_happen());
-        properties
+#[test]
+fn no_promise_is_broken() {
+    let whoever = [Lock; 3];
+    for world in [
+        // A holder that extends and heals. All that can happen without servers that come back soon can happen here.
+        World::of(whoever, [3, 0, 0])
+            .giving_up()
+            .restarting(WhenHealed),
+        World::of(whoever, [2, 1, 0])
+            .giving_up()
+            .restarting(WhenHealed),
+        // Beside clients of the other protocol, which heed no counter and no marker, or leave them.
+        World::of(whoever, [2, 1, 0])
+            .held()
+            .mixed([Fenced, Classic, Classic]),
+        World::of(whoever, [2, 1, 0])
+            .held()
+            .mixed([Classic, Fenced, Fenced]),
+        // To the nodes, a pass is a release, and an attempt of another client behind it.
+        World::of(whoever, [2, 1, 0]).held().passing().giving_up(),
+        World::of(whoever, [1, 1, 1]).held().passing(),
+        World::of(whoever, [1, 1, 1]).held().passing().fenced(),
+        // Any number of valid readers, or one valid writer.
+        World::of([Lock, Read, Read], [1, 1, 1]),
+        World::of([Read, Lock, Read], [2, 1, 1]).held(),
+        World::of([Lock, Read, Read], [1, 1, 1])
+            .fenced()
+            .restarting(AtAnyTime),
+        World::of([Lock, Read, Read], [2, 1, 0])
+            .giving_up()
+            .fenced()
+            .restarting(AtAnyTime),
+        // Several resources at once.
+        World::of([Both, Lock, Other], [1, 1, 1]),
+        World::of([Both, Both, Lock], [1, 1, 1]),
+        World::of([Both, Lock, Lock], [2, 1, 0]).held(),
+        World::of([Both; 3], [3, 0, 0]).giving_up(),
+        World::of([Both, Lock, Other], [2, 1, 0])
+            .fenced()
+            .restarting(AtAnyTime),
+    ] {
+        check(&world);
     }
 }
 
-impl World {
-    /// What has to happen in some state, lest the world be empty.
-    fn what_has_to_happen(&self) -> Vec<Property<Self>> {
-        let mut properties = Vec::new();
-        if self.terms[1] > 0 {
-            properties.push(Property::sometimes(SUCCESSION, |_, state: &State| {
-                state.is_valid(1)
-            }));
-        }
-        if self.terms[HOLDER] > 2 {
-            properties.push(Property::sometimes(PASSED_ON, |_, state: &State| {
-                let holder = &state.holders[HOLDER];
-                holder.was_passed_on && state.is_valid(HOLDER) && holder.confirmed == 3
-            }));
-        }
-        match self.end {
-            End::GivesBack => {}
-            End::Passes => properties.push(Property::sometimes(BY_PASS, |_, state: &State| {
-                (0..CLIENTS)
-                    .any(|client| state.is_valid(client) && state.holders[client].came_by_pass)
-            })),
-            End::Rests => properties.push(Property::sometimes(RESTED, |_, state: &State| {
-                state.holders[HOLDER].minimum == Minimum::Confirmed
-            })),
-        }
-        if self.terms[HOLDER] > 1 && self.protocols[HOLDER] == Protocol::Classic {
-            properties.push(Property::sometimes(HEALED, |_, state: &State| {
-                state.is_valid(HOLDER) && state.holders[HOLDER].needed_a_heal
-            }));
-        }
-        properties
+#[test]
+#[ignore = "it takes minutes"]
+fn no_promise_is_broken_in_larger_worlds() {
+    let fenced = |subjects, terms| World::of(subjects, terms).fenced().restarting(AtAnyTime);
+    for world in [
+        World::of([Lock, Lock, Read], [2, 1, 1])
+            .held()
+            .mixed([Classic, Fenced, Fenced]),
+        fenced([Lock; 3], [2, 1, 0]).held().passing().giving_up(),
+        World::of([Lock, Read, Read], [2, 1, 1]).held(),
+        fenced([Lock, Read, Read], [2, 1, 1]).held(),
+        fenced([Read, Lock, Read], [2, 1, 1]).held(),
+        World::of([Both, Lock, Lock], [2, 1, 0]).giving_up(),
+        fenced([Both, Lock, Other], [1, 1, 1]),
+    ] {
+        check(&world);
     }
+}
 
-    /// Whether nodes keep what they have, or break what they must not.
-    fn remember(&self) -> bool {
-        self.protocols.contains(&Protocol::Classic) || self.restarts == Restarts::Late
+#[test]
+fn without_a_part_of_a_rule_a_promise_is_broken() {
+    let free = |terms| World::of([Lock; 3], terms).giving_up();
+    let reader = || World::of([Read, Lock, Read], [2, 1, 1]).held();
+    let pass = |terms| World::of([Lock; 3], terms).giving_up().held().passing();
+    let both = |other| World::of([Both, other, Lock], [1, 1, 0]);
+    for (world, rule, promise, steps) in [
+        // What the algorithm does not survive.
+        (
+            free([1, 1, 0]).restarting(AtAnyTime),
+            Rule::AsItIs,
+            EXCLUSION,
+            12,
+        ),
+        (free([2, 1, 0]), Rule::HealsUndone, MAJORITY, 19),
+        (free([2, 1, 0]), Rule::CountsAfterTheEnd, NO_REVIVAL, 21),
+        (free([2, 1, 0]), Rule::HealsTaken, MAJORITY, 16),
+        (free([2, 1, 0]), Rule::NoUndo, NOTHING_LEFT, 11),
+        (free([2, 1, 0]), Rule::KeeperForgets, NOTHING_LEFT, 10),
+        (free([3, 0, 0]), Rule::PassesOn, MAJORITY, 16),
+        (pass([1, 1, 1]), Rule::PassesBlindly, MAJORITY, 9),
+        (pass([1, 1, 0]), Rule::PassesTooEarly, EXCLUSION, 5),
+        (
+            World::of([Read, Lock, Read], [1, 1, 0]),
+            Rule::ReadsPastWriters,
+            EXCLUSION,
+            10,
+        ),
+        (reader(), Rule::HealsTaken, EXCLUSION, 12),
+        (reader(), Rule::CountsAfterTheEnd, NO_REVIVAL, 14),
+        (reader().giving_up(), Rule::HealsUndone, MAJORITY, 10),
+        (
+            World::of([Lock, Read, Read], [1, 1, 0])
+                .fenced()
+                .restarting(AtAnyTime),
+            Rule::ReadsInQuarantine,
+            EXCLUSION,
+            11,
+        ),
+        (both(Lock), Rule::SetOnHalf, WHOLE, 4),
+        (both(Lock), Rule::SetOnHalf, EXCLUSION, 10),
+        (both(Both), Rule::LeavesOneKey, WHOLE, 7),
+        (both(Both), Rule::LeavesOneKey, NOTHING_LEFT, 7),
+    ] {
+        shortest_counterexample(&world.by(rule), promise, steps);
     }
+}
 
-    /// Whether nobody has a lock that rests.
-    fn is_left_alone(&self, state: &State) -> bool {
-        let resting = |client: &Client| state.holders[*client].minimum == Minimum::Confirmed;
-        let mut resting = (0..CLIENTS).filter(resting);
-        resting.all(|client| {
-            (0..CLIENTS).all(|other| {
-                let excludes = self.subjects[client].excludes(self.subjects[other]);
-                other == client || !excludes || !state.is_valid(other)
-            })
-        })
-    }
-
-    /// Whether no two valid locks exclude each other.
-    fn is_exclusive(&self, state: &State) -> bool {
-        let valid = || (0..CLIENTS).filter(|client| state.is_valid(*client));
-        let excludes = |a: Client, b: Client| self.subjects[a].excludes(self.subjects[b]);
-        valid().all(|a| valid().all(|b| a == b || !excludes(a, b)))
-    }
-
-    /// Whether the client asks all nodes, and waits for each.
-    fn is_patient(&self, client: Client) -> bool {
-        client != HOLDER || self.patience == Patience::Waits
-    }
+/// Among fenced clients alone, counters refuse what comes too late. A classic client does not raise the counter. So the node sets
+/// the key of the fenced one again, and only the clock tells that this came too late.
+#[test]
+fn a_fenced_holder_that_counts_votes_after_its_old_end_is_revived_after_a_classic_one() {
+    let world = || {
+        World::of([Lock; 3], [2, 1, 0])
+            .held()
+            .by(Rule::CountsAfterTheEnd)
+    };
+    check(&world().fenced());
+    let mixed = world().mixed([Fenced, Classic, Classic]);
+    shortest_counterexample(&mixed, NO_REVIVAL, 13);
 }

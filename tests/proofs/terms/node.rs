@@ -1,7 +1,7 @@
 //! One node: what it has of each resource, what it does with each command, and what is on the way between it and the clients.
 
 use super::state::{CLIENTS, Client, Term};
-use super::{Protocol, Rule, World};
+use super::world::{Protocol, Rule, World};
 use crate::subject::{RESOURCES, Subject};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,8 +18,6 @@ pub(crate) struct Node {
 pub(crate) struct Lock {
     /// For each client the term after whose end its key, or its entry, expires.
     pub(crate) keys: [Option<Term>; CLIENTS],
-    /// Whose lock rests here.
-    pub(crate) rests: [bool; CLIENTS],
     /// In the fenced protocol, whose token the counter is. Nobody's, if it was raised since.
     pub(crate) counter_of: Option<Client>,
 }
@@ -41,7 +39,6 @@ pub(crate) struct Link {
     pub(crate) undo_arrives: bool,
     pub(crate) extension: Option<Term>,
     pub(crate) release: bool,
-    pub(crate) rest: bool,
     /// Whose release goes with the acquire, in one command.
     pub(crate) passes_from: Option<Client>,
     /// A heal is under way whose guard has ended.
@@ -151,9 +148,6 @@ impl Node {
     }
 
     fn is_free(&self, world: &World, client: Client, resource: usize) -> bool {
-        if self.locks[resource].rests.contains(&true) {
-            return false;
-        }
         let keys = self.locks[resource].keys.iter().enumerate();
         let mut there = keys.filter(|(_, key)| key.is_some());
         let subject = world.subjects[client];
@@ -176,11 +170,7 @@ impl Node {
         }
         lock.keys[client] = lock.keys[client].max(Some(term));
         if world.protocols[client] == Protocol::Fenced {
-            if !subject.is_reader() {
-                lock.counter_of = Some(client);
-            } else if world.rule != Rule::ReadersDontCount {
-                lock.counter_of = None;
-            }
+            lock.counter_of = Some(client).filter(|_| !subject.is_reader());
         }
     }
 
@@ -223,36 +213,10 @@ impl Node {
         }
     }
 
-    /// The script that lets a lock rest. It compares, as a release does.
-    pub(crate) fn rest(&mut self, world: &World, client: Client) {
-        for resource in world.subjects[client].resources() {
-            let lock = &mut self.locks[resource];
-            if world.rule == Rule::RestsBlindly {
-                lock.keys = Default::default();
-            } else if lock.keys[client].is_none() {
-                continue;
-            }
-            lock.keys[client] = None;
-            lock.rests[client] = true;
-            if lock.counter_of == Some(client) {
-                lock.counter_of = None;
-            }
-        }
-    }
-
-    /// Whether all that the client had rests here.
-    pub(crate) fn has_at_rest(&self, world: &World, client: Client) -> bool {
-        let mut resources = world.subjects[client].resources();
-        resources.all(|resource| self.locks[resource].rests[client])
-    }
-
     /// Forgets what makes no difference any more: of a client whose lock is over, where it has no key, and where no acquire can
     /// make one.
-    pub(crate) fn forget(&mut self, world: &World, client: Client) {
+    pub(crate) fn forget(&mut self, client: Client) {
         let link = &mut self.links[client];
-        if link.rest && world.rule == Rule::RestsBlindly {
-            return;
-        }
         if link.set.is_none() && self.locks.iter().all(|lock| lock.keys[client].is_none()) {
             *link = Link::default();
         }

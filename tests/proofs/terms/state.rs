@@ -1,7 +1,7 @@
 //! The state of everything: nodes, clients, and what is on the way between them.
 
 use super::node::{Answer, Link, Node, Standing};
-use super::{Action, Rule, World};
+use super::world::{Action, Rule, World};
 
 pub(crate) const NODES: usize = 3;
 pub(crate) const QUORUM: usize = 2;
@@ -22,10 +22,6 @@ pub(crate) struct State {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and the states of a model are all their combinations"
-)]
 pub(crate) struct Holder {
     pub(crate) phase: Phase,
     /// The last term that has begun, the last one that is the lock's validity, and the last one that has ended.
@@ -33,27 +29,8 @@ pub(crate) struct Holder {
     pub(crate) confirmed: Term,
     pub(crate) ended: Term,
     pub(crate) is_extending: bool,
-    /// Whether nodes were healed by the extension that is under way; and whether the last one needed their votes.
-    heals: u8,
-    pub(crate) needed_a_heal: bool,
-    pub(crate) was_passed_on: bool,
-    /// Its attempt went with the release of another one.
-    pub(crate) came_by_pass: bool,
-    pub(crate) minimum: Minimum,
     /// Whether another client has got the lock since.
     pub(crate) had_a_successor: bool,
-}
-
-/// What is left of the minimum of a lock that was given back before it was over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Minimum {
-    #[default]
-    None,
-    /// The nodes were told.
-    Resting,
-    /// A majority has said that the lock rests there.
-    Confirmed,
-    Over,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,8 +64,7 @@ impl State {
     pub(crate) fn has_left_nothing(&self, client: Client) -> bool {
         let is_over = self.holders[client].phase == Phase::Over;
         let is_quiet = |link: &Link| {
-            let is_given_back = !link.release && !link.rest && !link.is_orphan;
-            link.set.is_none() && !link.undo_arrives && is_given_back
+            link.set.is_none() && !link.undo_arrives && !link.release && !link.is_orphan
         };
         let is_passed = |node: &Node| {
             let mut links = node.links.iter();
@@ -136,7 +112,6 @@ impl State {
             Action::Extend(client) => self.extend(client),
             Action::Heal(client, place) => {
                 let term = self.holders[client].begun;
-                self.holders[client].heals += 1;
                 let link = &mut self.nodes[place].links[client];
                 (link.standing, link.set, link.answer) = (Standing::Waiting, Some(term), None);
             }
@@ -149,12 +124,6 @@ impl State {
             Action::GiveBack(client) => self.give_back(rule, client),
             Action::PassOn(client) => self.pass_on(rule, client),
             Action::Pass(client, next) => self.pass(rule, client, next),
-            Action::Rest(client) => self.rest(client),
-            Action::EndRest(client) => self.holders[client].minimum = Minimum::Over,
-            Action::RestArrives(client, place) => self.rest_arrives(world, client, place),
-            Action::ExpireRest(client, place, resource) => {
-                self.nodes[place].locks[resource].rests[client] = false;
-            }
             Action::EndOrphan(client, place) => self.end_orphan(client, place),
             Action::EndTerm(client) => {
                 self.holders[client].ended += 1;
@@ -180,10 +149,8 @@ impl State {
     }
 
     fn confirm(&mut self, client: Client) {
-        let votes = self.votes(client);
         let holder = &mut self.holders[client];
         holder.confirmed = holder.begun;
-        holder.needed_a_heal = votes < QUORUM + usize::from(holder.heals);
         self.end_extension(client);
     }
 
@@ -209,28 +176,22 @@ impl State {
     }
 
     /// Forgets what makes no difference any more, so that fewer states are looked at.
-    pub(crate) fn forget(&mut self, world: &World) {
+    pub(crate) fn forget(&mut self) {
         for client in 0..CLIENTS {
             let is_valid = self.is_valid(client);
             let holder = &mut self.holders[client];
             if holder.phase == Phase::Holding && !is_valid && !holder.is_extending {
                 // It will not be valid again.
-                (holder.needed_a_heal, holder.had_a_successor) = (false, false);
+                holder.had_a_successor = false;
             }
             if holder.phase != Phase::Over {
                 continue;
             }
-            self.nodes
-                .iter_mut()
-                .for_each(|node| node.forget(world, client));
+            self.nodes.iter_mut().for_each(|node| node.forget(client));
             let mut links = self.nodes.iter().map(|node| node.links[client]);
             if links.all(|link| link == Link::default()) {
-                let minimum = self.holders[client].minimum;
-                let rests = |node: &Node| node.locks.iter().any(|lock| lock.rests[client]);
-                let is_done = minimum == Minimum::Over && !self.nodes.iter().any(rests);
                 self.holders[client] = Holder {
                     phase: Phase::Over,
-                    minimum: if is_done { Minimum::None } else { minimum },
                     ..Holder::default()
                 };
                 let closed = self
@@ -240,9 +201,7 @@ impl State {
                 closed.for_each(|terms| terms[client] = 0);
             }
         }
-        if world.rule != Rule::NeverOpens {
-            self.open_nodes();
-        }
+        self.open_nodes();
     }
 
     /// Opens the nodes that lost their data and have waited until all that they may have granted has ended. A node that opens
@@ -272,7 +231,6 @@ impl State {
         };
         self.orphan(client, standing);
         self.end_extension(client);
-        self.holders[client].was_passed_on = true;
     }
 
     fn pass(&mut self, rule: Rule, client: Client, next: Client) {
@@ -282,36 +240,8 @@ impl State {
             self.holders[client].phase = Phase::Over;
         }
         self.begin(next, None);
-        self.holders[next].came_by_pass = true;
         for link in self.links(next) {
             link.passes_from = Some(client);
-        }
-    }
-
-    fn rest(&mut self, client: Client) {
-        self.orphan(client, Standing::Undone);
-        self.end_extension(client);
-        let holder = &mut self.holders[client];
-        (holder.phase, holder.minimum) = (Phase::Over, Minimum::Resting);
-        for link in self.links(client) {
-            link.rest = link.standing == Standing::MayHaveKey;
-        }
-    }
-
-    fn rest_arrives(&mut self, world: &World, client: Client, place: usize) {
-        let node = &mut self.nodes[place];
-        node.links[client].rest = false;
-        node.rest(world, client);
-        let enough = if world.rule == Rule::RestsOnOne {
-            1
-        } else {
-            QUORUM
-        };
-        let nodes = self.nodes.iter();
-        let count = nodes.filter(|node| node.has_at_rest(world, client)).count();
-        let minimum = &mut self.holders[client].minimum;
-        if *minimum == Minimum::Resting && count >= enough {
-            *minimum = Minimum::Confirmed;
         }
     }
 
@@ -341,7 +271,7 @@ impl State {
         self.forget_answers(client);
         let holder = &mut self.holders[client];
         holder.begun += 1;
-        (holder.is_extending, holder.heals) = (true, 0);
+        holder.is_extending = true;
         let term = holder.begun;
         for link in self.links(client) {
             let is_asked = link.standing == Standing::MayHaveKey;
@@ -350,8 +280,7 @@ impl State {
     }
 
     fn end_extension(&mut self, client: Client) {
-        let holder = &mut self.holders[client];
-        (holder.is_extending, holder.heals) = (false, 0);
+        self.holders[client].is_extending = false;
         self.forget_answers(client);
     }
 

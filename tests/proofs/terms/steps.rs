@@ -1,8 +1,8 @@
 //! What can happen in a state.
 
 use super::node::{Answer, Link, Standing};
-use super::state::{CLIENTS, Client, HOLDER, Holder, Minimum, NODES, Phase, QUORUM, State};
-use super::{Action, End, Protocol, Restarts, Rule, World};
+use super::state::{CLIENTS, Client, HOLDER, NODES, Phase, QUORUM, State};
+use super::world::{Action, Protocol, Restarts, Rule, World};
 
 impl World {
     /// What a client can do.
@@ -12,9 +12,6 @@ impl World {
         let is_waiting = links.any(|link| link.standing == Standing::Waiting);
         if holder.ended < holder.begun {
             actions.push(Action::EndTerm(client));
-        }
-        if matches!(holder.minimum, Minimum::Resting | Minimum::Confirmed) {
-            actions.push(Action::EndRest(client));
         }
         self.steps_at_nodes(state, client, actions);
         match holder.phase {
@@ -34,7 +31,7 @@ impl World {
             Phase::Holding => {
                 if !(is_waiting && self.is_patient(client)) {
                     actions.push(Action::GiveBack(client));
-                    self.other_ends(state, client, actions);
+                    self.passes(state, client, actions);
                 }
                 if holder.is_extending && !self.is_patient(client) {
                     actions.push(Action::PassOn(client));
@@ -80,22 +77,13 @@ impl World {
         }
     }
 
-    /// The other ways to end a guard, of a lock that is not lost.
-    fn other_ends(&self, state: &State, client: Client, actions: &mut Vec<Action>) {
-        if client != HOLDER || !state.is_valid(client) {
-            return;
-        }
+    /// The lock that is not lost may be passed to one of those that wait. It does not matter to which, as they want the same.
+    fn passes(&self, state: &State, client: Client, actions: &mut Vec<Action>) {
+        let may_pass = self.passes && client == HOLDER && state.is_valid(client);
         let waits =
             |next: &Client| state.holders[*next].phase == Phase::Idle && self.terms[*next] > 0;
-        match self.end {
-            End::GivesBack => {}
-            End::Passes => {
-                // It does not matter to which of those that want the same.
-                let next = (1..CLIENTS).find(waits);
-                actions.extend(next.map(|next| Action::Pass(client, next)));
-            }
-            End::Rests => actions.push(Action::Rest(client)),
-        }
+        let next = (1..CLIENTS).find(waits).filter(|_| may_pass);
+        actions.extend(next.map(|next| Action::Pass(client, next)));
     }
 
     /// Whether the key may be set again on a node.
@@ -127,24 +115,13 @@ impl World {
             if link.release {
                 actions.push(Action::ReleaseArrives(client, place));
             }
-            if link.rest {
-                actions.push(Action::RestArrives(client, place));
-            }
         }
         for (resource, lock) in node.locks.iter().enumerate() {
             for (client, key) in lock.keys.iter().enumerate() {
-                let ends = |term| {
-                    let is_extended = term > 1;
-                    let is_for_ever = is_extended && self.rule == Rule::ExtendsForEver;
-                    state.holders[client].ended >= term && !is_for_ever
-                };
-                if key.is_some_and(ends) {
+                if key.is_some_and(|term| state.holders[client].ended >= term) {
                     actions.push(Action::Expire(client, place, resource));
                 }
             }
-            let rests = (0..CLIENTS).filter(|client| lock.rests[*client]);
-            let ending = rests.filter(|client| self.rest_may_end(&state.holders[*client]));
-            actions.extend(ending.map(|client| Action::ExpireRest(client, place, resource)));
         }
         let mut clients = (0..CLIENTS).filter(|client| node.has_any(*client));
         let may_restart = match self.restarts {
@@ -155,10 +132,5 @@ impl World {
         if may_restart {
             actions.push(Action::Restart(place));
         }
-    }
-
-    fn rest_may_end(&self, holder: &Holder) -> bool {
-        let is_over = holder.minimum == Minimum::Over && self.rule != Rule::RestsForEver;
-        is_over || self.rule == Rule::RestsTooShort
     }
 }

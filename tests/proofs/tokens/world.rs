@@ -1,40 +1,37 @@
 //! The model that the checker walks through: what can happen in a state, and what becomes of it.
 
-use std::ops::RangeInclusive;
+use std::collections::HashSet;
 
 use stateright::{Model, Property};
 
-use crate::node::{AttemptId, MOST_ATTEMPTS, Node, Renewal, Token};
-use crate::properties;
-use crate::state::{Extension, Phase, QUORUM, State, numberings};
+use super::Rule;
+use super::node::{AttemptId, Claim, MOST_ATTEMPTS, Token};
+use super::state::{Attempt, Extension, Phase, State, numberings};
 use crate::subject::Subject;
-use crate::variant::Variant;
 
 /// What happens, and how often, so that there is an end.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    pub(crate) rules: Variant,
-    pub(crate) network: Network,
-    pub(crate) loss: Loss,
-    pub(crate) answers: Answers,
-    pub(crate) clients: usize,
-    /// What each attempt wants: the same for all of a client.
-    pub(crate) subjects: [Subject; MOST_ATTEMPTS],
+    rule: Rule,
+    network: Network,
+    loss: Loss,
+    /// Whether a client that is still asking gives up on single nodes. Only for `Network::Repeating`, where what was sent
+    /// is known for ever.
+    undoes: bool,
+    /// What each client wants.
+    subjects: Vec<Subject>,
     /// How often each client tries to get the lock, one attempt after the other.
-    pub(crate) attempts: usize,
+    attempts: usize,
     /// Every proposal is any number from 1 to this, whatever the client has seen: a clock that is wrong and a memory
     /// that is lost cost liveness only.
-    pub(crate) largest_proposal: Token,
-    pub(crate) undo: Undo,
-    /// None where `open_at` is what the clocks are for, above all that the node has granted. Else it comes from them.
-    pub(crate) clocks: Option<Clocks>,
+    largest_proposal: Token,
     numberings: Vec<[AttemptId; MOST_ATTEMPTS]>,
 }
 
 /// A message arrives at any later time, before or behind any other, or never. That it is lost needs no step of its
 /// own: it is a message that has not arrived yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Network {
+enum Network {
     /// At most once, as over TCP. Counterexamples are found here, so that none needs a repetition.
     Once,
     /// Any number of times, as when a client repeats a command on another connection. Whatever can happen in `Once`
@@ -51,35 +48,6 @@ pub(crate) enum Loss {
     /// What came after some earlier moment, or everything: as by a snapshot that is read back, or the promotion of a
     /// replica that lags. The moments of two nodes do not overlap, or there would be too many states.
     TheLatest(u8),
-}
-
-/// Clocks that differ. Those of clients are right or behind, and so is that of a node; a
-/// node that lost everything is replaced by one whose clock is behind by as much as is allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Clocks {
-    /// By how much two clocks may differ.
-    pub(crate) skew: Token,
-    /// How long a node that lost everything abstains.
-    pub(crate) quarantine: Token,
-    /// When time ends.
-    pub(crate) until: Token,
-}
-
-/// Whether a client that is still asking gives up on single nodes. Only for `Network::Repeating`, where what was sent
-/// is known for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Undo {
-    Never,
-    AtAnyNode,
-}
-
-/// Which answers to extensions are kept in the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answers {
-    All,
-    /// Those to late extensions, which are what must not succeed. What a node does is the same for all of them. It
-    /// takes a third of the states.
-    ToLateExtensions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,22 +70,32 @@ pub(crate) enum Action {
     LoseData(usize),
     /// A node that lost data has closed, and opens.
     Reopen(usize),
-    /// Time goes on.
-    Tick,
     /// A client that is still asking no longer waits for a node, and sends a release behind the acquire.
     Undo(AttemptId, usize),
 }
+
+pub(crate) const UNIQUE: &str = "no two winners of a resource have the same token";
+pub(crate) const REAL_TIME: &str = "who began when another had returned has the larger token";
+pub(crate) const NO_REVIVAL: &str =
+    "no extension succeeds that began when a newer holder had returned";
+
+/// What has to happen in some state, lest the model be empty.
+const SUCCESSION: &str = "a lock is given back and won again";
 
 impl Model for World {
     type State = State;
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let losses = match self.loss {
-            Loss::Never => 0,
-            Loss::Everything(times) | Loss::TheLatest(times) => times,
-        };
-        vec![State::new(self.subjects, losses)]
+        let mut state = State::default();
+        for (id, attempt) in state.attempts.iter_mut().enumerate() {
+            let subject = self.subjects.get(id / self.attempts).copied();
+            attempt.claim.subject = subject.unwrap_or_default();
+        }
+        if let Loss::Everything(times) | Loss::TheLatest(times) = self.loss {
+            state.losses = times;
+        }
+        vec![state]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -127,53 +105,82 @@ impl Model for World {
         for place in 0..state.nodes.len() {
             self.events_at(state, place, actions);
         }
-        if self.clocks.is_some_and(|clocks| state.now < clocks.until) {
-            actions.push(Action::Tick);
-        }
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let next = self.after(last, action);
         // What changes nothing leads nowhere.
-        (next != *last).then(|| self.representative(&next))
+        (next != *last).then(|| next.representative(&self.numberings))
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        properties::of(self)
+        vec![
+            Property::always(UNIQUE, |_, state| tokens_are_unique(state)),
+            Property::always(REAL_TIME, |_, state: &State| {
+                let mut winners = state.attempts.iter().filter(|attempt| attempt.won());
+                winners.all(|winner| winner.is_reader() || winner.claim.token > winner.behind)
+            }),
+            Property::always(NO_REVIVAL, nothing_is_revived),
+            Property::sometimes(SUCCESSION, |_, state: &State| {
+                let has = |phase| state.attempts.iter().any(|attempt| attempt.phase == phase);
+                has(Phase::Released) && has(Phase::Holding)
+            }),
+        ]
     }
+}
+
+fn tokens_are_unique(state: &State) -> bool {
+    let winners = state.attempts.iter().filter(|attempt| attempt.won());
+    let writers = winners.filter(|winner| !winner.is_reader());
+    let mut tokens = writers.flat_map(|winner| {
+        let Claim { subject, token } = winner.claim;
+        subject.resources().map(move |resource| (resource, token))
+    });
+    let mut seen = HashSet::new();
+    tokens.all(|token| seen.insert(token))
+}
+
+/// A reader leaves no tombstone, so this is promised to it only where no acquire arrives twice.
+fn nothing_is_revived(world: &World, state: &State) -> bool {
+    let is_promised = |attempt: &Attempt| {
+        let is_late = attempt.extension == Extension::Late;
+        is_late && (!attempt.is_reader() || world.network == Network::Once)
+    };
+    let mut late = (0..MOST_ATTEMPTS).filter(|id| is_promised(&state.attempts[*id]));
+    !late.any(|id| state.has_quorum(|node| node.renewed.contains(id)))
 }
 
 impl World {
     /// The protocol as it is, over a network that repeats messages, and nodes that lose nothing.
-    pub(crate) fn new(clients: usize, attempts: usize, largest_proposal: Token) -> Self {
-        assert!(clients * attempts <= MOST_ATTEMPTS, "no room for them");
+    pub(crate) fn new(subjects: &[Subject], attempts: usize, largest_proposal: Token) -> Self {
         Self {
-            rules: Variant::Fenced,
+            rule: Rule::AsItIs,
             network: Network::Repeating,
             loss: Loss::Never,
-            answers: Answers::ToLateExtensions,
-            clients,
-            subjects: Default::default(),
+            undoes: false,
+            subjects: subjects.to_vec(),
             attempts,
             largest_proposal,
-            undo: Undo::Never,
-            clocks: None,
-            numberings: numberings(clients, attempts),
+            numberings: numberings(subjects.len(), attempts),
         }
     }
 
-    /// The same, with these clients.
-    pub(crate) fn of(mut self, subjects: &[Subject]) -> Self {
-        assert_eq!(subjects.len(), self.clients);
-        for (attempts, subject) in self.subjects.chunks_mut(self.attempts).zip(subjects) {
-            attempts.fill(*subject);
-        }
-        self
+    pub(crate) fn by(self, rule: Rule) -> Self {
+        Self { rule, ..self }
     }
 
-    /// The state that stands for all that differ from this one by the names of nodes and clients only.
-    pub(crate) fn representative(&self, state: &State) -> State {
-        state.representative(&self.numberings)
+    pub(crate) fn once(self) -> Self {
+        let network = Network::Once;
+        Self { network, ..self }
+    }
+
+    pub(crate) fn losing(self, loss: Loss) -> Self {
+        Self { loss, ..self }
+    }
+
+    pub(crate) fn undoing(self) -> Self {
+        let undoes = true;
+        Self { undoes, ..self }
     }
 
     /// What becomes of a state, with all names as they were.
@@ -181,86 +188,60 @@ impl World {
         let mut state = last.clone();
         match action {
             Action::Begin(id, token) => state.begin(id, token),
-            Action::Return(id) => state.return_guard(self.rules, id),
+            Action::Return(id) => state.return_guard(self.rule, id),
             Action::GiveUp(id) => state.give_up(id),
-            Action::Extend(id) => state.extend(self.rules, id),
+            Action::Extend(id) => state.extend(self.rule, id),
             Action::AcquireArrives(id, place) => self.acquire_arrives(&mut state, id, place),
             Action::ExtensionArrives(id, place) => self.extension_arrives(&mut state, id, place),
             Action::ReleaseArrives(id, place) => {
                 let node = &mut state.nodes[place];
-                node.release(self.rules, id, state.attempts[id]);
+                node.release(id, state.attempts[id].claim);
                 if self.network == Network::Once {
                     node.releases.remove(id);
-                    if !state.attempts[id].is_over() {
-                        // An undo is behind its acquire on one connection: what has not arrived is lost.
-                        node.acquires.remove(id);
-                    }
                 }
             }
             Action::Expire(id, place, resource) => state.nodes[place].expire(id, resource),
             Action::Undo(id, place) => state.undo(id, place),
-            Action::Reopen(place) => self.reopen(&mut state.nodes[place]),
-            Action::Tick => state.now += 1,
+            Action::Reopen(place) => state.nodes[place].reopen(self.rule),
             Action::Save(place) => {
                 let node = &mut state.nodes[place];
                 node.saved = Some(node.locks);
             }
             Action::LoseData(place) => {
                 state.losses -= 1;
-                state.nodes[place].lose_data(self.rules);
-                state.nodes[place].lost_at = state.now;
+                state.nodes[place].lose_data(self.rule);
             }
         }
         state
     }
 
-    fn reopen(&self, node: &mut Node) {
-        node.reopen(self.rules);
-        if let Some(clocks) = self.clocks {
-            // By its own clock, which is behind.
-            let open_at = (node.lost_at + clocks.quarantine).saturating_sub(clocks.skew);
-            node.open_at = Some(open_at);
-        }
-    }
-
     fn acquire_arrives(&self, state: &mut State, id: AttemptId, place: usize) {
         let attempt = state.attempts[id];
         let node = &mut state.nodes[place];
-        node.acquire(self.rules, id, attempt, self.largest_proposal + 1);
-        if attempt.phase != Phase::Asking || node.releases.contains(id) {
-            // It left a key behind, but nobody counts it any more.
-            node.votes[id] = 0;
+        let is_granted = node.acquire(self.rule, id, attempt.claim, self.largest_proposal + 1);
+        // Otherwise it leaves a key behind that nobody counts any more.
+        if is_granted && attempt.phase == Phase::Asking && !node.releases.contains(id) {
+            node.votes.insert(id);
         }
         if self.network == Network::Once {
             node.acquires.remove(id);
         }
     }
 
+    /// The answer to an extension that no promise asks about is forgotten.
     fn extension_arrives(&self, state: &mut State, id: AttemptId, place: usize) {
         let attempt = state.attempts[id];
         let node = &mut state.nodes[place];
-        node.extend(self.rules, id, attempt);
-        node.renewals[id] = match (attempt.extension, self.answers) {
-            (Extension::Timely | Extension::Late, Answers::All) => node.renewals[id],
-            (Extension::Late, Answers::ToLateExtensions) => node.renewals[id].min(Renewal::Renewed),
-            (Extension::Timely, Answers::ToLateExtensions) | (Extension::None, _) => Renewal::None,
-        };
+        if node.extend(self.rule, id, attempt.claim) && attempt.extension == Extension::Late {
+            node.renewed.insert(id);
+        }
         if self.network == Network::Once {
             node.extensions.remove(id);
         }
     }
 
     fn ids(&self) -> std::ops::Range<AttemptId> {
-        0..self.clients * self.attempts
-    }
-
-    fn proposals(&self, subject: Subject, now: Token) -> RangeInclusive<Token> {
-        if self.rules.proposes() && !subject.is_reader() {
-            let latest = self.clocks.map_or(Token::MAX, |_| now);
-            1..=self.largest_proposal.min(latest)
-        } else {
-            0..=0
-        }
+        0..self.subjects.len() * self.attempts
     }
 
     /// What a client can do about one of its attempts.
@@ -269,15 +250,19 @@ impl World {
         match attempt.phase {
             Phase::NotBegun => {
                 if id.is_multiple_of(self.attempts) || state.attempts[id - 1].is_over() {
-                    let proposals = self.proposals(attempt.subject, state.now);
+                    let proposals = if attempt.is_reader() {
+                        0..=0
+                    } else {
+                        1..=self.largest_proposal
+                    };
                     actions.extend(proposals.map(|token| Action::Begin(id, token)));
                 }
             }
             Phase::Asking => {
-                if state.votes(id).count() >= QUORUM {
+                if state.has_quorum(|node| node.votes.contains(id)) {
                     actions.push(Action::Return(id));
                 }
-                if self.undo == Undo::AtAnyNode {
+                if self.undoes {
                     let places = 0..state.nodes.len();
                     actions.extend(places.map(|place| Action::Undo(id, place)));
                 }
@@ -308,16 +293,13 @@ impl World {
             if node.releases.contains(id) {
                 actions.push(Action::ReleaseArrives(id, place));
             }
-        }
-        for (resource, lock) in node.locks.iter().enumerate() {
-            for id in self.ids() {
+            for (resource, lock) in node.locks.iter().enumerate() {
                 if lock.key == Some(id) || lock.readers.contains(id) {
                     actions.push(Action::Expire(id, place, resource));
                 }
             }
         }
-        let is_over = |clocks: Clocks| state.now >= node.lost_at + clocks.quarantine;
-        if node.open_at.is_none() && self.clocks.is_none_or(is_over) {
+        if node.open_at.is_none() {
             actions.push(Action::Reopen(place));
         }
         if state.losses > 0 {

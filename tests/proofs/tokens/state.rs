@@ -1,38 +1,34 @@
 //! The state of everything: nodes, attempts, and what is on the way between them.
 
-use crate::node::{AttemptId, AttemptSet, MOST_ATTEMPTS, Node, Renewal, Token};
+use super::Rule;
+use super::node::{AttemptId, AttemptSet, Claim, MOST_ATTEMPTS, Node, Token};
 use crate::subject::Subject;
-use crate::variant::Variant;
 
 pub(crate) const NODES: usize = 3;
 pub(crate) const QUORUM: usize = 2;
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct State {
     pub(crate) nodes: [Node; NODES],
     /// Those of the first client, in order, then those of the second, and so on.
     pub(crate) attempts: [Attempt; MOST_ATTEMPTS],
     /// How many more times a node can lose data.
     pub(crate) losses: u8,
-    /// What the clock shows that is ahead of all others, in a world that has clocks.
-    pub(crate) now: Token,
 }
 
 /// One attempt of a client to get the lock, and the guard that it may have led to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Attempt {
-    pub(crate) subject: Subject,
+    pub(crate) claim: Claim,
     pub(crate) phase: Phase,
-    /// What it proposed, and from its win on its token. A reader has none.
-    pub(crate) token: Token,
-    /// The largest token that had been returned to anyone when it began. Its proposal, if that is no larger: then it
-    /// must not win, by however much it is too small. 0 if it is larger, so that it may win.
+    /// The token, if one that is no smaller had been returned to anyone when it began: then it must not win, by however much
+    /// it is too small. 0 if it may win.
     pub(crate) behind: Token,
     /// While it is asking: the guards that there were when it began, and that it excludes. Only if it is a reader, or they
     /// are; of writers, the tokens say who is newer.
-    pub(crate) newer_than: AttemptSet,
+    newer_than: AttemptSet,
     /// Whether one of these attempts has been returned since.
-    pub(crate) is_overtaken: bool,
+    is_overtaken: bool,
     pub(crate) extension: Extension,
 }
 
@@ -68,41 +64,29 @@ impl Attempt {
     pub(crate) fn is_over(self) -> bool {
         matches!(self.phase, Phase::Failed | Phase::Released)
     }
+
+    pub(crate) fn is_reader(self) -> bool {
+        self.claim.subject.is_reader()
+    }
 }
 
 impl State {
-    pub(crate) fn new(subjects: [Subject; MOST_ATTEMPTS], losses: u8) -> Self {
-        Self {
-            nodes: Default::default(),
-            attempts: subjects.map(|subject| Attempt {
-                subject,
-                ..Attempt::default()
-            }),
-            losses,
-            now: 0,
-        }
-    }
-
-    pub(crate) fn begin(&mut self, id: AttemptId, proposal: Token) {
-        let subject = self.attempts[id].subject;
+    pub(crate) fn begin(&mut self, id: AttemptId, token: Token) {
+        let subject = self.attempts[id].claim.subject;
         let newest = self.largest_returned(subject);
         let mut newer_than = AttemptSet::default();
         for (other, attempt) in self.attempts.iter().enumerate() {
-            let one_reads = subject.is_reader() || attempt.subject.is_reader();
-            if attempt.phase == Phase::Holding && one_reads && subject.excludes(attempt.subject) {
+            let one_reads = subject.is_reader() || attempt.is_reader();
+            let is_held = attempt.phase == Phase::Holding;
+            if is_held && one_reads && subject.excludes(attempt.claim.subject) {
                 newer_than.insert(other);
             }
         }
+        let may_win = subject.is_reader() || token > newest;
         self.attempts[id] = Attempt {
-            subject,
+            claim: Claim { subject, token },
             phase: Phase::Asking,
-            token: proposal,
-            behind: match proposal {
-                _ if subject.is_reader() => 0,
-                0 => newest,
-                _ if proposal > newest => 0,
-                _ => proposal,
-            },
+            behind: if may_win { 0 } else { token },
             newer_than,
             ..Attempt::default()
         };
@@ -111,30 +95,24 @@ impl State {
         }
     }
 
-    pub(crate) fn return_guard(&mut self, rules: Variant, id: AttemptId) {
-        let token = self.votes(id).max().unwrap_or(0);
+    pub(crate) fn return_guard(&mut self, rule: Rule, id: AttemptId) {
         let attempt = &mut self.attempts[id];
         attempt.phase = Phase::Holding;
-        if !attempt.subject.is_reader() {
-            attempt.token = token;
-        }
         let overtakes = std::mem::take(&mut attempt.newer_than);
         for (other, attempt) in self.attempts.iter_mut().enumerate() {
             let is_held = attempt.phase == Phase::Holding;
             attempt.is_overtaken |= is_held && overtakes.contains(other);
         }
-        for node in &mut self.nodes {
-            if node.votes[id] > 0 && rules == Variant::ExtendsByVotes {
-                node.voters.insert(id);
-            }
-            node.votes[id] = 0;
+        if rule != Rule::ExtendsByVotes {
+            // They make no difference any more.
+            self.nodes.iter_mut().for_each(|node| node.votes.remove(id));
         }
     }
 
     pub(crate) fn undo(&mut self, id: AttemptId, place: usize) {
         let node = &mut self.nodes[place];
         node.releases.insert(id);
-        node.votes[id] = 0;
+        node.votes.remove(id);
     }
 
     pub(crate) fn give_up(&mut self, id: AttemptId) {
@@ -150,51 +128,42 @@ impl State {
             attempt.newer_than.remove(id);
         }
         for node in &mut self.nodes {
-            node.voters.remove(id);
             node.releases.insert(id);
-            node.votes[id] = 0;
-            node.renewals[id] = Renewal::None;
+            node.votes.remove(id);
+            node.renewed.remove(id);
         }
     }
 
-    pub(crate) fn extend(&mut self, rules: Variant, id: AttemptId) {
-        let newest = self.largest_returned(self.attempts[id].subject);
+    /// A holder asks all nodes to extend that it sent no undo.
+    pub(crate) fn extend(&mut self, rule: Rule, id: AttemptId) {
+        let newest = self.largest_returned(self.attempts[id].claim.subject);
         let attempt = &mut self.attempts[id];
-        let has_smaller_token = newest > attempt.token && !attempt.subject.is_reader();
+        let has_smaller_token = newest > attempt.claim.token && !attempt.is_reader();
         attempt.extension = if has_smaller_token || attempt.is_overtaken {
             Extension::Late
         } else {
             Extension::Timely
         };
         for node in &mut self.nodes {
-            if rules.extends_at(node, id) {
+            // While an attempt has a guard, its only releases are undos, and they stay where messages are repeated.
+            let is_undone = node.releases.contains(id) && rule != Rule::UndoneIsExtended;
+            if !is_undone && (node.votes.contains(id) || rule != Rule::ExtendsByVotes) {
                 node.extensions.insert(id);
             }
-            node.renewals[id] = Renewal::None;
+            node.renewed.remove(id);
         }
     }
 
     /// The largest token that was returned for a resource that such an attempt wants.
     fn largest_returned(&self, subject: Subject) -> Token {
         let winners = self.attempts.iter().filter(|attempt| attempt.won());
-        let winners = winners.filter(|winner| winner.subject.excludes(subject));
-        winners.map(|attempt| attempt.token).max().unwrap_or(0)
+        let claims = winners.map(|winner| winner.claim);
+        let claims = claims.filter(|claim| claim.subject.excludes(subject));
+        claims.map(|claim| claim.token).max().unwrap_or(0)
     }
 
-    /// The numbers that came with the votes for an attempt.
-    pub(crate) fn votes(&self, attempt: AttemptId) -> impl Iterator<Item = Token> {
-        let votes = self.nodes.iter().map(move |node| node.votes[attempt]);
-        votes.filter(|vote| *vote > 0)
-    }
-
-    pub(crate) fn renewals(&self, attempt: AttemptId) -> impl Iterator<Item = Renewal> {
-        let renewals = self.nodes.iter().map(move |node| node.renewals[attempt]);
-        renewals.filter(|renewal| *renewal != Renewal::None)
-    }
-
-    /// Whether the extension that is under way has a quorum.
-    pub(crate) fn is_extended(&self, attempt: AttemptId) -> bool {
-        self.renewals(attempt).count() >= QUORUM
+    pub(crate) fn has_quorum(&self, is_vote: impl Fn(&Node) -> bool) -> bool {
+        self.nodes.iter().filter(|node| is_vote(node)).count() >= QUORUM
     }
 
     /// The state that stands for this one and all that differ from it in the names of nodes and clients only.
@@ -228,7 +197,6 @@ impl State {
 /// How attempts can be renumbered: one way for each order of the clients.
 pub(crate) fn numberings(clients: usize, attempts: usize) -> Vec<[AttemptId; MOST_ATTEMPTS]> {
     let orders: &[[usize; 3]] = match clients {
-        1 => &[[0, 1, 2]],
         2 => &[[0, 1, 2], [1, 0, 2]],
         3 => &[
             [0, 1, 2],
@@ -238,7 +206,7 @@ pub(crate) fn numberings(clients: usize, attempts: usize) -> Vec<[AttemptId; MOS
             [2, 0, 1],
             [2, 1, 0],
         ],
-        _ => panic!("{clients} clients are too many"),
+        _ => panic!("there are two or three clients"),
     };
     let of_order = |order: &[usize; 3]| {
         std::array::from_fn(|id| {

@@ -1,8 +1,7 @@
 //! One node: what its scripts do, and what is on the way between it and the attempts.
 
-use crate::state::Attempt;
-use crate::subject::RESOURCES;
-use crate::variant::Variant;
+use super::Rule;
+use crate::subject::{RESOURCES, Subject};
 
 /// Room for 2 clients with 3 attempts each, or 3 with 2.
 pub(crate) const MOST_ATTEMPTS: usize = 6;
@@ -13,24 +12,28 @@ pub(crate) type AttemptId = usize;
 /// A token, or a counter of tokens. Nobody proposes 0: it is the counter that does not exist.
 pub(crate) type Token = u8;
 
+/// What an attempt asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Claim {
+    pub(crate) subject: Subject,
+    /// What it proposes. A reader has none.
+    pub(crate) token: Token,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Node {
     pub(crate) locks: [Lock; RESOURCES],
     /// `open_at`, if the marker is of this process: 0 in a new deployment, none from a loss of data until `reopen`. No
     /// token that the node granted before it closed is larger, and all that it grants later are.
     pub(crate) open_at: Option<Token>,
-    /// When it lost data, in a world that has clocks.
-    pub(crate) lost_at: Token,
     /// The largest token that it has granted. No script reads it: it is what `open_at` has to be above.
-    pub(crate) granted: Token,
+    granted: Token,
     /// What is on disk, if anything. A loss of data brings it back.
     pub(crate) saved: Option<[Lock; RESOURCES]>,
-    /// Votes for attempts that are still asking, with the number that each came with; 0 is no vote.
-    pub(crate) votes: [Token; MOST_ATTEMPTS],
-    /// The attempts that have counted its vote, where that makes a difference.
-    pub(crate) voters: AttemptSet,
-    /// What it answered to extensions that are still going on.
-    pub(crate) renewals: [Renewal; MOST_ATTEMPTS],
+    /// The attempts that count its vote.
+    pub(crate) votes: AttemptSet,
+    /// The late extensions that it has granted.
+    pub(crate) renewed: AttemptSet,
     /// Messages that may yet arrive.
     pub(crate) acquires: AttemptSet,
     pub(crate) extensions: AttemptSet,
@@ -44,7 +47,7 @@ pub(crate) struct Lock {
     pub(crate) key: Option<AttemptId>,
     /// Which readers have an entry there.
     pub(crate) readers: AttemptSet,
-    pub(crate) counter: Token,
+    counter: Token,
 }
 
 impl Lock {
@@ -61,27 +64,15 @@ impl Lock {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Renewal {
-    #[default]
-    None,
-    /// The key was there.
-    Renewed,
-    /// The key was gone, and is back.
-    Recreated,
-}
-
 impl Default for Node {
     fn default() -> Self {
         Self {
             locks: Default::default(),
             open_at: Some(0),
-            lost_at: 0,
             granted: 0,
             saved: None,
-            votes: Default::default(),
-            voters: AttemptSet::default(),
-            renewals: Default::default(),
+            votes: AttemptSet::default(),
+            renewed: AttemptSet::default(),
             acquires: AttemptSet::default(),
             extensions: AttemptSet::default(),
             releases: AttemptSet::default(),
@@ -90,99 +81,101 @@ impl Default for Node {
 }
 
 impl Node {
-    /// The script that acquires: all resources, or nothing.
-    pub(crate) fn acquire(&mut self, rules: Variant, id: AttemptId, attempt: Attempt, most: Token) {
-        if attempt.subject.is_reader() {
-            return self.read(rules, id, most);
+    /// The script that acquires: all resources, or nothing. Returns whether it grants. Above `most`, one counter is like another:
+    /// nobody proposes so much.
+    pub(crate) fn acquire(&mut self, rule: Rule, id: AttemptId, claim: Claim, most: Token) -> bool {
+        let Some(open_at) = self.open_at else {
+            return false;
+        };
+        if claim.subject.is_reader() {
+            return self.read(rule, id, most);
         }
-        let resources = attempt.subject.resources();
-        let locks = &mut self.locks[resources];
-        let is_free = if rules == Variant::SetOnHalf {
+        let locks = &mut self.locks[claim.subject.resources()];
+        let is_free = if rule == Rule::SetOnHalf {
             locks.iter().any(|lock| lock.is_free())
         } else {
             locks.iter().all(|lock| lock.is_free())
         };
         let counters = locks.iter().map(|lock| lock.counter);
-        let counter = if rules == Variant::AboveOneCounter {
+        let counter = if rule == Rule::AboveOneCounter {
             counters.min()
         } else {
             counters.max()
         };
         let counter = counter.expect("a resource");
-        let Some(open_at) = self.open_at.filter(|_| is_free) else {
-            return;
+        let floor = if rule == Rule::FloorOfMissingCounters && counter > 0 {
+            counter
+        } else {
+            counter.max(open_at)
         };
-        if let Some((vote, counter)) = rules.grant(open_at, counter, attempt.token) {
-            for lock in locks.iter_mut().filter(|lock| lock.is_free()) {
-                lock.key = Some(id);
-                lock.counter = lock.counter.max(counter);
-            }
-            self.granted = self.granted.max(vote);
-            self.votes[id] = vote;
+        let is_enough = rule == Rule::EqualIsEnough && claim.token == floor;
+        if !is_free || (claim.token <= floor && !is_enough) {
+            return false;
         }
+        for lock in locks.iter_mut().filter(|lock| lock.is_free()) {
+            lock.key = Some(id);
+            lock.counter = lock.counter.max(claim.token);
+        }
+        self.granted = self.granted.max(claim.token);
+        true
     }
 
-    /// The script that lets a reader in. Above `most`, one counter is like another: nobody proposes so much.
-    fn read(&mut self, rules: Variant, id: AttemptId, most: Token) {
+    /// The script that lets a reader in.
+    fn read(&mut self, rule: Rule, id: AttemptId, most: Token) -> bool {
         let lock = &mut self.locks[0];
-        let is_free = lock.key.is_none() || rules == Variant::ReadsPastWriters;
-        if self.open_at.is_some() && is_free && !lock.readers.contains(id) {
-            lock.readers.insert(id);
-            if lock.counter > 0 && rules != Variant::ReadersDontCount {
-                lock.counter = most.min(lock.counter + 1);
-            }
-            self.votes[id] = 1;
+        let is_free = lock.key.is_none() || rule == Rule::ReadsPastWriters;
+        if !is_free || lock.readers.contains(id) {
+            return false;
         }
+        lock.readers.insert(id);
+        if lock.counter > 0 && rule != Rule::ReadersDontCount {
+            lock.counter = most.min(lock.counter + 1);
+        }
+        true
     }
 
-    /// The script that extends: each resource by itself. Times to live are not in the model: a key ends when it ends.
-    pub(crate) fn extend(&mut self, rules: Variant, id: AttemptId, attempt: Attempt) {
-        let open_at = self.open_at;
-        let extend = |lock: &mut Lock| {
-            if lock.key == Some(id) || lock.readers.contains(id) {
-                Renewal::Renewed
-            } else if lock.is_free() && rules.may_recreate(open_at, *lock, attempt) {
+    /// The script that extends: each resource by itself. Returns whether all of them are extended. Times to live are not in the
+    /// model: a key ends when it ends.
+    pub(crate) fn extend(&mut self, rule: Rule, id: AttemptId, claim: Claim) -> bool {
+        let is_open = matches!(rule, Rule::BlindExtension | Rule::RecreationWithoutFloor)
+            || self.open_at.is_some_and(|open_at| claim.token > open_at);
+        let mut is_renewed = true;
+        for lock in &mut self.locks[claim.subject.resources()] {
+            let is_own = lock.key == Some(id) || lock.readers.contains(id);
+            // The key is made again if the node has granted nothing since, and lost nothing.
+            let is_last = lock.counter == claim.token || rule == Rule::BlindExtension;
+            let is_remade = lock.is_free() && is_open && is_last && !claim.subject.is_reader();
+            if is_remade {
                 lock.key = Some(id);
-                Renewal::Recreated
-            } else {
-                Renewal::None
             }
-        };
-        let renewals: Vec<Renewal> = self.locks[attempt.subject.resources()]
-            .iter_mut()
-            .map(extend)
-            .collect();
-        if !renewals.contains(&Renewal::None) {
-            let renewal = renewals.into_iter().max().expect("a resource");
-            // A message that arrives again does not hide what the first one did.
-            self.renewals[id] = self.renewals[id].max(renewal);
+            is_renewed &= is_own || is_remade;
         }
+        is_renewed
     }
 
     /// The script that releases. It leaves a tombstone: what arrives later of this attempt is refused. That of a reader
     /// leaves none.
-    pub(crate) fn release(&mut self, rules: Variant, id: AttemptId, attempt: Attempt) {
-        for lock in &mut self.locks[attempt.subject.resources()] {
+    pub(crate) fn release(&mut self, id: AttemptId, claim: Claim) {
+        for lock in &mut self.locks[claim.subject.resources()] {
             lock.readers.remove(id);
-            if attempt.subject.is_reader() {
+            if claim.subject.is_reader() {
                 continue;
             }
-            lock.counter = lock.counter.max(rules.tombstone(attempt.token));
-            if lock.key == Some(id) {
-                lock.key = None;
-            }
+            lock.counter = lock.counter.max(claim.token + 1);
+            lock.key = lock.key.filter(|key| *key != id);
         }
     }
 
     /// The node dies, and comes up with what was on its disk.
-    pub(crate) fn lose_data(&mut self, rules: Variant) {
-        self.open_at = rules.open_at_after_loss();
+    pub(crate) fn lose_data(&mut self, rule: Rule) {
+        self.open_at = (rule == Rule::NoFloor).then_some(0);
         self.locks = self.saved.take().unwrap_or_default();
     }
 
     /// An acquire, of whatever resource, finds no marker of this process and writes one; and `open_at` has come.
-    pub(crate) fn reopen(&mut self, rules: Variant) {
-        self.open_at = Some(rules.floor(self));
+    pub(crate) fn reopen(&mut self, rule: Rule) {
+        let steps_back = Token::from(rule == Rule::ClockSteppedBack);
+        self.open_at = Some(self.granted.saturating_sub(steps_back));
     }
 
     /// The key of an attempt, or the entry of a reader, has come to its end. In a snapshot it has the same one, or an
@@ -198,20 +191,16 @@ impl Node {
     /// Moves everything of an attempt to another number.
     pub(crate) fn renumbered(&self, numbers: &[AttemptId; MOST_ATTEMPTS]) -> Self {
         let locks = |locks: [Lock; RESOURCES]| locks.map(|lock| lock.renumbered(numbers));
-        let mut new = Self {
+        Self {
             locks: locks(self.locks),
             saved: self.saved.map(locks),
-            voters: self.voters.renumbered(numbers),
+            votes: self.votes.renumbered(numbers),
+            renewed: self.renewed.renumbered(numbers),
             acquires: self.acquires.renumbered(numbers),
             extensions: self.extensions.renumbered(numbers),
             releases: self.releases.renumbered(numbers),
             ..*self
-        };
-        for (old, number) in numbers.iter().enumerate() {
-            new.votes[*number] = self.votes[old];
-            new.renewals[*number] = self.renewals[old];
         }
-        new
     }
 }
 
