@@ -5,8 +5,10 @@ use std::time::{Duration, SystemTime};
 #[cfg(test)]
 mod heals;
 #[cfg(test)]
+#[path = "../tests/rooms/lease/model.rs"]
 mod model;
 #[cfg(test)]
+#[path = "../tests/rooms/lease/sequences.rs"]
 mod sequences;
 pub(crate) mod state;
 mod text;

@@ -75,59 +75,53 @@ pub(crate) fn ttl_for(validity: Duration, factor: f64) -> Duration {
 }
 
 #[cfg(test)]
-mod exhaustive;
-
-#[cfg(test)]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_quorum_is_a_majority_for_every_number_of_nodes() {
-        let expected = [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)];
-        for (nodes, votes) in expected {
-            assert_eq!(quorum(nodes), votes);
-            // Any two quorums overlap, and no smaller number has that property.
-            assert!(2 * votes > nodes);
-            assert!(2 * (votes - 1) <= nodes);
-        }
-    }
-
-    #[test]
-    fn keys_are_an_obstacle_until_a_majority_has_none() {
-        let seconds = |times: &[u64]| times.iter().map(|s| Duration::from_secs(*s)).collect();
-        for (nodes, times, expected) in [
-            (1, &[5][..], 5),
-            (2, &[5, 9], 9),
-            (3, &[9, 5], 5),
-            (3, &[9, 5, 1], 5),
-            (4, &[9, 5, 1], 5),
-            (5, &[1, 9, 5, 7], 5),
-            (5, &[9, 5], 0),
-        ] {
-            let left = time_until_no_obstacle(nodes, seconds(times));
-            assert_eq!(left, Duration::from_secs(expected), "{nodes} {times:?}");
-        }
-    }
-
-    #[test]
-    fn a_majority_is_ruled_out_exactly_when_the_rest_cannot_reach_it() {
-        for nodes in 1..=7 {
-            for against in 0..=nodes {
-                let best_case = nodes - against;
-                assert_eq!(
-                    is_ruled_out(nodes, against),
-                    !is_reached(nodes, best_case),
-                    "{against} of {nodes}"
-                );
+    fn a_majority_is_more_than_half_and_ruled_out_exactly_when_the_rest_is_not() {
+        for nodes in [0, 1, 2, 3, 4, 5, 6, 7, usize::MAX] {
+            let votes = quorum(nodes);
+            // Any two quorums share a node, and no smaller number has that property.
+            assert!(votes > nodes - votes.min(nodes) && votes - 1 <= nodes - (votes - 1));
+            for count in [0, 1, 2, 3, 4, 5, 6, 7, 8, usize::MAX] {
+                assert_eq!(is_reached(nodes, count), count > nodes / 2);
+                let best_case = nodes.saturating_sub(count);
+                assert_eq!(is_ruled_out(nodes, count), !is_reached(nodes, best_case));
             }
         }
     }
 
+    /// Spans from a nanosecond to more than time can count.
+    fn spans() -> Vec<Duration> {
+        let small = (0..=64).flat_map(|n| [Duration::from_millis(n), Duration::from_nanos(n)]);
+        let edges = [
+            Duration::from_millis(999),
+            Duration::from_secs(30),
+            Duration::from_hours(365 * 24 - 1),
+            Duration::from_hours(365 * 24),
+            Duration::from_millis(u64::MAX),
+            Duration::MAX,
+        ];
+        small.chain(edges).collect()
+    }
+
     #[test]
-    fn drift_is_a_share_of_the_ttl_and_two_milliseconds() {
-        let drift = drift(Duration::from_secs(10), 0.01);
-        assert!(drift >= Duration::from_millis(102));
-        assert!(drift < Duration::from_millis(102) + Duration::from_micros(1));
+    fn validity_is_the_ttl_less_the_drift_and_what_has_passed_and_never_less_than_nothing() {
+        let nanos = |span: Duration| i128::try_from(span.as_nanos()).unwrap();
+        let spans = spans();
+        for &ttl in &spans {
+            for &elapsed in &spans {
+                for &drift in &spans {
+                    let exact = nanos(ttl) - nanos(elapsed) - nanos(drift);
+                    assert_eq!(nanos(validity(ttl, elapsed, drift)), exact.max(0));
+                }
+            }
+        }
     }
 
     #[test]
@@ -138,31 +132,56 @@ mod tests {
                 let ttl = ttl_for(span, factor);
                 let whole = Duration::from_millis(ttl.as_millis().try_into().unwrap());
                 let valid = validity(whole, Duration::ZERO, drift(whole, factor));
-                assert!(valid >= span, "{span:?} {factor}: {valid:?}");
+                let most = span + Duration::from_millis(3);
                 assert!(
-                    valid <= span + Duration::from_millis(3),
+                    span <= valid && valid <= most,
                     "{span:?} {factor}: {valid:?}"
                 );
             }
         }
     }
 
-    #[test]
-    fn validity_never_wraps() {
-        let ms = Duration::from_millis;
-        assert_eq!(validity(ms(100), ms(10), ms(3)), ms(87));
-        for (ttl, elapsed, drift) in [
-            (100, 97, 3),
-            (100, 98, 3),
-            (1, 0, 3),
-            (0, 0, 0),
-            (5, 900, 0),
-        ] {
-            assert_eq!(validity(ms(ttl), ms(elapsed), ms(drift)), Duration::ZERO);
+    /// The mantissa and the exponent of two of a number from 0 to below 1.
+    fn parts(factor: f64) -> (u128, u32) {
+        let bits = factor.to_bits();
+        let (exponent, mantissa) = (u32::try_from(bits >> 52).unwrap(), bits & ((1 << 52) - 1));
+        if exponent == 0 {
+            (mantissa.into(), 1074)
+        } else {
+            ((mantissa | 1 << 52).into(), 1075 - exponent)
         }
-        assert_eq!(
-            validity(ms(1), Duration::MAX, Duration::MAX),
-            Duration::ZERO
-        );
+    }
+
+    #[test]
+    fn drift_is_never_less_than_the_exact_share_and_two_milliseconds_and_hardly_more() {
+        let year = Duration::from_hours(365 * 24);
+        let steps = (0..1000_u32).map(|n| f64::from(n) / 1000.0);
+        let small = [1e-300, 5e-324, 1e-10, 0.1 + 0.2, 1.0 - f64::EPSILON];
+        let odd = (1..400).map(|n| Duration::from_nanos(n * n * n * 997 + n));
+        let ttls = spans().into_iter().filter(|ttl| *ttl <= year);
+        let ttls: Vec<Duration> = ttls.chain(odd).chain((1..99).map(|n| year / n)).collect();
+        for factor in steps.chain(small) {
+            let (mantissa, exponent) = parts(factor);
+            for &ttl in &ttls {
+                // ttl * mantissa / 2^exponent, rounded up; up to 2^108, so a larger divisor leaves a part of one.
+                let product = ttl.as_nanos() * mantissa;
+                let exact = match 1_u128.checked_shl(exponent) {
+                    Some(divisor) => product.div_ceil(divisor),
+                    None => product.min(1),
+                };
+                let share = drift(ttl, factor).as_nanos() - 2_000_000;
+                let range = exact..=exact + 200;
+                assert!(
+                    range.contains(&share),
+                    "{ttl:?} * {factor}: {share} for {exact}"
+                );
+            }
+        }
+        // The builder refuses these.
+        for factor in [-1.0, 1.0, 2.0, f64::NAN, f64::INFINITY, f64::MAX] {
+            for ttl in spans() {
+                assert!(drift(ttl, factor) >= Duration::from_millis(2));
+            }
+        }
     }
 }

@@ -355,6 +355,8 @@ impl Readers {
 }
 
 #[cfg(test)]
+#[path = "../tests/rooms/verdict/exhaustive.rs"]
 mod exhaustive;
 #[cfg(test)]
+#[path = "../tests/rooms/verdict/keys.rs"]
 mod keys;

@@ -178,7 +178,11 @@ fn assert_is_there(folder: &str, test: &str) {
     let is_in = |module: &str| {
         let file = module.replace("::", "/") + ".rs";
         // A module of the library may have its folder beside it.
-        let files = [format!("{folder}/{file}"), format!("tests/{module}/{file}")];
+        let files = [
+            format!("{folder}/{file}"),
+            format!("tests/rooms/{file}"),
+            format!("tests/{module}/{file}"),
+        ];
         let mut sources = files
             .iter()
             .flat_map(|file| fs::read_to_string(root().join(file)));

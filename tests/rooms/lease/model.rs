@@ -21,7 +21,7 @@ use crate::sync::model::{Condvar, MutexGuard};
     reason = "this one is over the locks of the model"
 )]
 #[expect(dead_code, reason = "not all of it is needed here")]
-#[path = "state.rs"]
+#[path = "../../../src/lease/state.rs"]
 mod state;
 
 /// Ends only when it is notified, so that a lost notification fails the model.

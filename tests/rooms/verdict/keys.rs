@@ -1,159 +1,205 @@
-//! Every answer of up to seven nodes, against what the words mean when they are taken literally.
+//! Every status of up to seven nodes, against what the words mean when they are taken literally.
 
 #![expect(
     clippy::arithmetic_side_effects,
     reason = "a test that overflows fails, as it should"
 )]
 
-mod literal;
-
-use self::literal::*;
+use super::exhaustive::report;
 use super::*;
 
-const MOST_NODES: usize = 7;
+/// What a node may say, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Key(char, u64),
+    /// How many readers, for how long the first and the last of them.
+    Readers(u64, u64, u64),
+    NoKey,
+    NoLock,
+    /// A lock that lost its time to live. Its holder may have it by other nodes too.
+    LostTtl,
+    Nothing,
+}
 
-fn assert_all_rounds(most_nodes: usize, answers: &[Says]) {
-    let mut seen = [0; 6];
-    for nodes in 1..=most_nodes {
-        each_round(nodes, answers, &mut |round| {
-            let expected = expected(round);
-            let status = status(round, |_| Duration::ZERO);
-            assert!(
-                is_as_expected(&status, &expected),
-                "{round:?}: {status} and not {expected:?}"
-            );
-            assert_eq!(status.nodes().len(), nodes);
-            seen[match expected {
-                Expected::Held(..) => 0,
-                Expected::Free => 1,
-                Expected::Blocked => 2,
-                Expected::Unknown => 3,
-                Expected::Resting(_) => 4,
-                Expected::Read(..) => 5,
-            }] += 1;
-        });
+use Says::{Key, LostTtl, NoKey, NoLock, Nothing, Readers};
+
+/// The key with this token is of a lock that rests.
+const RESTING: char = 'r';
+
+impl Says {
+    /// As the code under test sees it; how a node is silent, or its key no lock, goes by its place.
+    fn vote(self, place: usize) -> Vote {
+        match (self, place % 3) {
+            (Key(token, seconds), _) => Vote::Held {
+                token: Some(token.to_string()),
+                remaining: Some(Duration::from_secs(seconds)),
+                holder: None,
+                resting: token == RESTING,
+                resource: None,
+            },
+            (Readers(readers, first, last), _) => Vote::Read {
+                readers,
+                first: Some(Duration::from_secs(first)),
+                last: Duration::from_secs(last),
+                resource: None,
+            },
+            (NoKey, _) => Vote::Missing,
+            (NoLock, 0) => Vote::Failed(NodeError::other_type()),
+            (NoLock, _) => Vote::Failed(NodeError::never_expires(Some(b"a"), Some(1))),
+            (LostTtl, _) => {
+                let token = b"0123456789abcdef0123456789abcdef01234567";
+                Vote::Failed(NodeError::never_expires(Some(token), Some(token.len())))
+            }
+            (Nothing, 0) => Vote::Failed(NodeError::TimedOut),
+            (Nothing, 1) => Vote::Failed(NodeError::PoolExhausted),
+            (Nothing, _) => Vote::Failed(NodeError::BreakerOpen {
+                failure: "down".into(),
+            }),
+        }
     }
-    let (all, rests) = (&seen[..4], answers.iter().any(|says| says.rests()));
-    assert!(all.iter().all(|rounds| *rounds > 100), "{seen:?}");
-    assert_eq!(seen[4] > 100, rests, "{seen:?}");
-    let reads = answers.iter().any(|says| matches!(says, Readers(..)));
-    assert_eq!(seen[5] > 100, reads, "{seen:?}");
+}
+
+fn status(round: &[Says], drift: impl Fn(Duration) -> Duration) -> LockStatus {
+    let node = |(place, says): (usize, &Says)| report(place, says.vote(place));
+    of_keys(round.iter().enumerate().map(node).collect(), drift)
+}
+
+/// Calls `check` with all ways in which `nodes` nodes may answer.
+fn each_round(
+    round: &mut Vec<Says>,
+    nodes: usize,
+    answers: &[Says],
+    check: &mut impl FnMut(&[Says]),
+) {
+    if round.len() == nodes {
+        return check(round);
+    }
+    for says in answers {
+        round.push(*says);
+        each_round(round, nodes, answers, check);
+        round.pop();
+    }
+}
+
+/// What the words say: what is true of every way, or of some way, in which the silent nodes might have answered. The numbers are
+/// those of the status, in seconds.
+fn expected(round: &[Says]) -> (&'static str, Vec<u64>) {
+    let most = |kind: &dyn Fn(&Says) -> bool| {
+        2 * round.iter().filter(|says| kind(says)).count() > round.len()
+    };
+    let may_be = |says: &Says| matches!(says, Nothing | LostTtl);
+    let has = |says: &Says, token: char, after: u64| matches!(says, Key(t, ends) if *t == token && *ends > after);
+    let first = |is_so: &dyn Fn(u64) -> bool| (0..=9).find(|second| is_so(*second)).unwrap();
+    if most(&|says| has(says, RESTING, 0)) {
+        let is_free = |second| most(&|says| !has(says, RESTING, second));
+        return ("resting", vec![first(&is_free)]);
+    }
+    for token in ['a', 'b'] {
+        if most(&|says| has(says, token, 0)) {
+            let has_ended = |second| !most(&|says| has(says, token, second));
+            return ("held", vec![first(&has_ended)]);
+        }
+    }
+    let is_read = |says: &Says| matches!(says, Readers(..));
+    if most(&is_read) {
+        let reach = |count| most(&|says| matches!(says, Readers(n, ..) if *n >= count));
+        let count = (0..=9).rev().find(|count| reach(*count)).unwrap();
+        let keep = |second| most(&|says| matches!(says, Readers(_, end, _) if *end > second));
+        let block = |second, says: &Says| matches!(says, Readers(_, _, end) if *end > second);
+        let is_free = |second| most(&|says| !block(second, says));
+        return (
+            "read",
+            vec![count, first(&|second| !keep(second)), first(&is_free)],
+        );
+    }
+    if most(&|says| *says == NoKey) {
+        return ("free", Vec::new());
+    }
+    // Somebody of whom nothing was heard is `z`.
+    let may_hold = |token: char| most(&|says| has(says, token, 0) || may_be(says));
+    if most(&|says| is_read(says) || may_be(says))
+        || ['a', 'b', RESTING, 'z'].map(may_hold).contains(&true)
+    {
+        ("unknown", Vec::new())
+    } else {
+        ("blocked", Vec::new())
+    }
+}
+
+/// The status in the form of [`expected`].
+fn told(status: &LockStatus) -> (&'static str, Vec<u64>) {
+    match status {
+        LockStatus::Held { remaining, .. } => ("held", vec![remaining.as_secs()]),
+        LockStatus::Resting { remaining, .. } => ("resting", vec![remaining.as_secs()]),
+        LockStatus::Read {
+            readers,
+            remaining,
+            last,
+            ..
+        } => ("read", vec![*readers, remaining.as_secs(), last.as_secs()]),
+        LockStatus::Free { .. } => ("free", Vec::new()),
+        LockStatus::Blocked { .. } => ("blocked", Vec::new()),
+        LockStatus::Unknown { .. } => ("unknown", Vec::new()),
+    }
 }
 
 #[test]
 fn every_answer_of_up_to_seven_nodes_means_what_the_words_say() {
-    assert_all_rounds(
-        MOST_NODES,
-        &[
-            Key('a', 2),
-            Key('a', 5),
-            Key('b', 3),
-            NoKey,
-            NoLock,
-            Nothing,
-        ],
-    );
-}
-
-#[test]
-fn a_lock_is_held_until_the_quorumth_of_its_keys_ends_whatever_their_times() {
-    assert_all_rounds(
-        5,
-        &[
-            Key('a', 1),
-            Key('a', 2),
-            Key('a', 3),
-            Key('a', 9),
-            Key('b', 1),
-            Key('b', 4),
-            NoKey,
-            NoLock,
-            LostTtl,
-            Nothing,
-        ],
-    );
-}
-
-#[test]
-fn a_lock_rests_until_a_majority_of_the_nodes_is_free_of_its_key() {
-    assert_all_rounds(
-        6,
-        &[
-            Key('a', 2),
-            Key(RESTING, 1),
-            Key(RESTING, 4),
-            Key(RESTING, 6),
-            NoKey,
-            NoLock,
-            Nothing,
-        ],
-    );
-}
-
-#[test]
-fn so_many_read_as_a_majority_of_the_nodes_reaches() {
-    assert_all_rounds(
-        5,
-        &[
-            Key('a', 2),
-            Readers(1, 4, 4),
-            Readers(1, 6, 6),
-            Readers(2, 3, 8),
-            Readers(4, 1, 5),
-            NoKey,
-            NoLock,
-            LostTtl,
-            Nothing,
-        ],
-    );
-    assert_all_rounds(
-        MOST_NODES,
-        &[
-            Key('a', 2),
-            Readers(1, 4, 4),
-            Readers(3, 2, 9),
-            NoKey,
-            Nothing,
-        ],
-    );
-}
-
-#[test]
-fn two_majorities_never_contradict_each_other() {
-    let told = [Key('a', 2), Key('b', 3), Readers(2, 3, 4), NoKey, NoLock];
-    let answers = [&told[..], &[Nothing]].concat();
-    for nodes in 1..=MOST_NODES {
-        each_round(nodes, &answers, &mut |round| {
-            let claims = [
-                holds(round, 'a', 0),
-                holds(round, 'b', 0),
-                is_majority(round, |says| matches!(says, Readers(..))),
-                is_majority(round, |says| *says == NoKey),
-            ];
-            assert!(claims.into_iter().filter(|claim| *claim).count() <= 1);
-        });
+    let rest = [Key(RESTING, 1), Key(RESTING, 4), Key(RESTING, 6)];
+    let read = [
+        Readers(1, 4, 4),
+        Readers(1, 6, 6),
+        Readers(2, 3, 8),
+        Readers(4, 1, 5),
+    ];
+    let held = [
+        Key('a', 1),
+        Key('a', 3),
+        Key('a', 9),
+        Key('b', 1),
+        Key('b', 4),
+    ];
+    let other = [NoKey, NoLock, Nothing, LostTtl];
+    for (most_nodes, answers, kinds) in [
+        (
+            7,
+            [&[Key('a', 2), Key('a', 5), Key('b', 3)], &other[..3]].concat(),
+            4,
+        ),
+        (5, [&held[..], &other].concat(), 4),
+        (6, [&rest[..], &[Key('a', 2)], &other[..3]].concat(), 5),
+        (5, [&read[..], &[Key('a', 2)], &other].concat(), 5),
+        (7, [&read[1..3], &[Key('a', 2), NoKey, Nothing]].concat(), 5),
+    ] {
+        let mut seen = std::collections::BTreeMap::new();
+        for nodes in 1..=most_nodes {
+            each_round(&mut Vec::new(), nodes, &answers, &mut |round| {
+                let (status, expected) = (status(round, |_| Duration::ZERO), expected(round));
+                assert_eq!(told(&status), expected, "{round:?}");
+                assert_eq!(status.nodes().len(), nodes);
+                *seen.entry(expected.0).or_insert(0) += 1;
+            });
+        }
+        assert_eq!(seen.len(), kinds, "{seen:?}");
     }
+    assert_eq!(told(&status(&[], |_| Duration::ZERO)).0, "blocked");
 }
 
 #[test]
 fn one_more_answer_never_takes_back_what_was_told() {
-    let told = [Key('a', 2), Key('b', 3), Readers(2, 3, 4), NoKey, NoLock];
-    let answers = [&told[..], &[Nothing]].concat();
-    let kind = |round: &[Says]| std::mem::discriminant(&status(round, |_| Duration::ZERO));
-    let unknown = kind(&[Nothing]);
-    let blocked = kind(&[NoLock]);
+    let answers = [Key('a', 2), Key('b', 3), Readers(2, 3, 4), NoKey, NoLock];
+    let kind = |round: &[Says]| told(&status(round, |_| Duration::ZERO)).0;
     for nodes in 1..=5 {
-        each_round(nodes, &answers, &mut |round| {
+        let with_silence = [&answers[..], &[Nothing]].concat();
+        each_round(&mut Vec::new(), nodes, &with_silence, &mut |round| {
             let before = kind(round);
             for place in (0..nodes).filter(|place| round[*place] == Nothing) {
-                for says in told {
+                for says in answers {
                     let mut round = round.to_vec();
                     round[place] = says;
                     let after = kind(&round);
                     // What blocks may be a silent node, which turns out to be free.
-                    let is_free =
-                        matches!(status(&round, |_| Duration::ZERO), LockStatus::Free { .. });
-                    let may_change = before == unknown || before == blocked && is_free;
+                    let may_change = before == "unknown" || (before, after) == ("blocked", "free");
                     assert!(after == before || may_change, "{round:?}");
                 }
             }
@@ -174,48 +220,43 @@ fn the_drift_is_that_of_what_is_left_and_no_remainder_is_negative() {
 }
 
 #[test]
-fn no_nodes_hold_nothing() {
-    assert!(matches!(
-        status(&[], |_| Duration::ZERO),
-        LockStatus::Blocked { .. }
-    ));
-}
-
-#[test]
 fn each_kind_is_told_in_one_line() {
-    let line = |round: &[Says]| status(round, |_| Duration::ZERO).to_string();
-    assert_eq!(
-        line(&[Key('a', 5), Key('a', 4), Nothing]),
-        "held by a, for another 4.0s: n0: held by a, for another 5.0s; n1: held by a, for another 4.0s; \
-         n2: left out, it failed a moment ago: down"
-    );
-    assert_eq!(line(&[NoKey]), "free: n0: no key");
-    assert_eq!(
-        line(&[Readers(3, 4, 9), Readers(3, 5, 9), NoKey]),
-        "read by 3, oldest for another 4.0s, last for another 9.0s: \
-         n0: read by 3, oldest for another 4.0s, last for another 9.0s; \
-         n1: read by 3, oldest for another 5.0s, last for another 9.0s; n2: no key"
-    );
-    assert_eq!(
-        line(&[Readers(2, 9, 9), Readers(2, 9, 9), NoKey]),
-        "read by 2, oldest for another 9.0s: n0, n1: read by 2, oldest for another 9.0s; n2: no key"
-    );
-    assert_eq!(
-        line(&[NoLock, NoLock]),
-        "held by nobody, and no majority is possible: \
-         n0: the key is not a lock: it holds a value of another type; \
-         choose another resource or key_prefix, or delete the key; \
-         n1: the key is not a lock: it never expires; its value has 1 byte; \
-         choose another resource or key_prefix, or delete the key"
-    );
-    assert_eq!(
-        line(&[Nothing]),
-        "unknown, too few nodes answered: n0: no answer within the node timeout"
-    );
-    assert_eq!(
-        line(&[LostTtl, Key('a', 5), NoKey]),
-        "unknown, the key lost its time to live: \
-         n0: the key is a lock that lost its time to live; delete it only if its holder is gone; \
-         n1: held by a, for another 5.0s; n2: no key"
-    );
+    for (round, line) in [
+        (
+            &[Key('a', 5), Key('a', 4), Nothing][..],
+            "held by a, for another 4.0s: n0: held by a, for another 5.0s; n1: held by a, for another 4.0s; \
+             n2: left out, it failed a moment ago: down",
+        ),
+        (&[NoKey], "free: n0: no key"),
+        (
+            &[Readers(3, 4, 9), Readers(3, 5, 9), NoKey],
+            "read by 3, oldest for another 4.0s, last for another 9.0s: \
+             n0: read by 3, oldest for another 4.0s, last for another 9.0s; \
+             n1: read by 3, oldest for another 5.0s, last for another 9.0s; n2: no key",
+        ),
+        (
+            &[Readers(2, 9, 9), Readers(2, 9, 9), NoKey],
+            "read by 2, oldest for another 9.0s: n0, n1: read by 2, oldest for another 9.0s; n2: no key",
+        ),
+        (
+            &[NoLock, NoLock],
+            "held by nobody, and no majority is possible: \
+             n0: the key is not a lock: it holds a value of another type; \
+             choose another resource or key_prefix, or delete the key; \
+             n1: the key is not a lock: it never expires; its value has 1 byte; \
+             choose another resource or key_prefix, or delete the key",
+        ),
+        (
+            &[Nothing],
+            "unknown, too few nodes answered: n0: no answer within the node timeout",
+        ),
+        (
+            &[LostTtl, Key('a', 5), NoKey],
+            "unknown, the key lost its time to live: \
+             n0: the key is a lock that lost its time to live; delete it only if its holder is gone; \
+             n1: held by a, for another 5.0s; n2: no key",
+        ),
+    ] {
+        assert_eq!(status(round, |_| Duration::ZERO).to_string(), line);
+    }
 }
