@@ -27,7 +27,7 @@ pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Fa
 
     use redlatch::Tls;
 
-    use crate::secret::warn_if_readable;
+    use crate::secret::warn_of_others;
 
     let read = |file: &Path, what: &str| {
         fs::read(file).map_err(|error| {
@@ -43,7 +43,7 @@ pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Fa
     }
     match (&files.tls_cert, &files.tls_key) {
         (Some(chain), Some(key)) => {
-            warn_if_readable(key, "the private key");
+            warn_of_others(key, "the private key");
             let (chain, key) = (read(chain, "certificate")?, read(key, "private key")?);
             tls = tls.client_certificate(chain, key);
         }

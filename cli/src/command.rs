@@ -12,11 +12,11 @@ use rustix::fs::{Access, access};
 use rustix::process::Pid;
 
 use crate::children;
+use crate::claim::{Claim, Kind};
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
-use crate::nested;
 use crate::nodes;
+use crate::refusal::{RESOURCE, RESOURCES};
 use crate::secret::PASSWORD;
-use crate::wanted::{Kind, Wanted};
 
 /// Checks that the command can be executed, before a lock is taken for it.
 pub(crate) fn check(program: &OsStr) -> Result<(), Failure> {
@@ -61,10 +61,10 @@ fn not_executable(path: &Path) -> Failure {
 /// waits for its end.
 pub(crate) fn spawn(
     words: &[OsString],
-    wanted: Wanted<'_>,
+    claim: Claim<'_>,
     held: &LockGuard,
     group: Pid,
-    hidden: &[&str],
+    hidden: Option<&str>,
 ) -> Result<Pid, Failure> {
     let (program, arguments) = words
         .split_first()
@@ -73,11 +73,11 @@ pub(crate) fn spawn(
     command
         .args(arguments)
         .process_group(group.as_raw_nonzero().get())
-        .env(nested::RESOURCE, wanted.name.as_str())
+        .env(RESOURCE, claim.name.as_str())
         .env("REDLATCH_TOKEN", held.token())
         .env_remove("REDLATCH_FENCING_TOKEN")
         .env_remove("REDLATCH_SLOT")
-        .env_remove(nested::RESOURCES)
+        .env_remove(RESOURCES)
         .env_remove(PASSWORD);
     if let Some(token) = held.fencing_token() {
         command.env("REDLATCH_FENCING_TOKEN", token.to_string());
@@ -85,10 +85,10 @@ pub(crate) fn spawn(
     if let Some(slot) = held.slot() {
         command.env("REDLATCH_SLOT", slot.to_string());
     }
-    if let Kind::Also(_) = wanted.kind {
-        command.env(nested::RESOURCES, held.resources().join("\n"));
+    if let Kind::Also(_) = claim.kind {
+        command.env(RESOURCES, held.resources().join("\n"));
     }
-    for variable in hidden {
+    if let Some(variable) = hidden {
         command.env_remove(variable);
     }
     if nodes::environment_has_password() {

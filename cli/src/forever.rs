@@ -7,15 +7,14 @@ use redlatch::{Error, LockGuard};
 use crate::clock;
 use crate::durations;
 use crate::event::code_of_signal;
-use crate::failure::{Failure, told};
+use crate::failure::Failure;
 use crate::job::Job;
 use crate::output;
 use crate::pauses::Pauses;
+use crate::record::Term;
 use crate::refusal::refusal;
-use crate::request::Request;
-use crate::state::{self, State, short, since};
-use crate::term::Term;
-use crate::waiting::{self, Attempt};
+use crate::session::NoLock;
+use crate::state::{self, State, short};
 
 /// How often a standby looks who leads.
 const LOOK: Duration = Duration::from_secs(30);
@@ -23,53 +22,61 @@ const LOOK: Duration = Duration::from_secs(30);
 /// Campaigns until a signal comes, and returns its exit code.
 pub(crate) fn run(job: &Job<'_>) -> Result<u8, Failure> {
     output::tell_times();
-    let shown = String::new();
-    let mut service = Service { job, shown };
+    let mut service = Service {
+        job,
+        leaders: String::new(),
+    };
     service.show(Some("READY=1"), "campaigns");
     let mut pauses = Pauses::default();
     loop {
-        let held = match service.campaign()? {
-            Attempt::Held(held) => held,
-            Attempt::Interrupted(code) => return Ok(service.stop(code)),
-            Attempt::Refused(error) => return Err(refusal(&job.session.request, error)),
+        let held = match service.campaign() {
+            Ok(held) => held,
+            Err(NoLock::Refused(error)) => return Err(refusal(&job.session.request, error)),
+            Err(NoLock::End(failure)) => {
+                service.show(Some("STOPPING=1"), "stopping");
+                return Err(failure);
+            }
         };
-        service.lead(&held);
+        let token = match held.fencing_token() {
+            Some(token) => format!("fencing token {token}"),
+            None => short(held.token()),
+        };
+        service.tell(&format!("leads ({token})"));
         let result = match job.work(held) {
             Ok((_, Some(signal))) => return Ok(code_of_signal(signal)),
             result => result.map(|(term, _)| term),
         };
         let pause = pauses.after(result.as_ref().map_or(Duration::ZERO, |term| term.ran));
         service.resign(&result, pause);
-        if let Some(code) = waiting::pause(&job.session.events, pause) {
-            return Ok(service.stop(code));
+        if let Some(code) = job.session.pause(pause) {
+            service.show(Some("STOPPING=1"), "stopping");
+            return Ok(code);
         }
     }
 }
 
 struct Service<'a> {
     job: &'a Job<'a>,
-    /// The state that was shown last.
-    shown: String,
+    /// Who led when that was told last.
+    leaders: String,
 }
 
 impl Service<'_> {
     /// Waits for the lock: without end, unless `--wait` was given.
-    fn campaign(&mut self) -> Result<Attempt, Failure> {
-        let session = &self.job.session;
+    fn campaign(&mut self) -> Result<LockGuard, NoLock> {
         let started = clock::now();
         let longest = self.job.arguments.lock.wait;
         // The first attempt does not wait, so that it is soon known who leads.
         let mut wait = None;
         loop {
-            let channel = (&session.events, &session.sender);
-            let attempt = waiting::call(&session.request, wait, channel, None)?;
-            let Some(error) = attempt.passing_refusal() else {
-                return Ok(attempt);
+            let result = self.job.session.call(wait, None);
+            let Err(NoLock::Refused(error)) = &result else {
+                return result;
             };
             let waited = clock::now().saturating_duration_since(started);
             let left = longest.map(|longest| longest.saturating_sub(waited));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Ok(attempt);
+            if left.is_some_and(|left| left.is_zero()) || !error.is_transient() {
+                return result;
             }
             self.stand_by(error);
             wait = Some(left.map_or(LOOK, |left| left.min(LOOK)));
@@ -78,54 +85,42 @@ impl Service<'_> {
 
     /// Shows who leads, when that has changed.
     fn stand_by(&mut self, error: &Error) {
-        let Request {
-            wanted, is_quiet, ..
-        } = self.job.session.request;
         let is_held = matches!(error, Error::Held { .. });
-        let state = match (is_held, self.leaders()) {
-            (true, Ok(Some(leaders))) => format!("standby: {leaders}"),
+        let state = match (error, self.leaders()) {
+            (Error::Held { .. }, Ok(Some(leaders))) => leaders,
             // Given back meanwhile, so the next attempt tells more.
-            (true, Ok(None)) => return,
-            _ if matches!(error, Error::NotALock { .. }) => {
-                "standby: something else has the key".to_owned()
-            }
-            _ => "standby: too few servers answer".to_owned(),
+            (Error::Held { .. }, Ok(None)) => return,
+            (Error::NotALock { .. }, _) => "something else has the key".to_owned(),
+            _ => "too few servers answer".to_owned(),
         };
-        if self.shown == state {
+        if self.leaders == state {
             return;
         }
-        self.show(None, &state);
+        let state_shown = format!("standby: {state}");
+        self.leaders = state;
+        self.show(None, &state_shown);
+        let request = &self.job.session.request;
+        let claim = request.claim;
         if !is_held {
-            let error = told(error);
             output::complain(&format!(
-                "{wanted}: {error}; it goes on trying, see 'redlatch health'"
+                "{claim}: {error}; it goes on trying, see 'redlatch health'"
             ));
-        } else if !is_quiet {
-            output::complain(&format!("{wanted}: {state}"));
+        } else if !request.is_quiet {
+            output::complain(&format!("{claim}: {state_shown}"));
         }
     }
 
     /// Who leads; none if there is room for another.
     fn leaders(&self) -> Result<Option<String>, Error> {
-        let Request {
-            manager, wanted, ..
-        } = self.job.session.request;
-        let Some(permits) = wanted.permits() else {
-            let (_, status) = wanted.status(manager);
-            let state = State::of(&status?);
+        let request = &self.job.session.request;
+        let (manager, claim) = (request.manager, request.claim);
+        let Some(permits) = claim.permits() else {
+            let state = State::of(&claim.status(manager).1?);
             return Ok((state.word != "free").then(|| leader(&state)));
         };
-        let status = manager.semaphore_status(wanted.name.as_str(), permits)?;
+        let status = manager.semaphore_status(claim.name.as_str(), permits)?;
         let is_full = status.iter().all(|slot| State::of(slot).word != "free");
         Ok(is_full.then(|| format!("{} of {permits} lead", state::held(&status))))
-    }
-
-    fn lead(&mut self, held: &LockGuard) {
-        let token = match held.fencing_token() {
-            Some(token) => format!("fencing token {token}"),
-            None => short(held.token()),
-        };
-        self.tell(&format!("leads ({token})"));
     }
 
     /// Says why it does not lead any more.
@@ -139,46 +134,32 @@ impl Service<'_> {
         self.tell(&format!("{why}; campaigns again in {next}"));
     }
 
-    /// Returns the exit code.
-    fn stop(&mut self, code: u8) -> u8 {
-        self.show(Some("STOPPING=1"), "stopping");
-        code
-    }
-
     fn tell(&mut self, state: &str) {
+        self.leaders.clear();
         self.show(None, state);
-        output::complain(&format!("{}: {state}", self.job.session.request.wanted));
+        output::complain(&format!("{}: {state}", self.job.session.request.claim));
     }
 
-    fn show(&mut self, assignment: Option<&str>, state: &str) {
-        state.clone_into(&mut self.shown);
-        let name = self.job.session.request.wanted;
-        self.job
-            .notifier
-            .tell(assignment, &format!("{name}: {state}"));
+    fn show(&self, assignment: Option<&str>, state: &str) {
+        let claim = self.job.session.request.claim;
+        let status = format!("{claim}: {state}");
+        self.job.notifier.tell(assignment, &status);
     }
 }
 
+/// Who leads, in words that stay the same while nothing changes.
 fn leader(state: &State) -> String {
-    match state.word {
-        "held" => {
-            let token = state.token.as_deref().map(short).unwrap_or_default();
-            let since = state.since.map(since).unwrap_or_default();
+    match (state.word, &state.token) {
+        ("held", Some(token)) => {
+            let token = short(token);
             if state.who.starts_with(&token) {
-                format!("{token} leads")
-            } else {
-                format!("{token} ({} {since}) leads", state.who)
+                return format!("{token} leads");
             }
+            format!("{token} ({}{}) leads", state.who, state.since(" since "))
         }
-        "rests" => {
-            let left = state.left.map(durations::rough).unwrap_or_default();
-            format!("nobody leads for another {left}")
-        }
-        "read" => format!(
-            "nobody leads, and {} read what the leader would lock",
-            state.who
-        ),
-        "blocked" => "nobody leads, and keys are left over".to_owned(),
+        ("rests", _) => "nobody leads, the lock rests".to_owned(),
+        ("read", _) => "nobody leads, readers have what the leader would lock".to_owned(),
+        ("blocked", _) => "nobody leads, and keys are left over".to_owned(),
         _ => "too few servers say who leads".to_owned(),
     }
 }

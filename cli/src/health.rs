@@ -12,18 +12,22 @@ use crate::state;
 use crate::table::{Cell, Overflow, Table, Tone};
 use crate::text;
 
-/// The facts of a node, and from which width of the terminal on there is room for each.
-const COLUMNS: [(&str, &str, usize); 9] = [
-    ("STATE", "state", 0),
-    ("TIME", "round_trip_us", 0),
-    ("SERVER", "server", 0),
-    ("UP", "uptime_s", 0),
-    ("SAVES", "persistence", 0),
-    ("EVICTION", "eviction", 0),
-    ("ROLE", "role", 100),
-    ("MARKER", "quarantine", 100),
-    ("RUN ID", "run_id", 120),
+/// The facts of a node, and from which width of the terminal on there is room for each: without `--fenced`, and with it.
+const COLUMNS: [(&str, &str, [usize; 2]); 9] = [
+    ("STATE", "state", [0, 0]),
+    ("TIME", "round_trip_us", [0, 0]),
+    ("SERVER", "server", [0, 0]),
+    ("UP", "uptime_s", [0, 100]),
+    ("SAVES", "persistence", [0, 100]),
+    ("EVICTION", "eviction", [0, 120]),
+    ("ROLE", "role", [100, 100]),
+    ("MARKER", "quarantine", [100, 0]),
+    ("RUN ID", "run_id", [120, 120]),
 ];
+
+/// What to do where servers are new to the fenced protocol.
+const OPEN_NODES: &str = "if these servers are new, run 'redlatch open-nodes' once with the same settings; if they were \
+                          flushed or restarted, wait";
 
 /// Returns 0 to 2, as plugins of monitoring systems do.
 pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
@@ -43,18 +47,16 @@ pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
 
 fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
     let width = text::width();
-    let is_shown = |(head, _, least): &(&str, &str, usize)| {
-        width >= *least || (is_fenced && *head == "MARKER")
-    };
-    let columns: Vec<_> = COLUMNS.into_iter().filter(is_shown).collect();
+    let is_shown = |[plain, fenced]: [usize; 2]| width >= if is_fenced { fenced } else { plain };
+    let columns = || COLUMNS.iter().filter(|(.., least)| is_shown(*least));
     let row = |node: &str| {
-        let facts = columns.iter().map(|(_, name, _)| cell(health, node, name));
+        let facts = columns().map(|(_, name, _)| cell(health, node, name));
         [Cell::plain(node)].into_iter().chain(facts).collect()
     };
     let table = Table {
         head: ["NODE"]
             .into_iter()
-            .chain(columns.iter().map(|(head, ..)| *head))
+            .chain(columns().map(|(head, ..)| *head))
             .collect(),
         rows: health.nodes().map(row).collect(),
         overflow: Overflow::Wrap,
@@ -63,8 +65,11 @@ fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
     for (finding, nodes) in once_each(&health.findings) {
         let (message, advice) = (&finding.message, &finding.advice);
         let severity = Cell::new(tone(finding.severity), &finding.severity.to_string());
-        let text = format!("{nodes}{message}; {advice}");
-        shown.push_str(&severity.before(8, &text, width));
+        shown.push_str(&severity.before(8, &format!("{nodes}{message}; {advice}"), width));
+    }
+    let is_new = |node| health.fact(node, "quarantine").as_deref() == Some("no_marker");
+    if is_fenced && health.nodes().any(is_new) {
+        shown.push_str(&Cell::plain("advice").before(8, OPEN_NODES, width));
     }
     // The verdict is the last line of the library's own table.
     let all = health.to_string();
@@ -74,31 +79,27 @@ fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
 
 /// Each finding once, with the names of all nodes that it is about.
 fn once_each(findings: &[Finding]) -> Vec<(&Finding, String)> {
-    let is_same = |a: &Finding, b: &Finding| {
-        (&a.message, &a.advice, a.severity) == (&b.message, &b.advice, b.severity)
+    let said = |finding: &Finding| {
+        (
+            finding.severity,
+            finding.message.clone(),
+            finding.advice.clone(),
+        )
     };
-    let mut groups: Vec<Vec<&Finding>> = Vec::new();
+    let mut groups: Vec<(&Finding, Vec<&str>)> = Vec::new();
     for finding in findings {
+        let nodes = finding.nodes.iter().map(AsRef::as_ref);
         match groups
             .iter_mut()
-            .find(|group| group.iter().any(|other| is_same(other, finding)))
+            .find(|(first, _)| said(first) == said(finding))
         {
-            Some(group) => group.push(finding),
-            None => groups.push(vec![finding]),
+            Some((_, group)) => group.extend(nodes),
+            None => groups.push((finding, nodes.collect())),
         }
     }
-    let named = groups.into_iter().filter_map(|group| {
-        let nodes: Vec<&str> = group
-            .iter()
-            .flat_map(|finding| &finding.nodes)
-            .map(AsRef::as_ref)
-            .collect();
-        let nodes = if nodes.is_empty() {
-            String::new()
-        } else {
-            format!("{}: ", nodes.join(", "))
-        };
-        Some((*group.first()?, nodes))
+    let named = groups.into_iter().map(|(finding, nodes)| {
+        let colon = if nodes.is_empty() { "" } else { ": " };
+        (finding, format!("{}{colon}", nodes.join(", ")))
     });
     named.collect()
 }
@@ -113,22 +114,21 @@ fn tone(severity: Severity) -> Tone {
 }
 
 fn cell(health: &redlatch::Health, node: &str, name: &str) -> Cell {
-    let fact = health.fact(node, name);
-    let number = || fact.as_deref().and_then(|fact| fact.parse::<u64>().ok());
-    match name {
-        "state" => match fact.as_deref() {
-            Some("up") => Cell::new(Tone::Good, "up"),
-            Some("timed_out") => Cell::new(Tone::Bad, "SILENT"),
-            Some(state) => Cell::new(Tone::Bad, &state.to_uppercase()),
-            None => Cell::plain("-"),
-        },
-        "round_trip_us" => Cell::plain(&number().map_or("-".into(), durations::milliseconds)),
-        "uptime_s" => Cell::plain(&number().map_or("-".into(), durations::age)),
-        "server" => {
+    let Some(fact) = health.fact(node, name) else {
+        return Cell::plain("-");
+    };
+    let number = fact.parse().unwrap_or_default();
+    match (name, &*fact) {
+        ("state", "up") => Cell::new(Tone::Good, "up"),
+        ("state", "timed_out") => Cell::new(Tone::Bad, "SILENT"),
+        ("state", state) => Cell::new(Tone::Bad, &state.to_uppercase()),
+        ("round_trip_us", _) => Cell::plain(&durations::milliseconds(number)),
+        ("uptime_s", _) => Cell::plain(&durations::age(number)),
+        ("server", server) => {
             let version = health.fact(node, "version").unwrap_or_default();
-            Cell::plain(&fact.map_or("-".into(), |server| format!("{server} {version}")))
+            Cell::plain(&format!("{server} {version}"))
         }
-        "run_id" => Cell::plain(&fact.map_or("-".into(), |id| state::short(&id))),
-        _ => Cell::plain(fact.as_deref().unwrap_or("-")),
+        ("run_id", id) => Cell::plain(&state::short(id)),
+        (_, fact) => Cell::plain(fact),
     }
 }

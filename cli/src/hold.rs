@@ -13,14 +13,12 @@ use signal_hook::consts::{SIGCONT, SIGTSTP};
 use crate::arguments::Hold;
 use crate::event::Event;
 use crate::failure::{Failure, LOST, no_system, told_of_loss};
-use crate::give_back::{Ending, GivenBack, give_back};
 use crate::json;
 use crate::nodes;
 use crate::output;
 use crate::request::Request;
-use crate::session::Session;
+use crate::session::{Ending, Session};
 use crate::terminal;
-use crate::waiting::Acquired;
 
 /// How often a process in the background looks whether it is in the foreground of its terminal again.
 const IN_BACKGROUND: Duration = Duration::from_millis(200);
@@ -29,7 +27,8 @@ const IN_BACKGROUND: Duration = Duration::from_millis(200);
 pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     let (manager, config) = nodes::taking(&arguments.servers, &arguments.lock)?;
     let request = Request::new(&arguments.lock, &config, &manager)?;
-    if input_has_ended() {
+    // Whether it has ended before anything was done.
+    if !is_in_background() && is_readable(Some(Duration::ZERO)) && has_ended() {
         return Err(Failure::usage(
             "standard input is at its end, and the lock is held until then; give it a pipe that stays open, or use \
              'redlatch run NAME -- sleep infinity'",
@@ -37,32 +36,19 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     }
     let session = Session::new(request)?;
     read_input(session.sender.clone()).map_err(|error| no_system("thread", &error))?;
-    let held = match session.acquire()? {
-        Acquired::Held(held) => held,
-        Acquired::Not(code) => return Ok(code),
-    };
+    let held = session.acquire()?;
     session.watch(&held);
     // This process may have been stopped up to now.
     held.check()?;
     let printed = output::print(&announcement(arguments, &held));
-    let name = request.wanted;
-    if printed.is_ok()
-        && let Some(cause) = until_the_end(&session)
-    {
-        let cause = told_of_loss(&cause);
-        output::complain(&format!(
-            "lost the lock {name}: {cause}; end what relies on it"
-        ));
+    if printed.is_ok() && is_lost(&session) {
         // What is left of it on a minority of the servers.
         held.unlock().ok();
         return Ok(LOST);
     }
-    let given_back = give_back(&name, held, Ending::AtOnce);
+    let was_ours = session.give_back(held, Ending::AtOnce);
     printed?;
-    Ok(match given_back {
-        GivenBack::Ours => 0,
-        GivenBack::Lost => LOST,
-    })
+    Ok(if was_ours { 0 } else { LOST })
 }
 
 /// The line that tells that the lock is held.
@@ -70,33 +56,34 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
 /// It has the token and not a `Lease`: with a lease, another process could adopt the lock while this one holds it, and
 /// would not learn that this one gives it back.
 fn announcement(arguments: &Hold, held: &LockGuard) -> String {
-    if arguments.form.json {
-        return format!("{}\n", json::of_guard(held));
-    }
     match held.fencing_token() {
+        _ if arguments.form.json => format!("{}\n", json::of_guard(held)),
         Some(number) => format!("{} {number}\n", held.token()),
         None => format!("{}\n", held.token()),
     }
 }
 
-/// Waits until the lock is to be given back, or returns how it was lost.
-fn until_the_end(session: &Session<'_>) -> Option<redlatch::LossCause> {
-    loop {
-        // The sender of the signals lives as long as this process.
-        match session.events.recv().ok()? {
-            Event::Lost(cause) => return Some(cause),
-            Event::Wanted => session.tell_wanted(),
+/// Waits until the lock is to be given back, or is lost.
+fn is_lost(session: &Session<'_>) -> bool {
+    let claim = session.request.claim;
+    // The sender of the signals lives as long as this process.
+    while let Ok(event) = session.events.recv() {
+        match event {
+            Event::Lost(cause) => {
+                let cause = told_of_loss(&cause);
+                output::complain(&format!(
+                    "lost the lock {claim}: {cause}; end what relies on it"
+                ));
+                return true;
+            }
+            Event::Wanted => output::complain(&format!("somebody waits for the lock {claim}")),
             // The lock is lost if this takes too long, which is the next event then.
             Event::Signal(SIGTSTP) => terminal::stop_here(),
             Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Answered => {}
-            Event::InputEnded | Event::Signal(_) => return None,
+            Event::InputEnded | Event::Signal(_) => break,
         }
     }
-}
-
-/// Whether standard input has ended before anything was done.
-fn input_has_ended() -> bool {
-    !is_in_background() && is_readable(Some(Duration::ZERO)) && has_ended()
+    false
 }
 
 /// Reads standard input on a thread, and sends an event when it has ended.

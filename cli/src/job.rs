@@ -9,15 +9,12 @@ use crate::clock;
 use crate::command;
 use crate::event;
 use crate::failure::{Failure, LOST, no_system};
-use crate::give_back::{Ending, GivenBack, give_back};
 use crate::metrics::Metrics;
 use crate::notify::{self, Notifier};
-use crate::plan::LossPolicy;
-use crate::session::Session;
+use crate::record::Term;
+use crate::session::{Ending, Session};
 use crate::supervise::{End, Supervisor, Task};
-use crate::term::Term;
 use crate::terminal::Terminal;
-use crate::waiting::Acquired;
 use crate::watchdog::Watchdog;
 
 /// What to run under which lock.
@@ -29,14 +26,6 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Returns the exit code.
-    pub(crate) fn once(&self) -> Result<u8, Failure> {
-        match self.session.acquire()? {
-            Acquired::Held(held) => Ok(self.work(held)?.0.code),
-            Acquired::Not(code) => Ok(code),
-        }
-    }
-
     /// Runs the command under this lock, and gives the lock back.
     /// Returns how it ended, and the signal that was to end the command.
     pub(crate) fn work(&self, held: LockGuard) -> Result<(Term, Option<i32>), Failure> {
@@ -63,38 +52,31 @@ impl Job<'_> {
 
     /// Runs the command, from its start to its end.
     fn under_lock(&self, held: &LockGuard) -> Result<End, Failure> {
-        let (arguments, request) = (self.arguments, &self.session.request);
+        let (arguments, session) = (self.arguments, &self.session);
         let mut group = Watchdog::start().map_err(|error| no_system("process", &error))?;
         let terminal = Terminal::find();
         if let Some(terminal) = &terminal {
             terminal.hand_to(group.group());
         }
         let task = Task {
-            wanted: request.wanted,
+            arguments,
+            request: &session.request,
             held,
-            loss_policy: LossPolicy {
-                on_loss: arguments.on_loss,
-                grace: arguments.grace,
-                ttl: request.hold_time.ttl,
-            },
-            on_wanted: arguments.on_wanted,
-            tells_wanted: arguments.forever,
             notifier: &self.notifier,
         };
         // The supervisor starts before the command. Otherwise the command could outlive the lock unwatched.
         let supervisor = Supervisor::new(task, &mut group, terminal);
+        // The service manager is told by this process.
+        let hidden = arguments.forever.then_some(notify::VARIABLE);
         // This process may have been stopped up to now.
         let started = held.check().map_err(Failure::from).and_then(|()| {
+            let group = supervisor.group();
             command::spawn(
                 &arguments.command,
-                request.wanted,
+                session.request.claim,
                 held,
-                supervisor.group(),
-                if arguments.forever {
-                    &[notify::VARIABLE]
-                } else {
-                    &[]
-                },
+                group,
+                hidden,
             )
         });
         let command = match started {
@@ -105,18 +87,17 @@ impl Job<'_> {
             }
         };
         // If no thread can be started for it, the watchdog is dropped without a goodbye, and kills the command.
-        event::watch(command, self.session.sender.clone())
+        event::watch(command, session.sender.clone())
             .map_err(|error| no_system("thread", &error))?;
-        let end = supervisor.wait(&self.session.events, command);
+        let end = supervisor.wait(&session.events, command);
         group.dismiss();
         Ok(end)
     }
 
     /// Whether the lock of a run with this exit code rests.
     fn ending(&self, code: u8) -> Ending {
-        let arguments = self.arguments;
-        let is_done = code == 0 || arguments.at_least_on_failure;
-        if arguments.at_least.is_some() && is_done {
+        let is_done = code == 0 || self.arguments.at_least_on_failure;
+        if self.arguments.at_least.is_some() && is_done {
             Ending::Rest
         } else {
             Ending::AtOnce
@@ -130,8 +111,7 @@ impl Job<'_> {
             self.ending(LOST).of(held).ok();
             true
         } else {
-            let given_back = give_back(&self.session.request.wanted, held, self.ending(end.code));
-            given_back == GivenBack::Lost
+            !self.session.give_back(held, self.ending(end.code))
         };
         let is_told = is_lost && self.arguments.on_loss != OnLoss::Ignore;
         Term {

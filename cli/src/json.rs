@@ -7,7 +7,11 @@ use serde_json::{Value, json};
 use crate::state;
 
 pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
-    named(name, json!(status))
+    let mut object = json!(status);
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("resource".into(), name.into());
+    }
+    object
 }
 
 pub(crate) fn of_semaphore(name: &str, slots: &[LockStatus]) -> Value {
@@ -17,13 +21,6 @@ pub(crate) fn of_semaphore(name: &str, slots: &[LockStatus]) -> Value {
         "held": state::held(slots),
         "slots": slots,
     })
-}
-
-fn named(name: &str, mut object: Value) -> Value {
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert("resource".into(), name.into());
-    }
-    object
 }
 
 /// As [`of_status`], with the slot of a semaphore.

@@ -23,9 +23,7 @@ pub(crate) fn list(arguments: &List) -> Result<u8, Failure> {
     // The list does not depend on the protocol: both use the same keys.
     let manager = nodes::asking(&arguments.servers, false)?;
     let locks = manager.locks_with_progress(&arguments.prefix, progress())?;
-    let mut found = Vec::new();
-    let mut foreign = 0_usize;
-    let mut missing = None;
+    let (mut found, mut foreign, mut missing) = (Vec::new(), 0_usize, None);
     for lock in locks {
         match lock {
             Ok(lock) if !arguments.all && !is_of_redlatch(&lock.status) => {
@@ -42,8 +40,9 @@ pub(crate) fn list(arguments: &List) -> Result<u8, Failure> {
         }
     }
     output::clear_line();
-    if !arguments.form.json && !found.is_empty() {
-        output::print(&table(found).show(text::width()))?;
+    if !found.is_empty() {
+        let table = table(&named(found), Overflow::Wrap);
+        output::print(&table.show(text::width()))?;
     }
     if foreign > 0 {
         let keys = count(foreign, "key");
@@ -54,52 +53,38 @@ pub(crate) fn list(arguments: &List) -> Result<u8, Failure> {
     missing.map_or(Ok(0), |error: Error| Err(error.into()))
 }
 
-/// All locks, sorted, as far as they are found.
-pub(crate) fn collect(manager: &LockManager) -> Result<Vec<ListedLock>, Error> {
-    let locks = manager.locks("")?;
-    let locks = locks.filter(|lock| {
-        !lock
-            .as_ref()
-            .is_ok_and(|lock| !is_of_redlatch(&lock.status))
-    });
-    let mut locks: Vec<ListedLock> = locks.collect::<Result<_, _>>()?;
-    sort(&mut locks);
-    Ok(locks)
+/// All locks, sorted, with their names.
+pub(crate) fn collect(manager: &LockManager) -> Result<Vec<(String, State)>, Error> {
+    let mut locks: Vec<ListedLock> = manager.locks("")?.collect::<Result<_, _>>()?;
+    locks.retain(|lock| is_of_redlatch(&lock.status));
+    Ok(named(locks))
 }
 
-fn sort(locks: &mut [ListedLock]) {
+/// The locks, sorted, with their names as they are shown: with the slot of a semaphore.
+fn named(mut locks: Vec<ListedLock>) -> Vec<(String, State)> {
     locks.sort_by(|a, b| (&a.resource, a.slot).cmp(&(&b.resource, b.slot)));
-}
-
-fn table(mut locks: Vec<ListedLock>) -> Table {
-    sort(&mut locks);
-    let rows = locks.iter().map(|lock| {
-        let name = name(&lock.resource, lock.slot);
-        row(&name, &State::of(&lock.status))
+    let named = locks.iter().map(|lock| {
+        let name = Name::parse(&lock.resource).map_or(String::new(), |name| name.to_string());
+        let slot = lock
+            .slot
+            .map_or(String::new(), |slot| format!(" slot {slot}"));
+        (format!("{name}{slot}"), State::of(&lock.status))
     });
+    named.collect()
+}
+
+/// A row for each lock.
+pub(crate) fn table(locks: &[(String, State)], overflow: Overflow) -> Table {
+    let row = |(name, state): &(String, State)| {
+        [Cell::plain(name)]
+            .into_iter()
+            .chain(state.cells())
+            .collect()
+    };
     Table {
-        head: HEAD.to_vec(),
-        rows: rows.collect(),
-        overflow: Overflow::Wrap,
-    }
-}
-
-pub(crate) const HEAD: [&str; 5] = ["NAME", "STATE", "LEFT", "NODES", "HOLDER"];
-
-/// The row of a lock.
-pub(crate) fn row(name: &str, state: &State) -> Vec<Cell> {
-    let (on, of) = state.nodes;
-    let [word, left, who] = state.cells();
-    let nodes = Cell::plain(&format!("{on}/{of}"));
-    vec![Cell::plain(name), word, left, nodes, who]
-}
-
-/// A name as it is shown, with the slot of a semaphore.
-pub(crate) fn name(resource: &str, slot: Option<u32>) -> String {
-    let name = Name::parse(resource).map_or(resource.to_owned(), |name| name.to_string());
-    match slot {
-        Some(slot) => format!("{name} slot {slot}"),
-        None => name,
+        head: vec!["NAME", "STATE", "LEFT", "NODES", "HOLDER"],
+        rows: locks.iter().map(row).collect(),
+        overflow,
     }
 }
 

@@ -7,6 +7,7 @@
 mod arguments;
 mod certificates;
 mod children;
+mod claim;
 mod clock;
 mod command;
 mod config;
@@ -16,7 +17,6 @@ mod event;
 mod failure;
 mod figures;
 mod forever;
-mod give_back;
 mod health;
 mod hold;
 mod job;
@@ -27,7 +27,6 @@ mod log_lines;
 mod manual;
 mod metrics;
 mod name;
-mod nested;
 mod nodes;
 mod notify;
 mod open_nodes;
@@ -47,12 +46,9 @@ mod state;
 mod status;
 mod supervise;
 mod table;
-mod term;
 mod terminal;
 mod text;
 mod unlock;
-mod waiting;
-mod wanted;
 mod watch;
 mod watchdog;
 
@@ -71,13 +67,12 @@ fn main() -> ExitCode {
     {
         return watchdog::main();
     }
-    let result = match arguments::parse() {
-        Ok(Some(subcommand)) => perform(&subcommand),
-        Ok(None) => Ok(0),
-        Err(failure) => Err(failure),
-    };
+    let result =
+        arguments::parse().and_then(|subcommand| subcommand.as_ref().map_or(Ok(0), perform));
     ExitCode::from(result.unwrap_or_else(|failure| {
-        output::complain(&failure.message);
+        if !failure.message.is_empty() {
+            output::complain(&failure.message);
+        }
         failure.code
     }))
 }

@@ -6,17 +6,19 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::clock;
 use crate::failure::{Failure, IO, no_system};
 use crate::figures::Figures;
 use crate::name::Name;
 use crate::output;
-use crate::record::{Record, replace};
-use crate::term::Term;
+use crate::record::{Record, Term, replace};
 
 /// How often the file is written when nothing happens, so that its age tells whether `redlatch` lives.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -24,27 +26,30 @@ const INTERVAL: Duration = Duration::from_secs(15);
 /// How long the end of the program waits for the last writing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What has happened.
-enum News {
-    /// The lock was acquired.
-    Held,
-    /// The command has ended.
-    Ended(Term),
-    /// `redlatch` ends with this exit code.
-    Finished { code: u8, written: SyncSender<()> },
-}
+/// Wakes the thread that writes. At the end it says when it has written for the last time.
+type Wake = Option<SyncSender<()>>;
 
 /// The writing of the file.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    news: Sender<News>,
+    record: Arc<Mutex<Record>>,
+    wake: Sender<Wake>,
 }
 
 impl Metrics {
     /// Writes the file for the first time, and goes on writing it on a thread.
     pub(crate) fn start(file: &Path, name: &Name, figures: Figures) -> Result<Self, Failure> {
-        if has_other_kind(file) {
-            return Err(Failure::new(IO, other_kind(file)));
+        // It would be replaced by a file, `/dev/null` for all programs; and a pipe would be waited for.
+        let found = fs::symlink_metadata(file);
+        if found.is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            return Err(Failure::new(
+                IO,
+                format!(
+                    "{}: the metrics would replace what is there, and that is no regular file; name a file, in the folder of \
+                     the collector, and not a link, a pipe or a device",
+                    file.display()
+                ),
+            ));
         }
         let record = Record::carried_over(file, name.as_str());
         let file = file.to_owned();
@@ -53,10 +58,11 @@ impl Metrics {
             move |record: &Record| replace(&file, &record.text(&figures))
         };
         write(&record).map_err(|error| unwritable(&file, &error))?;
-        let (news, inbox) = channel();
+        let record = Arc::new(Mutex::new(record));
+        let (wake, inbox) = channel();
         let writer = Writer {
             file,
-            record,
+            record: Arc::clone(&record),
             write,
             interval: INTERVAL,
             has_complained: false,
@@ -65,44 +71,33 @@ impl Metrics {
             .name("metrics".into())
             .spawn(move || writer.run(&inbox))
             .map_err(|error| no_system("thread", &error))?;
-        Ok(Self { news })
+        Ok(Self { record, wake })
     }
 
+    /// The lock was acquired.
     pub(crate) fn held(&self) {
-        self.tell(News::Held);
+        self.wake(None);
     }
 
+    /// The command has ended.
     pub(crate) fn ended(&self, term: Term) {
-        self.tell(News::Ended(term));
+        self.record.lock().end(term, clock::wall());
+        self.wake(None);
     }
 
-    /// Writes the file for the last time.
+    /// Writes the file for the last time: `redlatch` ends with this exit code.
     pub(crate) fn finish(&self, code: u8) {
+        self.record.lock().exit_code = Some(code);
         let (written, is_written) = sync_channel(1);
-        self.tell(News::Finished { code, written });
+        self.wake(Some(written));
         // A disk that takes longer keeps the state of before.
         is_written.recv_timeout(PATIENCE).ok();
     }
 
-    fn tell(&self, news: News) {
+    fn wake(&self, wake: Wake) {
         // The thread lives as long as this.
-        self.news.send(news).ok();
+        self.wake.send(wake).ok();
     }
-}
-
-/// Whether something is there that is no regular file. It would be replaced by one, `/dev/null` for all programs; and a
-/// pipe would be waited for.
-fn has_other_kind(file: &Path) -> bool {
-    let found = fs::symlink_metadata(file);
-    found.is_ok_and(|found| !found.is_file() && !found.is_dir())
-}
-
-fn other_kind(file: &Path) -> String {
-    format!(
-        "{}: the metrics would replace what is there, and that is no regular file; name a file, in the folder of the \
-         collector, and not a link, a pipe or a device",
-        file.display()
-    )
 }
 
 fn unwritable(file: &Path, error: &io::Error) -> Failure {
@@ -118,7 +113,7 @@ fn unwritable(file: &Path, error: &io::Error) -> Failure {
 /// The thread that writes.
 struct Writer<W> {
     file: PathBuf,
-    record: Record,
+    record: Arc<Mutex<Record>>,
     write: W,
     interval: Duration,
     /// Whether the last writing has failed, which is said once.
@@ -126,49 +121,30 @@ struct Writer<W> {
 }
 
 impl<W: Fn(&Record) -> io::Result<()>> Writer<W> {
-    fn run(mut self, inbox: &Receiver<News>) {
+    fn run(mut self, inbox: &Receiver<Wake>) {
         loop {
-            let mut finished = None;
-            match inbox.recv_timeout(self.interval) {
-                Ok(news) => finished = self.take(news),
-                Err(RecvTimeoutError::Timeout) => {}
+            let mut finished = match inbox.recv_timeout(self.interval) {
+                Ok(wake) => wake,
+                Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
-            }
+            };
             // On a slow disk only the newest state matters.
             while finished.is_none()
-                && let Ok(news) = inbox.try_recv()
+                && let Ok(wake) = inbox.try_recv()
             {
-                finished = self.take(news);
+                finished = wake;
             }
-            self.write();
+            let record = self.record.lock().clone();
+            let result = (self.write)(&record);
+            if let Err(error) = &result
+                && !self.has_complained
+            {
+                output::complain(&unwritable(&self.file, error).message);
+            }
+            self.has_complained = result.is_err();
             if let Some(written) = finished {
                 written.send(()).ok();
                 return;
-            }
-        }
-    }
-
-    /// Returns whom to tell about the last writing.
-    fn take(&mut self, news: News) -> Option<SyncSender<()>> {
-        match news {
-            News::Held => {}
-            News::Ended(term) => self.record.end(term, clock::wall()),
-            News::Finished { code, written } => {
-                self.record.exit_code = Some(code);
-                return Some(written);
-            }
-        }
-        None
-    }
-
-    fn write(&mut self) {
-        match (self.write)(&self.record) {
-            Ok(()) => self.has_complained = false,
-            Err(error) => {
-                if !self.has_complained {
-                    output::complain(&unwritable(&self.file, &error).message);
-                }
-                self.has_complained = true;
             }
         }
     }
@@ -182,24 +158,25 @@ mod tests {
 
     /// The thread, with this writing.
     fn start(write: impl Fn(&Record) -> io::Result<()> + Send + 'static) -> Metrics {
-        let (news, inbox) = channel();
+        let (wake, inbox) = channel();
+        let record = Arc::new(Mutex::new(Record::new("job")));
         let writer = Writer {
             file: PathBuf::from("job.prom"),
-            record: Record::new("job"),
+            record: Arc::clone(&record),
             write,
             interval: Duration::from_millis(1),
             has_complained: false,
         };
         thread::spawn(move || writer.run(&inbox));
-        Metrics { news }
+        Metrics { record, wake }
     }
 
     #[test]
     fn a_disk_that_hangs_holds_nobody_up() {
         let (hung, gate) = sync_channel::<()>(0);
-        let gate = std::sync::Mutex::new(gate);
+        let gate = Mutex::new(gate);
         let metrics = start(move |_| {
-            gate.lock().unwrap().recv().ok();
+            gate.lock().recv().ok();
             Ok(())
         });
         // None of these waits for the writing, or this would not end.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::IntoConnectionInfo;
 use redlatch::{Builder, LockManager, Protocol};
 
 use crate::arguments::{Lock, Servers};
@@ -56,18 +56,18 @@ fn load(servers: &Servers) -> Result<Config, Failure> {
 fn builder(servers: &Servers, config: &Config, is_fenced: bool) -> Result<Builder, Failure> {
     let urls = urls(servers, config)?;
     let password = secret::password(servers, config)?;
-    let protocol = config.protocol.filter(|_| !is_fenced);
-    let protocol = protocol.unwrap_or(if is_fenced {
-        Protocol::Fenced
-    } else {
-        Protocol::Classic
-    });
+    let protocol = match config.protocol {
+        Some(protocol) if !is_fenced => protocol,
+        _ if is_fenced => Protocol::Fenced,
+        _ => Protocol::Classic,
+    };
     let mut builder = LockManager::builder()
         .pool_size(CONNECTIONS)
         .protocol(protocol);
     let user = password.as_ref().and(config.username.as_deref());
     for url in &urls {
-        builder = with_node(builder, url, user);
+        let with_user = user.and_then(|user| with_user(url, user));
+        builder = builder.node(with_user.as_ref().unwrap_or(url));
     }
     if let Some(password) = password {
         builder = builder.credentials(move |_| password.now());
@@ -90,42 +90,23 @@ pub(crate) fn environment_has_password() -> bool {
 }
 
 fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
-    if !servers.nodes.is_empty() {
-        if servers
-            .nodes
-            .iter()
-            .flat_map(|urls| split(urls))
-            .any(has_password)
-        {
-            return Err(Failure::usage(format!(
-                "--node with a password, which every user of this machine can see; give it with --password-file or \
-                 {PASSWORD}, or the URL in {NODES}"
-            )));
-        }
-        let urls = servers.nodes.iter().flat_map(|urls| split(urls));
-        return Ok(urls.map(str::to_owned).collect());
-    }
-    let from_environment = match std::env::var(NODES) {
-        Ok(urls) => split(&urls).map(str::to_owned).collect(),
-        Err(std::env::VarError::NotPresent) => Vec::new(),
-        Err(std::env::VarError::NotUnicode(_)) => {
-            return Err(Failure::usage(format!(
-                "{NODES} is not UTF-8; percent-encode what is not"
-            )));
-        }
-    };
-    let urls = if from_environment.is_empty() {
-        config.nodes.clone()
-    } else {
-        from_environment
-    };
-    if urls.is_empty() {
+    let typed = servers.nodes.join(",");
+    if split(&typed).any(has_password) {
         return Err(Failure::usage(format!(
-            "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in \
-             ~/.config/redlatch.toml or /etc/redlatch.toml"
+            "--node with a password, which every user of this machine can see; give it with --password-file or {PASSWORD}, \
+             or the URL in {NODES}"
         )));
     }
-    Ok(urls)
+    let inherited = secret::variable(NODES)?.unwrap_or_default();
+    let given = [typed, inherited, config.nodes.join(",")];
+    let urls = given.iter().find(|urls| split(urls).next().is_some());
+    let urls = urls.map(|urls| split(urls).map(str::to_owned).collect());
+    urls.ok_or_else(|| {
+        Failure::usage(format!(
+            "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in \
+             ~/.config/redlatch.toml or /etc/redlatch.toml"
+        ))
+    })
 }
 
 fn split(urls: &str) -> impl Iterator<Item = &str> {
@@ -144,39 +125,19 @@ fn has_password(url: &str) -> bool {
     login.is_some_and(|(login, _)| login.contains(':')) || url.contains("pass=")
 }
 
-/// Adds a server, with the user if its URL has no login. It stays a URL, so that the builder checks all parts of it.
-fn with_node(builder: Builder, url: &str, user: Option<&str>) -> Builder {
-    let known = url.into_connection_info().ok();
-    let login = known.as_ref().map(ConnectionInfo::redis_settings);
-    match (login, user) {
-        (Some(login), Some(user)) if login.password().or(login.username()).is_none() => {
-            builder.node(with_user(url, user))
-        }
-        _ => builder.node(url),
+/// The URL with this user, if it has no login. It stays a URL, so that the builder checks all parts of it.
+fn with_user(url: &str, user: &str) -> Option<String> {
+    let login = url.into_connection_info().ok()?;
+    let login = login.redis_settings();
+    if login.password().or(login.username()).is_some() {
+        return None;
     }
-}
-
-/// The URL with a user that it does not have.
-fn with_user(url: &str, user: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let user = encoded(user);
-    if scheme.to_ascii_lowercase().ends_with("unix") {
-        let mark = if rest.contains('?') { '&' } else { '?' };
-        return format!("{url}{mark}user={user}");
+    let mut url = redis::parse_redis_url(url)?;
+    // The path of a socket has no place for a login.
+    if url.set_username(user).is_err() {
+        url.query_pairs_mut().append_pair("user", user);
     }
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, behind) = rest.split_at(end);
-    let (_, server) = authority.rsplit_once('@').unwrap_or(("", authority));
-    format!("{scheme}://{user}@{server}{behind}")
-}
-
-/// The text as a part of a URL.
-fn encoded(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
+    Some(url.into())
 }
 
 #[cfg(test)]

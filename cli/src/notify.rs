@@ -20,44 +20,34 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// The way to the service manager, if there is one. Where it can't be reached, that is said once, and nothing fails.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
-    channel: Option<(UnixDatagram, SocketAddr)>,
+    address: Option<io::Result<SocketAddr>>,
     has_complained: Cell<bool>,
 }
 
 impl Notifier {
     /// Finds the service manager that the environment names.
     pub(crate) fn find() -> Self {
-        let notifier = Self::default();
-        let Some(name) = env::var_os(VARIABLE).filter(|name| !name.is_empty()) else {
-            return notifier;
-        };
-        match channel(&name) {
-            Ok(channel) => Self {
-                channel: Some(channel),
-                ..notifier
-            },
-            Err(error) => {
-                notifier.complain(&error);
-                notifier
-            }
+        let name = env::var_os(VARIABLE).filter(|name| !name.is_empty());
+        Self {
+            address: name.map(|name| address(&name)),
+            has_complained: Cell::new(false),
         }
     }
 
     /// Sends one assignment, such as `READY=1`, with what people are to read of the state.
     pub(crate) fn tell(&self, assignment: Option<&str>, status: &str) {
-        let Some((socket, address)) = &self.channel else {
+        let Some(address) = &self.address else {
             return;
         };
-        let mut message = assignment.map_or(String::new(), |text| format!("{text}\n"));
-        message.push_str("STATUS=");
-        message.push_str(&output::presentable(status));
-        if let Err(error) = socket.send_to_addr(message.as_bytes(), address) {
-            self.complain(&error);
-        }
-    }
-
-    fn complain(&self, error: &io::Error) {
-        if !self.has_complained.replace(true) {
+        let assignment = assignment.map_or(String::new(), |text| format!("{text}\n"));
+        let message = format!("{assignment}STATUS={}", output::presentable(status));
+        let sent = match address {
+            Ok(address) => send(&message, address).err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(error) = sent
+            && !self.has_complained.replace(true)
+        {
             output::complain(&format!(
                 "the service manager can't be told how it goes: {error}; look at {VARIABLE}"
             ));
@@ -65,11 +55,10 @@ impl Notifier {
     }
 }
 
-fn channel(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
-    let address = address(name)?;
+fn send(message: &str, address: &SocketAddr) -> io::Result<usize> {
     let socket = UnixDatagram::unbound()?;
     socket.set_write_timeout(Some(PATIENCE))?;
-    Ok((socket, address))
+    socket.send_to_addr(message.as_bytes(), address)
 }
 
 /// A path, or a name of the abstract kind behind `@`.
@@ -93,21 +82,13 @@ mod tests {
 
     #[test]
     fn a_path_and_an_abstract_name_are_addresses_and_nothing_else_is() {
-        assert!(
-            address(OsStr::new("/run/notify"))
-                .unwrap()
-                .as_pathname()
-                .is_some()
-        );
-        assert!(
-            address(OsStr::new("@notify"))
-                .unwrap()
-                .as_pathname()
-                .is_none()
-        );
+        let address = |name: &str| address(OsStr::new(name));
+        for (name, is_path) in [("/run/notify", true), ("@notify", false)] {
+            assert_eq!(address(name).unwrap().as_pathname().is_some(), is_path);
+        }
         let long = ["/", &"x".repeat(200)].concat();
         for name in ["", "notify", "./notify", "vsock:2:1", &long] {
-            assert!(address(OsStr::new(name)).is_err(), "{name}");
+            assert!(address(name).is_err(), "{name}");
         }
     }
 }

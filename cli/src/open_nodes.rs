@@ -3,7 +3,7 @@
 use redlatch::{Error, NodeError, NodeReport, Vote};
 
 use crate::arguments::OpenNodes;
-use crate::failure::{Failure, UNAVAILABLE, by_cause};
+use crate::failure::{Failure, UNAVAILABLE};
 use crate::nodes;
 use crate::output;
 
@@ -27,27 +27,42 @@ pub(crate) fn open_nodes(arguments: &OpenNodes) -> Result<u8, Failure> {
 /// Names the servers that don't let themselves be opened.
 fn refusal(nodes: &[NodeReport]) -> Failure {
     let is_refusing = |report: &&NodeReport| !matches!(report.vote, Vote::Granted);
-    let refusing = nodes.iter().filter(is_refusing);
-    let is_not_new = |report: &NodeReport| {
+    let is_in_use = |report: &&NodeReport| {
         matches!(
             report.vote,
             Vote::Failed(NodeError::Serving | NodeError::ConfigMismatch { .. })
         )
     };
-    let (code, advice) = if refusing.clone().all(is_not_new) {
+    let (in_use, silent): (Vec<_>, Vec<_>) = nodes.iter().filter(is_refusing).partition(is_in_use);
+    let (code, why, advice) = if silent.is_empty() {
         (
             NOT_NEW,
+            "not all servers are new",
             "servers that vote need not be opened, and others vote when they may; see 'redlatch health --fenced'",
         )
     } else {
         (
             UNAVAILABLE,
+            "not all servers answer as they should",
             "see 'redlatch health --fenced', and call it again when all servers answer",
         )
     };
-    let message = format!(
-        "nothing was opened, because not all servers are new: {}; {advice}",
-        by_cause(refusing)
-    );
-    Failure::new(code, message)
+    // What several servers say alike is said once.
+    let mut said: Vec<(String, String)> = Vec::new();
+    for report in in_use.iter().chain(&silent) {
+        let words = report.vote.to_string();
+        match said.iter_mut().find(|(_, other)| *other == words) {
+            Some((names, _)) => *names = format!("{names}, {}", report.node),
+            None => said.push((report.node.to_string(), words)),
+        }
+    }
+    let said: Vec<String> = said
+        .iter()
+        .map(|(names, words)| format!("{names}: {words}"))
+        .collect();
+    let said = said.join("; ");
+    Failure::new(
+        code,
+        format!("nothing was opened, because {why}: {said}; {advice}"),
+    )
 }

@@ -6,12 +6,8 @@ use std::time::Duration;
 
 use crate::arguments::OnLoss;
 
-/// The first byte of a plan, and the message that dismisses the watchdog.
-const PLAN: u8 = b'p';
-const GOODBYE: u8 = b'g';
-
-/// The length of a plan: a letter, and two times in nanoseconds. A pipe takes so few bytes as a whole or not at all.
-pub(crate) const LENGTH: usize = 17;
+/// The message that dismisses the watchdog.
+pub(crate) const GOODBYE: &str = "goodbye\n";
 
 /// What happens to the group, and when. A new plan replaces the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +25,12 @@ pub(crate) struct LossPolicy {
     pub(crate) grace: Duration,
     /// The ttl of the lock.
     pub(crate) ttl: Duration,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self::NEVER
+    }
 }
 
 impl Plan {
@@ -80,26 +82,9 @@ impl Plan {
         self.term_at.min(self.kill_at)
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; LENGTH] {
-        let mut bytes = [PLAN; LENGTH];
-        let times = [self.term_at, self.kill_at].map(|time| nanoseconds(time).to_le_bytes());
-        let places = bytes.iter_mut().skip(1);
-        for (place, byte) in places.zip(times.as_flattened()) {
-            *place = *byte;
-        }
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (term_at, kill_at) = bytes.split_at_checked(8)?;
-        let time = |bytes: &[u8]| {
-            let bytes = bytes.try_into().ok()?;
-            Some(Duration::from_nanos(u64::from_le_bytes(bytes)))
-        };
-        Some(Self {
-            term_at: time(term_at)?,
-            kill_at: time(kill_at)?,
-        })
+    /// The plan as a message: a line, which a pipe takes as a whole or not at all.
+    pub(crate) fn message(self) -> String {
+        format!("{} {}\n", self.term_at.as_nanos(), self.kill_at.as_nanos())
     }
 }
 
@@ -113,28 +98,28 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    pub(crate) const GOODBYE: [u8; 1] = [GOODBYE];
-
     /// Takes the first message from the bytes received up to now, if it is complete.
     pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Self> {
-        match *bytes.first()? {
-            GOODBYE => Some(Self::Goodbye),
-            PLAN => {
-                let plan = Plan::from_bytes(bytes.get(1..LENGTH)?);
-                bytes.drain(..LENGTH);
-                Some(plan.map_or(Self::Unreadable, Self::Plan))
-            }
-            _ => Some(Self::Unreadable),
+        let end = bytes.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = bytes.drain(..=end).collect();
+        let line = String::from_utf8_lossy(&line);
+        if line == GOODBYE {
+            return Some(Self::Goodbye);
         }
+        let time = |text: &str| text.parse().ok().map(Duration::from_nanos);
+        let times = line.trim_end().split_once(' ');
+        let plan = times.and_then(|(term_at, kill_at)| {
+            Some(Plan {
+                term_at: time(term_at)?,
+                kill_at: time(kill_at)?,
+            })
+        });
+        Some(plan.map_or(Self::Unreadable, Self::Plan))
     }
 }
 
 fn part(span: Duration, of: u32) -> Duration {
     span.checked_div(of).unwrap_or_default()
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -190,36 +175,31 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_whole_however_they_come() {
+    fn messages_are_read_whole_however_they_come() {
         let plans = [of(OnLoss::Term, 5, 20.0), Plan::NEVER, Plan::kill_at(NOW)];
-        let sent: Vec<u8> = plans
-            .iter()
-            .flat_map(|plan| plan.to_bytes())
-            .chain(Message::GOODBYE)
-            .collect();
+        let sent = plans.map(Plan::message).concat() + GOODBYE;
+        let [a, b, c] = plans.map(Message::Plan);
         for size in 1..=sent.len() {
             let (mut buffer, mut messages) = (Vec::new(), Vec::new());
-            for piece in sent.chunks(size) {
+            for piece in sent.as_bytes().chunks(size) {
                 buffer.extend(piece);
-                while let Some(message) = Message::take(&mut buffer) {
-                    messages.push(message);
-                    if message == Message::Goodbye {
-                        break;
-                    }
-                }
+                messages.extend(std::iter::from_fn(|| Message::take(&mut buffer)));
             }
-            let [first, never, last, goodbye] = messages[..] else {
-                panic!("{size}: {messages:?}");
-            };
-            assert_eq!(
-                [first, last],
-                [Message::Plan(plans[0]), Message::Plan(plans[2])]
-            );
-            assert_eq!(goodbye, Message::Goodbye);
-            assert_eq!(never, Message::Plan(Plan::NEVER));
+            assert_eq!(messages, [a, b, c, Message::Goodbye], "{size}");
         }
-        assert_eq!(Message::take(&mut vec![b'x']), Some(Message::Unreadable));
+        for garbage in [
+            &b"x\n"[..],
+            b"1\n",
+            b"1 -1\n",
+            b"\xff 1\n",
+            b"99999999999999999999 1\n",
+        ] {
+            assert_eq!(
+                Message::take(&mut garbage.to_vec()),
+                Some(Message::Unreadable)
+            );
+        }
         // A writer that was stopped in the middle has told nothing yet.
-        assert_eq!(Message::take(&mut sent[..LENGTH - 1].to_vec()), None);
+        assert_eq!(Message::take(&mut b"1 2".to_vec()), None);
     }
 }

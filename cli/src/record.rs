@@ -5,7 +5,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -13,7 +13,6 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::clock;
 use crate::figures::Figures;
-use crate::term::Term;
 
 /// The collector may run as any user, whatever the umask of the job.
 const RIGHTS: u32 = 0o644;
@@ -21,8 +20,18 @@ const RIGHTS: u32 = 0o644;
 /// A longer file is none of this program.
 const LONGEST: u64 = 1 << 20;
 
+/// How one run of the command ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Term {
+    /// The exit code that it has for `redlatch`.
+    pub(crate) code: u8,
+    pub(crate) ran: Duration,
+    /// Whether the lock was lost before the command had ended.
+    pub(crate) is_lost: bool,
+}
+
 /// What is known of the runs of one job on this machine. It outlives a run in the file.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Record {
     resource: String,
     /// When the command last ended with 0 under the lock, in seconds since 1970.
@@ -55,18 +64,18 @@ impl Record {
 
     fn read(text: &str, resource: &str) -> Self {
         let mut record = Self::new(resource);
-        let value = |metric: &str| {
-            let start = format!("{metric}{} ", record.labels());
-            text.lines().find_map(|line| line.strip_prefix(&start))
+        let resource = resource.replace('\\', "\\\\").replace('"', "\\\"");
+        let labels = format!("{{resource=\"{}\"}} ", resource.replace('\n', "\\n"));
+        let number = |metric: &str| -> Option<f64> {
+            let start = format!("{metric}{labels}");
+            let value = text.lines().find_map(|line| line.strip_prefix(&start));
+            let value = value.and_then(|value| value.parse().ok());
+            value.filter(|value: &f64| value.is_finite() && *value >= 0.0)
         };
-        let number = |metric: &str| {
-            let value: Option<f64> = value(metric).and_then(|value| value.parse().ok());
-            value.filter(|value| value.is_finite() && *value >= 0.0)
-        };
-        let (success, duration) = (number(SUCCESS), number(DURATION));
-        let exit_code = value(EXIT_CODE).and_then(|code| code.parse().ok());
-        (record.success, record.duration) = (success, duration);
-        record.exit_code = exit_code;
+        record.success = number(SUCCESS);
+        record.duration = number(DURATION);
+        let code = number(EXIT_CODE);
+        record.exit_code = code.and_then(|code| format!("{code:.0}").parse().ok());
         record
     }
 
@@ -84,15 +93,14 @@ impl Record {
     pub(crate) fn text(&self, figures: &Figures) -> String {
         let resource = Cow::Owned(self.resource.clone());
         let mut registry = Registry::with_labels([("resource".into(), resource)].into_iter());
-        let times = [
+        for (name, help, seconds) in [
             (
                 SUCCESS,
                 "When the command last ended with 0 under the lock",
                 self.success,
             ),
             (DURATION, "How long the last command ran", self.duration),
-        ];
-        for (name, help, seconds) in times {
+        ] {
             if let Some(seconds) = seconds {
                 let name = name.trim_end_matches("_seconds");
                 registry.register_with_unit(name, help, Unit::Seconds, ConstGauge::new(seconds));
@@ -107,11 +115,6 @@ impl Record {
         // Writing to a String can't fail.
         encode(&mut text, &registry).ok();
         text
-    }
-
-    fn labels(&self) -> String {
-        let resource = self.resource.replace('\\', "\\\\").replace('"', "\\\"");
-        format!("{{resource=\"{}\"}}", resource.replace('\n', "\\n"))
     }
 }
 
@@ -144,8 +147,6 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use redlatch::LockManager;
     use redlatch::fake::FakeNode;
     use redlatch_testing::open_metrics::parse;

@@ -1,11 +1,19 @@
 //! What people are told when there is no lock.
 
+use std::env;
+
 use redlatch::{Error, NodeReport, Vote};
 
+use crate::claim::{Claim, Kind};
 use crate::durations;
 use crate::failure::Failure;
+use crate::name::Name;
 use crate::request::Request;
 use crate::text::typed_name;
+
+/// The variables in which a command finds what its `redlatch run` has locked.
+pub(crate) const RESOURCE: &str = "REDLATCH_RESOURCE";
+pub(crate) const RESOURCES: &str = "REDLATCH_RESOURCES";
 
 /// Why the request has failed with this error.
 pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
@@ -13,7 +21,10 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
         resource, nodes, ..
     } = &error
     {
-        return Failure::new(request.held_code, held(request, &error, (resource, nodes)));
+        if request.is_quiet {
+            return Failure::quiet(request.held_code);
+        }
+        return Failure::new(request.held_code, held(request, &error, resource, nodes));
     }
     let Error::Invalid { field, reason, .. } = &error else {
         return error.into();
@@ -29,58 +40,80 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
 }
 
 /// Who is in the way, and what to do.
-fn held(request: &Request<'_>, error: &Error, (resource, nodes): (&str, &[NodeReport])) -> String {
+fn held(request: &Request<'_>, error: &Error, resource: &str, nodes: &[NodeReport]) -> String {
     let waited = request.wait.map_or(String::new(), |wait| {
         format!(", after {} of waiting", durations::exact(wait))
     });
-    let advice = if request.wait.is_some() {
-        "wait longer with --wait"
-    } else {
-        "wait with --wait"
+    let claim = &request.claim;
+    let advice = match (held_by_parent(claim), request.wait) {
+        (Some(_), _) => LEAVE_OUT,
+        (None, Some(_)) => "wait longer with --wait",
+        (None, None) => "wait with --wait",
     };
-    let name = request.wanted.named(resource);
+    let name = claim.names().find(|name| name.as_str() == resource);
+    let name = name.unwrap_or(claim.name);
     let typed = typed_name(name.as_str());
-    match request.wanted.permits() {
-        None if error.is_resting() => {
-            let done_by = error.holder().map(|holder| format!(" by {}", holder.label));
-            let done_by = done_by.unwrap_or_default();
-            format!(
-                "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; see 'redlatch status {typed}' for when that is"
-            )
-        }
-        None => {
-            let is_held = |report: &&NodeReport| {
-                matches!(
-                    report.vote,
-                    Vote::Held { .. } | Vote::Read { .. } | Vote::WriterWaits { .. }
-                )
-            };
-            let of = nodes.len();
-            let count = nodes.iter().filter(is_held).count();
-            let asked = format!("on {count} of {of} nodes, as far as they were asked{waited}");
-            match who_has(error) {
-                Some(has) => format!(
-                    "{has} the lock {name} ({asked}); {advice}, or see 'redlatch status {typed}'"
-                ),
-                // The status does not show who waits.
-                None => format!(
-                    "one who wants it alone comes first at the lock {name} ({asked}); {advice}"
-                ),
-            }
-        }
-        Some(permits) => format!(
-            "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {typed}'"
-        ),
+    if let Some(permits) = claim.permits() {
+        return format!(
+            "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see \
+             'redlatch status --max {permits} {typed}'"
+        );
     }
+    if error.is_resting() {
+        let done_by = error.holder().map(|holder| format!(" by {}", holder.label));
+        return format!(
+            "the lock {name} rests: the work was done{}, and nobody gets the lock before its --at-least is over{waited}; see \
+             'redlatch status {typed}' for when that is",
+            done_by.unwrap_or_default()
+        );
+    }
+    let is_held = |report: &&NodeReport| {
+        matches!(
+            report.vote,
+            Vote::Held { .. } | Vote::Read { .. } | Vote::WriterWaits { .. }
+        )
+    };
+    let (on, of) = (nodes.iter().filter(is_held).count(), nodes.len());
+    let who = match (error.holder(), error.readers()) {
+        (Some(holder), _) => format!("{holder} has"),
+        (None, Some(1)) => "a reader has".to_owned(),
+        (None, Some(readers)) => format!("{readers} readers have"),
+        // The status does not show who waits.
+        (None, None) if error.writer_waits() => {
+            return format!(
+                "one who wants it alone comes first at the lock {name} (on {on} of {of} nodes, as far as they were \
+                 asked{waited}); {advice}"
+            );
+        }
+        (None, None) => "another holder has".to_owned(),
+    };
+    format!(
+        "{who} the lock {name} (on {on} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status \
+         {typed}'"
+    )
 }
 
-/// The subject of the sentence, and its verb. None if nobody who has the lock is in the way, but one who waits for it.
-fn who_has(error: &Error) -> Option<String> {
-    match (error.holder(), error.readers()) {
-        (Some(holder), _) => Some(format!("{holder} has")),
-        (None, Some(1)) => Some("a reader has".to_owned()),
-        (None, Some(readers)) => Some(format!("{readers} readers have")),
-        (None, None) if error.writer_waits() => None,
-        (None, None) => Some("another holder has".to_owned()),
+/// What is said before a wait for a lock that a parent has.
+pub(crate) fn in_vain(claim: &Claim<'_>) -> Option<String> {
+    held_by_parent(claim).map(|name| {
+        format!(
+            "a parent of this process has the lock {name} (redlatch run), and gives it back when this one has ended: to wait \
+             is in vain; {LEAVE_OUT}"
+        )
+    })
+}
+
+const LEAVE_OUT: &str = "leave the inner redlatch out, or give it another name";
+
+/// The name that a `redlatch run` has locked to which this process belongs. Of a semaphore, there may be another permit.
+fn held_by_parent<'a>(claim: &Claim<'a>) -> Option<&'a Name> {
+    if let Kind::Permit(_) = claim.kind {
+        return None;
     }
+    let one = env::var(RESOURCE).ok();
+    let all = env::var(RESOURCES).unwrap_or_default();
+    let is_held = |name: &&Name| {
+        one.as_deref() == Some(name.as_str()) || all.lines().any(|other| other == name.as_str())
+    };
+    claim.names().find(is_held)
 }

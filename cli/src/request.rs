@@ -5,11 +5,11 @@ use std::time::Duration;
 use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager};
 
 use crate::arguments::Lock;
+use crate::claim::{Claim, Kind};
 use crate::config::Config;
 use crate::durations;
 use crate::failure::Failure;
 use crate::name::Name;
-use crate::wanted::{Kind, Wanted};
 
 /// The time to live where none is given.
 const TTL: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const BEYOND_TTL: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) manager: &'a LockManager,
-    pub(crate) wanted: Wanted<'a>,
+    pub(crate) claim: Claim<'a>,
     pub(crate) hold_time: HoldTime,
     /// For how long nobody else may have the lock.
     pub(crate) at_least: Option<Duration>,
@@ -45,7 +45,10 @@ impl<'a> Request<'a> {
         let unsaid = hold_time.ttl.saturating_add(BEYOND_TTL);
         Ok(Self {
             manager,
-            wanted: Wanted::one(&lock.name, lock.max),
+            claim: Claim {
+                name: &lock.name,
+                kind: lock.max.map_or(Kind::Lock, Kind::Permit),
+            },
             hold_time,
             at_least: None,
             wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(unsaid)),
@@ -56,10 +59,10 @@ impl<'a> Request<'a> {
 
     /// Calls the library, which waits for so long. The lock is renewed from then on.
     pub(crate) fn call(&self, wait: Option<Duration>, cancel: &Cancel) -> Result<LockGuard, Error> {
-        let (manager, ttl, name) = (self.manager, self.hold_time.ttl, self.wanted.name.as_str());
+        let (manager, ttl, name) = (self.manager, self.hold_time.ttl, self.claim.name.as_str());
         let max_hold = self.hold_time.max_hold;
         let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
-        let request = match self.wanted.kind {
+        let request = match self.claim.kind {
             Kind::Shared => {
                 let request = manager.rw_lock(name).ttl(ttl).keep_alive(keep_alive);
                 let request = request.cancelled_by(cancel);
@@ -68,7 +71,7 @@ impl<'a> Request<'a> {
             Kind::Permit(permits) => manager.semaphore(name, permits),
             Kind::Lock => manager.request(name),
             Kind::Also(_) => {
-                let names: Vec<&str> = self.wanted.names().map(Name::as_str).collect();
+                let names: Vec<&str> = self.claim.names().map(Name::as_str).collect();
                 manager.request_all(&names)
             }
         };
@@ -123,11 +126,15 @@ mod tests {
                 .map(|hold_time| hold_time.ttl.as_secs())
                 .map_err(|failure| failure.code)
         };
-        assert_eq!(choose(None, None), Ok(30));
-        assert_eq!(choose(None, Some(7200)), Ok(30));
-        assert_eq!(choose(None, Some(5)), Ok(5));
-        assert_eq!(choose(Some(60), None), Ok(60));
-        assert_eq!(choose(Some(5), Some(5)), Ok(5));
-        assert_eq!(choose(Some(6), Some(5)), Err(crate::failure::USAGE));
+        for (ttl, max_hold, chosen) in [
+            (None, None, Ok(30)),
+            (None, Some(7200), Ok(30)),
+            (None, Some(5), Ok(5)),
+            (Some(60), None, Ok(60)),
+            (Some(5), Some(5), Ok(5)),
+            (Some(6), Some(5), Err(crate::failure::USAGE)),
+        ] {
+            assert_eq!(choose(ttl, max_hold), chosen);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The password of the servers, and files that nobody else should read.
 
+use std::env::VarError;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -25,7 +26,7 @@ pub(crate) enum Password {
 impl Password {
     fn in_file(file: &Path) -> Result<Self, Failure> {
         let password = first_line(file).map_err(Failure::usage)?;
-        warn_if_readable(file, "the password");
+        warn_of_others(file, "the password");
         // A pipe, such as that of <(…), can be read only once.
         Ok(if file.is_file() {
             Self::InFile(file.to_owned())
@@ -50,28 +51,39 @@ pub(crate) fn password(servers: &Servers, config: &Config) -> Result<Option<Pass
     if let Some(file) = &servers.password_file {
         return Password::in_file(file).map(Some);
     }
-    match std::env::var(PASSWORD) {
-        Ok(password) if !password.is_empty() => return Ok(Some(Password::Fixed(password))),
-        Ok(_) | Err(std::env::VarError::NotPresent) => {}
-        Err(std::env::VarError::NotUnicode(_)) => {
-            return Err(Failure::usage(format!(
-                "{PASSWORD} is not UTF-8; set another password"
-            )));
-        }
+    if let Some(password) = variable(PASSWORD)? {
+        return Ok(Some(Password::Fixed(password)));
     }
     let file = config.password_file.as_deref();
     file.map(Password::in_file).transpose()
 }
 
-/// Says so if every user of the machine can read a secret.
-pub(crate) fn warn_if_readable(file: &Path, secret: &str) {
+/// The value of a variable that is set, and not to nothing.
+pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(Failure::usage(format!(
+            "{name} is not UTF-8; set it to text, and percent-encode what is not in a URL"
+        ))),
+    }
+}
+
+/// Says so if every user of the machine can read a secret, or can write another one.
+pub(crate) fn warn_of_others(file: &Path, secret: &str) {
     let Ok(metadata) = fs::metadata(file) else {
         return;
     };
-    if metadata.is_file() && metadata.mode() & 0o004 != 0 {
-        let (file, mode) = (file.display(), metadata.mode() & 0o7777);
+    let mode = metadata.mode() & 0o7777;
+    let can = match (mode & 0o004 != 0, mode & 0o002 != 0) {
+        (_, true) => "change",
+        (true, false) => "read",
+        (false, false) => return,
+    };
+    if metadata.is_file() {
+        let file = file.display();
         output::complain(&format!(
-            "{file}: every user of this machine can read {secret} (mode {mode:04o}); forbid it with 'chmod o-r {file}'"
+            "{file}: every user of this machine can {can} {secret} (mode {mode:04o}); forbid it with 'chmod o-rw {file}'"
         ));
     }
 }

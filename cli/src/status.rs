@@ -1,10 +1,9 @@
 //! `redlatch status`: what each server has under the key of a lock, who holds the lock, and the line to end it.
 
-use std::fmt::Write as _;
-
-use redlatch::LockStatus;
+use redlatch::{LockManager, LockStatus};
 
 use crate::arguments::Status;
+use crate::clock;
 use crate::durations;
 use crate::failure::{Failure, UNAVAILABLE};
 use crate::json;
@@ -20,36 +19,37 @@ const FREE: u8 = 1;
 /// The lock rests: it was given back, and nobody gets it yet.
 const RESTING: u8 = 3;
 
+/// The width of the titles of facts.
+const TITLE: usize = 7;
+
 /// Returns 0 if the lock is held, 1 if it is free, 3 if it rests.
 pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
     // The status does not depend on the protocol: both use the same key.
     let manager = nodes::asking(&arguments.servers, false)?;
     let name = arguments.name.as_str();
-    let (json, shown, code) = match arguments.max {
+    let (json, slots) = match arguments.max {
         None => {
             let status = manager.status(name)?;
-            let shown = of_lock(arguments, &status);
-            (json::of_status(name, &status), shown, code(&status))
+            (json::of_status(name, &status), vec![status])
         }
         Some(permits) => {
-            let status = manager.semaphore_status(name, permits)?;
-            let codes: Vec<u8> = status.iter().map(code).collect();
-            // Whoever asks gets the one that is free, whatever the others are.
-            let worst = codes.iter().copied().max().unwrap_or(UNAVAILABLE);
-            let code = if codes.contains(&FREE) { FREE } else { worst };
-            (
-                json::of_semaphore(name, &status),
-                of_semaphore(arguments, &status),
-                code,
-            )
+            let slots = manager.semaphore_status(name, permits)?;
+            (json::of_semaphore(name, &slots), slots)
         }
     };
     if arguments.form.json {
         output::print(&format!("{json}\n"))?;
     } else if !arguments.quiet {
+        let shown = match (arguments.max, &slots[..]) {
+            (None, [status]) => of_lock(arguments, status, &manager),
+            _ => of_semaphore(arguments, &slots),
+        };
         output::print(&shown)?;
     }
-    Ok(code)
+    // Whoever asks gets the one that is free, whatever the others are.
+    let codes = || slots.iter().map(code);
+    let worst = codes().max().unwrap_or(UNAVAILABLE);
+    Ok(codes().find(|code| *code == FREE).unwrap_or(worst))
 }
 
 /// The exit code for a lock, or for a slot.
@@ -62,88 +62,103 @@ fn code(status: &LockStatus) -> u8 {
     }
 }
 
-fn of_lock(arguments: &Status, status: &LockStatus) -> String {
-    let state = State::of(status);
-    let rows = status.nodes().iter();
+fn of_lock(arguments: &Status, status: &LockStatus, manager: &LockManager) -> String {
+    let (state, width) = (State::of(status), text::width());
+    let row = |report| state::row(report, state.token.as_deref());
     let table = Table {
         head: vec!["NODE", "KEY", "LEFT", "HOLDER"],
-        rows: rows
-            .map(|report| state::row(report, state.token.as_deref()))
-            .collect(),
+        rows: status.nodes().iter().map(row).collect(),
         overflow: Overflow::Wrap,
     };
     let (on, of) = state.nodes;
-    let word = state.tone.paint(state.word);
-    let name = &arguments.name;
-    let table = table.show(text::width());
-    let nodes = format!(" on {on} of {}", count(of, "node"));
-    let is_counted = matches!(state.word, "held" | "read" | "rests" | "free");
-    let nodes = if is_counted { nodes } else { String::new() };
-    let mut shown = format!("{table}\n{name}: {word}{nodes}\n");
-    let mut fact = |title: &str, fact: &str| {
-        shown.push_str(&Cell::plain(title).before(7, fact, text::width()));
+    let nodes = match state.word {
+        "blocked" | "unknown" => String::new(),
+        _ => format!(" on {on} of {}", count(of, "node")),
     };
-    match state.word {
-        "held" => fact("holder", &state.who),
-        "rests" if !state.who.is_empty() => fact("done by", &state.who),
-        "read" => fact("readers", &state.who),
-        "blocked" | "unknown" => fact("why", &state.who),
-        _ => {}
-    }
-    if let Some(since) = state.since {
-        let (since, ago) = (state::since(since), state::ago(since));
-        fact(
-            "since",
-            &format!("{}{ago}", since.trim_start_matches("since ")),
-        );
-    }
-    if let Some(left) = state.left {
-        let until = if state.word == "held" {
-            ", unless it is renewed"
-        } else {
-            ""
-        };
-        fact("for", &format!("another {}{until}", durations::rough(left)));
-    }
+    let (name, word) = (&arguments.name, state.tone.paint(state.word));
+    let mut shown = format!("{}\n{name}: {word}{nodes}\n", table.show(width));
+    let mut facts = facts(&state);
     if status.is_wanted() {
-        fact("waiting", "somebody, so the next one comes at once");
+        facts.push((
+            "waiting",
+            "somebody, so the next one comes at once".to_owned(),
+        ));
     }
-    if let Some(token) = &state.token {
-        // It is whole, because it is for copying. The library has escaped what can't be shown.
-        let token_shown = if token.is_empty() {
-            "an empty value"
-        } else {
-            token
-        };
-        writeln!(shown, "token    {token_shown}").ok();
-        shown.push_str(&unlock(arguments, token, None));
+    if state.word == "free" {
+        facts.extend(abstaining(manager).map(|fact| ("fenced", fact)));
     }
-    shown
+    for (title, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
+        shown.push_str(&Cell::plain(title).before(TITLE, fact, width));
+    }
+    let Some(token) = &state.token else {
+        return shown;
+    };
+    // It is whole, because it is for copying. The library has escaped what can't be shown.
+    let token_shown = if token.is_empty() {
+        "an empty value"
+    } else {
+        token
+    };
+    let unlock = unlock(arguments, token, None);
+    format!("{shown}token    {token_shown}\n{unlock}")
+}
+
+/// What is known of a lock, with titles.
+fn facts(state: &State) -> Vec<(&'static str, String)> {
+    let title = match state.word {
+        "held" => "holder",
+        "rests" => "done by",
+        "read" => "readers",
+        _ => "why",
+    };
+    let since = state.since.map_or(String::new(), |since| {
+        // Another machine has said so, whose clock may be ahead.
+        let ago = clock::wall().duration_since(since);
+        let ago = ago.map_or(String::new(), |ago| {
+            format!(" ({} ago)", durations::rough(ago))
+        });
+        format!("{}{ago}", state.since(""))
+    });
+    let renewed = match state.word {
+        "held" => ", unless it is renewed",
+        _ => "",
+    };
+    let left = state.left.map_or(String::new(), |left| {
+        format!("another {}{renewed}", durations::rough(left))
+    });
+    vec![(title, state.who.clone()), ("since", since), ("for", left)]
+}
+
+/// What a free lock is for who takes it with `--fenced`, where servers abstain from that.
+fn abstaining(manager: &LockManager) -> Option<String> {
+    let health = manager.health().ok()?;
+    let marker = |node: &str| health.fact(node, "quarantine").unwrap_or_default();
+    let abstains = |node: &&str| matches!(&*marker(node), "quarantined" | "other_process");
+    let (count, of) = (
+        health.nodes().filter(abstains).count(),
+        health.nodes().count(),
+    );
+    (count > 0).then(|| {
+        format!(
+            "{count} of {of} nodes give no lock with --fenced yet; see 'redlatch health --fenced'"
+        )
+    })
 }
 
 fn of_semaphore(arguments: &Status, status: &[LockStatus]) -> String {
     let slots: Vec<State> = status.iter().map(State::of).collect();
-    let rows = slots.iter().enumerate().map(|(slot, state)| {
-        let (on, of) = state.nodes;
-        let [word, left, who] = state.cells();
-        vec![
-            Cell::plain(&slot.to_string()),
-            word,
-            left,
-            Cell::plain(&format!("{on}/{of}")),
-            who,
-        ]
-    });
+    let row = |(slot, state): (usize, &State)| {
+        let slot = Cell::plain(&slot.to_string());
+        [slot].into_iter().chain(state.cells()).collect()
+    };
     let table = Table {
         head: vec!["SLOT", "STATE", "LEFT", "NODES", "HOLDER"],
-        rows: rows.collect(),
+        rows: slots.iter().enumerate().map(row).collect(),
         overflow: Overflow::Wrap,
     };
-    let resting = slots.iter().filter(|state| state.word == "rests").count();
-    let resting = if resting > 0 {
-        format!(", {resting} resting")
-    } else {
-        String::new()
+    let resting = match slots.iter().filter(|state| state.word == "rests").count() {
+        0 => String::new(),
+        resting => format!(", {resting} resting"),
     };
     let mut shown = format!(
         "{}\n{}: {} of {} held{resting}\n",
@@ -165,7 +180,7 @@ fn unlock(arguments: &Status, token: &str, slot: Option<usize>) -> String {
     let Status { name, servers, .. } = arguments;
     if !is_ours(token) {
         let why = "by hand: this is no value of redlatch, so it may be no lock; see 'redlatch unlock --help'";
-        return Cell::plain("unlock").before(7, why, text::width());
+        return Cell::plain("unlock").before(TITLE, why, text::width());
     }
     let slot = slot.map_or(String::new(), |slot| format!(" --slot {slot}"));
     let command = format!("redlatch unlock{}{slot}", servers.typed());

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, test_kill_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU};
 
-use crate::arguments::{OnLoss, OnWanted};
+use crate::arguments::{OnLoss, Run, signal_called};
 use crate::clock;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
@@ -16,20 +16,15 @@ use crate::failure::told_of_loss;
 use crate::notify::Notifier;
 use crate::output;
 use crate::plan::{LossPolicy, Plan};
+use crate::request::Request;
 use crate::terminal::{self, Terminal};
-use crate::wanted::Wanted;
 use crate::watchdog::Watchdog;
 
 /// The lock of the command, and what to do on a loss.
 pub(crate) struct Task<'a> {
-    /// What is locked.
-    pub(crate) wanted: Wanted<'a>,
+    pub(crate) arguments: &'a Run,
+    pub(crate) request: &'a Request<'a>,
     pub(crate) held: &'a LockGuard,
-    pub(crate) loss_policy: LossPolicy,
-    /// What the command is sent when somebody waits for the lock.
-    pub(crate) on_wanted: Option<OnWanted>,
-    /// Whether that is told.
-    pub(crate) tells_wanted: bool,
     /// Told when the command is sent a signal that is to end it.
     pub(crate) notifier: &'a Notifier,
 }
@@ -45,6 +40,10 @@ pub(crate) struct End {
 }
 
 /// Waits for the end of the command, and handles events meanwhile.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each has happened, or not, whatever the others are"
+)]
 pub(crate) struct Supervisor<'a> {
     task: Task<'a>,
     group: &'a mut Watchdog,
@@ -59,12 +58,6 @@ pub(crate) struct Supervisor<'a> {
     /// The first signal that is to end the command, and whether HUP came, which may be.
     signal: Option<i32>,
     had_hangup: bool,
-    job_control: JobControl,
-}
-
-/// The state of job control, for when the command is stopped.
-#[derive(Debug, Default)]
-struct JobControl {
     /// TSTP was passed on.
     stops_too: bool,
     wants_terminal: bool,
@@ -85,7 +78,9 @@ impl<'a> Supervisor<'a> {
             is_lost: false,
             signal: None,
             had_hangup: false,
-            job_control: JobControl::default(),
+            stops_too: false,
+            wants_terminal: false,
+            expects_tstp: false,
         };
         supervisor.put_off();
         supervisor
@@ -136,13 +131,19 @@ impl<'a> Supervisor<'a> {
     /// Tells the watchdog until when the command may run.
     fn put_off(&mut self) {
         self.tell_at = None;
-        if self.is_lost || self.task.loss_policy.on_loss == OnLoss::Ignore {
+        if self.is_lost || self.task.arguments.on_loss == OnLoss::Ignore {
             return;
         }
         // The clock is read before the remaining time, so that the sum of both is never too late.
         let now = clock::since_boot();
         let remaining = self.task.held.remaining();
-        self.tell(Plan::of(self.task.loss_policy, now, remaining));
+        let arguments = self.task.arguments;
+        let loss_policy = LossPolicy {
+            on_loss: arguments.on_loss,
+            grace: arguments.grace,
+            ttl: self.task.request.hold_time.ttl,
+        };
+        self.tell(Plan::of(loss_policy, now, remaining));
         self.tell_at = clock::now().checked_add(Plan::lasts(remaining));
     }
 
@@ -160,7 +161,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn is_ending(&self) -> bool {
-        self.is_lost && self.task.loss_policy.on_loss != OnLoss::Ignore
+        self.is_lost && self.task.arguments.on_loss != OnLoss::Ignore
     }
 
     fn end(self, code: u8) -> End {
@@ -180,7 +181,7 @@ impl<'a> Supervisor<'a> {
         match signal {
             SIGCONT => {
                 // With `fg`, this process is in the foreground.
-                if self.job_control.wants_terminal && self.terminal.is_none() {
+                if self.wants_terminal && self.terminal.is_none() {
                     self.terminal = Terminal::find_anyhow();
                 }
                 if let Some(terminal) = &self.terminal {
@@ -188,9 +189,9 @@ impl<'a> Supervisor<'a> {
                 }
                 self.group.signal(Signal::CONT);
             }
-            SIGTSTP if self.job_control.expects_tstp => self.job_control.expects_tstp = false,
+            SIGTSTP if self.expects_tstp => self.expects_tstp = false,
             _ => {
-                self.job_control.stops_too |= signal == SIGTSTP;
+                self.stops_too |= signal == SIGTSTP;
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.group.signal(signal);
                 }
@@ -206,11 +207,9 @@ impl<'a> Supervisor<'a> {
             SIGHUP => self.had_hangup = true,
             _ if self.signal.is_none() => {
                 self.signal = Some(signal);
-                let state = "stopping: the command was sent the signal";
-                let name = self.task.wanted;
-                self.task
-                    .notifier
-                    .tell(Some("STOPPING=1"), &format!("{name}: {state}"));
+                let claim = self.task.request.claim;
+                let state = format!("{claim}: stopping: the command was sent the signal");
+                self.task.notifier.tell(Some("STOPPING=1"), &state);
             }
             _ => {}
         }
@@ -222,7 +221,7 @@ impl<'a> Supervisor<'a> {
             SIGTTIN | SIGTTOU if self.terminal.is_none() => {
                 // The command needs the terminal. It was left to the other programs of a pipeline, or this process was
                 // started in the background and does not have it.
-                self.job_control.wants_terminal = true;
+                self.wants_terminal = true;
                 self.terminal = Terminal::find_anyhow();
                 if let Some(terminal) = &self.terminal {
                     terminal.hand_to(self.group());
@@ -235,10 +234,10 @@ impl<'a> Supervisor<'a> {
             // then, the loss is the next event.
             _ if self.is_ending() => {}
             _ if self.terminal.is_some() => {
-                self.job_control.expects_tstp = true;
+                self.expects_tstp = true;
                 self.stand_still(terminal::stop_job);
             }
-            _ if self.job_control.stops_too => self.stand_still(terminal::stop_here),
+            _ if self.stops_too => self.stand_still(terminal::stop_here),
             _ => {}
         }
     }
@@ -258,22 +257,19 @@ impl<'a> Supervisor<'a> {
         }
         self.is_lost = true;
         self.tell_at = None;
-        let Task {
-            wanted: name,
-            loss_policy,
-            ..
-        } = self.task;
-        let tell = |what: &str| output::complain(&format!("lost the lock {name}: {cause}; {what}"));
-        match loss_policy.on_loss {
+        let (claim, grace) = (self.task.request.claim, self.task.arguments.grace);
+        let tell =
+            |what: &str| output::complain(&format!("lost the lock {claim}: {cause}; {what}"));
+        match self.task.arguments.on_loss {
             OnLoss::Term => {
                 self.group.signal(Signal::TERM);
                 // A command that is stopped gets its signals when it goes on.
                 self.group.signal(Signal::CONT);
                 // The watchdog sends KILL if this process is stopped meanwhile.
-                let kill_at = clock::since_boot().saturating_add(loss_policy.grace);
+                let kill_at = clock::since_boot().saturating_add(grace);
                 self.tell(Plan::kill_at(kill_at));
-                self.kill_at = clock::now().checked_add(loss_policy.grace);
-                let grace = durations::exact(loss_policy.grace);
+                self.kill_at = clock::now().checked_add(grace);
+                let grace = durations::exact(grace);
                 tell(&format!("the command gets TERM, and KILL after {grace}"));
             }
             OnLoss::Kill => {
@@ -289,16 +285,19 @@ impl<'a> Supervisor<'a> {
         if self.is_lost {
             return;
         }
-        let name = self.task.wanted;
-        match self.task.on_wanted {
-            Some(signal) => {
+        let claim = self.task.request.claim;
+        match &self.task.arguments.on_wanted {
+            Some(name) => {
+                let signal = name.to_uppercase();
                 output::complain(&format!(
-                    "somebody waits for the lock {name}; the command gets {signal}"
+                    "somebody waits for the lock {claim}; the command gets {signal}"
                 ));
-                self.group.signal(signal.into());
+                if let Some(signal) = signal_called(name) {
+                    self.group.signal(signal);
+                }
             }
-            None if self.task.tells_wanted => {
-                output::complain(&format!("somebody waits for the lock {name}"));
+            None if self.task.arguments.forever => {
+                output::complain(&format!("somebody waits for the lock {claim}"));
             }
             None => {}
         }
@@ -307,11 +306,11 @@ impl<'a> Supervisor<'a> {
     /// A command that runs as another user, as `sudo` does, can't be sent signals. Sending to the group does not fail,
     /// because it has other members, so this is checked for the command alone.
     fn tell_if_out_of_reach(&self, command: Pid) {
-        let is_to_end = self.task.loss_policy.on_loss != OnLoss::Ignore;
+        let is_to_end = self.task.arguments.on_loss != OnLoss::Ignore;
         if is_to_end && test_kill_process(command) == Err(Errno::PERM) {
             output::complain(&format!(
                 "the command may not be sent signals and runs on without the lock {}; end it as its user (process {})",
-                self.task.wanted,
+                self.task.request.claim,
                 command.as_raw_nonzero()
             ));
         }

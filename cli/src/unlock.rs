@@ -1,6 +1,6 @@
 //! `redlatch unlock`.
 
-use redlatch::Error;
+use redlatch::{Error, LockManager, Vote};
 
 use crate::arguments::Unlock;
 use crate::failure::{Failure, LOST, USAGE};
@@ -15,10 +15,11 @@ use crate::text::typed_name;
 pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     let manager = nodes::asking(&arguments.servers, arguments.fenced)?;
     let (name, token) = (&arguments.name, &arguments.token);
+    let typed = typed_name(name.as_str());
     if !is_ours(token) && !arguments.foreign {
         return Err(Failure::usage(format!(
             "{name}: the token is not one of redlatch, so the key may be something else of another program; see 'redlatch \
-             status {name}', and if it is a lock, say --foreign"
+             status {typed}', and if it is a lock, say --foreign"
         )));
     }
     let result = match arguments.slot {
@@ -30,15 +31,21 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
         let object = json::of_release(name.as_str(), &result, why.as_deref());
         output::print(&format!("{object}\n"))?;
     }
+    let why = why.unwrap_or_default();
     match result {
-        Ok(()) if arguments.form.json => Ok(0),
         Ok(()) => {
-            output::print(&format!("{name}: given back\n"))?;
+            if !arguments.form.json {
+                output::print(&format!("{name}: given back\n"))?;
+            }
+            if !arguments.fenced && is_for_fenced(&manager) {
+                output::complain(&format!(
+                    "{name}: clients with --fenced use these servers; if the lock was taken so, its holder sets it again when \
+                     it renews: then unlock it with --fenced"
+                ));
+            }
             Ok(0)
         }
         Err(Error::Lost { .. }) => {
-            let why = why.unwrap_or_default();
-            let typed = typed_name(name.as_str());
             let advice = match arguments.slot {
                 None => format!(
                     "see 'redlatch status {typed}'; a permit needs its --slot, and a reader's token is its REDLATCH_TOKEN"
@@ -58,11 +65,28 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     }
 }
 
+/// Whether clients of the fenced protocol have been at the servers.
+fn is_for_fenced(manager: &LockManager) -> bool {
+    manager.health().is_ok_and(|health| {
+        let marker = |node: &str| health.fact(node, "quarantine").unwrap_or_default();
+        let is_marked = |node| matches!(&*marker(node), "open" | "quarantined" | "other_process");
+        health.nodes().any(is_marked)
+    })
+}
+
 /// The reason in other words than the library's: the token may never have been the holder's, so no lock was lost.
 fn why_not(name: &Name, error: &Error) -> String {
     let Error::Lost { cause, .. } = error else {
         return error.to_string();
     };
-    let nodes: Vec<String> = cause.nodes().iter().map(ToString::to_string).collect();
-    format!("{name} is not held with this token: {}", nodes.join("; "))
+    let nodes = cause.nodes();
+    if nodes.iter().all(|node| matches!(node.vote, Vote::Missing)) {
+        return format!(
+            "{name} is not held: it is free on {} of {} nodes",
+            nodes.len(),
+            nodes.len()
+        );
+    }
+    let said: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    format!("{name} is not held with this token: {}", said.join("; "))
 }

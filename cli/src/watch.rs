@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use parking_lot::Mutex;
 use redlatch::{Error, LockManager, NodeReport};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
@@ -13,8 +13,8 @@ use crate::arguments::Watch;
 use crate::clock;
 use crate::durations;
 use crate::event::{self, Event};
-use crate::failure::{Failure, cause, no_system};
-use crate::list::{self, HEAD};
+use crate::failure::{Failure, no_system};
+use crate::list;
 use crate::nodes;
 use crate::output::{self, Reader};
 use crate::screen::{Screen, read_keys};
@@ -71,8 +71,7 @@ fn ask(
     (events, stopped): (&Sender<Event>, &Receiver<()>),
 ) {
     loop {
-        let seen = View::of(manager, arguments).unwrap_or_default();
-        *view.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        *view.lock() = View::of(manager, arguments).unwrap_or_default();
         let is_heard = events.send(Event::Answered).is_ok();
         let stop = stopped.recv_timeout(arguments.every);
         if !is_heard || stop != Err(RecvTimeoutError::Timeout) {
@@ -92,13 +91,7 @@ impl View {
         if arguments.names.is_empty() {
             view.nodes = manager.status(NOBODY)?.nodes().to_vec();
             match list::collect(manager) {
-                Ok(locks) => {
-                    let locks = locks.iter().map(|lock| {
-                        let name = list::name(&lock.resource, lock.slot);
-                        (name, State::of(&lock.status))
-                    });
-                    view.locks = locks.collect();
-                }
+                Ok(locks) => view.locks = locks,
                 Err(error) => view.missing = Some(error.to_string()),
             }
         }
@@ -114,19 +107,11 @@ impl View {
             rows: self.nodes.iter().map(node_row).collect(),
             overflow: Overflow::Cut,
         };
-        let table = Table {
-            head: HEAD.to_vec(),
-            rows: self
-                .locks
-                .iter()
-                .map(|(name, state)| list::row(name, state))
-                .collect(),
-            overflow: Overflow::Cut,
-        };
+        let table = list::table(&self.locks, Overflow::Cut).show(width);
         let mut lines = vec![title, String::new()];
         lines.extend(nodes.show(width).lines().map(str::to_owned));
         lines.push(String::new());
-        lines.extend(table.show(width).lines().map(str::to_owned));
+        lines.extend(table.lines().map(str::to_owned));
         if let Some(missing) = &self.missing {
             lines.push(text::cut(&output::presentable(missing), width));
         }
@@ -141,41 +126,41 @@ impl View {
 
     /// What is different from what was told before, in lines with the time.
     fn changes(&self, told: &mut BTreeMap<String, String>) -> String {
+        let before = std::mem::take(told);
         let mut lines = Vec::new();
-        let mut tell = |name: &str, what: String, line: String| {
-            if told.get(name) != Some(&what) {
+        let mut tell = |name: String, what: String, line: String| {
+            if before.get(&name) != Some(&what) {
                 lines.push(line);
-                told.insert(name.to_owned(), what);
             }
+            told.insert(name, what);
         };
         for report in &self.nodes {
-            let (_, word, why) = node_state(report);
             let node = output::presentable(&report.node);
-            tell(
-                &format!("node {node}"),
-                word.to_owned(),
-                format!("{node} is {word}{why}"),
-            );
+            let (word, why) = match state::failure(report) {
+                None => ("up", String::new()),
+                Some(word) => (word, format!(": {}", state::cause(&report.vote))),
+            };
+            let line = format!("{node} is {word}{why}");
+            tell(format!("node {node}"), word.to_owned(), line);
         }
         for (name, state) in &self.locks {
-            let token = state.token.as_deref().unwrap_or_default();
-            let what = format!("{}{token}", state.word);
+            let what = format!("{}{:?}", state.word, state.token);
             tell(
-                &format!("lock {name}"),
+                format!("lock {name}"),
                 what,
                 format!("{name} {}", state.sentence()),
             );
         }
-        if self.missing.is_none() {
-            let is_there = |name: &str| self.locks.iter().any(|(other, _)| other == name);
-            let gone = told.keys().filter_map(|key| key.strip_prefix("lock "));
-            let gone: Vec<String> = gone
-                .filter(|name| !is_there(name))
-                .map(str::to_owned)
-                .collect();
-            for name in gone {
-                told.remove(&format!("lock {name}"));
-                lines.push(format!("{name} is free"));
+        for (name, what) in before {
+            if told.contains_key(&name) {
+                continue;
+            }
+            match name.strip_prefix("lock ") {
+                Some(lock) if self.missing.is_none() => lines.push(format!("{lock} is free")),
+                // It may still be there.
+                _ => {
+                    told.insert(name, what);
+                }
             }
         }
         let time = humantime::format_rfc3339_seconds(clock::wall());
@@ -184,29 +169,20 @@ impl View {
     }
 }
 
-/// How a node is: whether it answers, and why not.
-fn node_state(report: &NodeReport) -> (Tone, &'static str, String) {
-    match state::failure(report) {
-        None => (Tone::Good, "up", String::new()),
-        Some(word) => (Tone::Bad, word, format!(": {}", cause(&report.vote))),
-    }
-}
-
 fn node_row(report: &NodeReport) -> Vec<Cell> {
-    let (tone, word, why) = node_state(report);
-    let time = u64::try_from(report.elapsed.as_micros()).unwrap_or(u64::MAX);
-    let time = if why.is_empty() {
-        // As wide as most of them, so that the table stands still.
-        format!("{:>6}", durations::milliseconds(time))
+    let (tone, word, time, why) = if let Some(word) = state::failure(report) {
+        (Tone::Bad, word, String::new(), state::cause(&report.vote))
     } else {
-        String::new()
+        let time = u64::try_from(report.elapsed.as_micros()).unwrap_or(u64::MAX);
+        // As wide as most of them, so that the table stands still.
+        let time = format!("{:>6}", durations::milliseconds(time));
+        (Tone::Good, "up", time, String::new())
     };
-    let why = why.trim_start_matches(": ");
     vec![
         Cell::plain(&report.node),
         Cell::new(tone, word),
         Cell::plain(&time),
-        Cell::plain(why),
+        Cell::plain(&why),
     ]
 }
 
@@ -220,7 +196,7 @@ fn show(
     while let Ok(event) = events.recv() {
         match event {
             Event::Answered => {
-                let view = view.lock().unwrap_or_else(PoisonError::into_inner);
+                let view = view.lock();
                 let reader = if screen.is_some() {
                     Screen::draw(&view.show(text::size_of_screen()))
                 } else {

@@ -26,7 +26,7 @@ use signal_hook::consts::signal;
 
 use crate::children;
 use crate::clock;
-use crate::plan::{LENGTH, Message, Plan};
+use crate::plan::{GOODBYE, Message, Plan};
 use crate::process_table::own_group;
 use crate::terminal::{self, Terminal};
 
@@ -128,7 +128,7 @@ impl Watchdog {
         if let Some(input) = &mut self.input {
             // A failed write means that the watchdog is gone, or was stopped until the pipe was full. Then it can do
             // nothing anyway.
-            input.write_all(&plan.to_bytes()).ok();
+            input.write_all(plan.message().as_bytes()).ok();
         }
     }
 
@@ -145,7 +145,7 @@ impl Watchdog {
     /// Dismisses the watchdog. It returns the terminal, if the group has it, and leaves the rest of the group alone.
     pub(crate) fn dismiss(&mut self) {
         if let Some(mut input) = self.input.take() {
-            if input.write_all(&Message::GOODBYE).is_err() {
+            if input.write_all(GOODBYE.as_bytes()).is_err() {
                 // The watchdog is gone, or the pipe is full. Without a goodbye it would kill the rest of the group, so
                 // it is killed.
                 kill_process(self.group(), Signal::KILL).ok();
@@ -207,7 +207,7 @@ pub(crate) fn main() -> ExitCode {
     if out.write_all(&[READY]).and_then(|()| out.flush()).is_err() {
         return ExitCode::from(crate::failure::SYSTEM);
     }
-    let is_dismissed = is_dismissed(&mut Orders::default());
+    let is_dismissed = Orders::default().are_over();
     if let Some(caller) = caller.and_then(Pid::from_raw) {
         terminal::give_back(caller);
     }
@@ -220,6 +220,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 /// The messages up to now.
+#[derive(Default)]
 struct Orders {
     plan: Plan,
     /// Whether the TERM of the present plan was sent.
@@ -228,64 +229,46 @@ struct Orders {
     part: Vec<u8>,
 }
 
-impl Default for Orders {
-    fn default() -> Self {
-        Self {
-            plan: Plan::NEVER,
-            has_sent_term: false,
-            part: Vec::with_capacity(LENGTH),
-        }
-    }
-}
-
-/// The result of a look at the input.
-enum Input {
-    Goodbye,
-    /// The input has ended.
-    End,
-    /// No message, or a new plan.
-    More,
-}
-
-/// Waits for the goodbye, and returns false when the group is to be killed instead.
-fn is_dismissed(orders: &mut Orders) -> bool {
-    loop {
-        // Messages are read first, because a new plan may replace one whose time has come.
-        match orders.listen() {
-            Input::Goodbye => return true,
-            Input::End => return false,
-            Input::More if orders.is_kill_due() => return false,
-            Input::More => {}
-        }
-    }
-}
-
 impl Orders {
-    /// Waits until a message comes, or the plan's time has come.
-    fn listen(&mut self) -> Input {
+    /// Waits for the goodbye, and returns false when the group is to be killed instead.
+    fn are_over(&mut self) -> bool {
+        loop {
+            // Messages are read first, because a new plan may replace one whose time has come.
+            let end = self
+                .listen()
+                .or_else(|| self.is_kill_due().then_some(false));
+            if let Some(is_dismissed) = end {
+                return is_dismissed;
+            }
+        }
+    }
+
+    /// Waits until a message comes, or the plan's time has come. At the last message it returns whether that is the
+    /// goodbye.
+    fn listen(&mut self) -> Option<bool> {
         let input = io::stdin();
         let timeout = Timespec::try_from(self.left()).ok();
         let timeout = timeout.filter(|_| self.plan != Plan::NEVER);
         let mut inputs = [PollFd::new(&input, PollFlags::IN)];
         match poll(&mut inputs, timeout.as_ref()) {
-            Ok(0) | Err(Errno::INTR) => return Input::More,
+            Ok(0) | Err(Errno::INTR) => return None,
             Ok(_) => {}
-            Err(_) => return Input::End,
+            Err(_) => return Some(false),
         }
         let mut bytes = [0; 256];
         match rustix::io::read(&input, &mut bytes) {
-            Err(Errno::INTR) => return Input::More,
-            Ok(0) | Err(_) => return Input::End,
+            Err(Errno::INTR) => return None,
+            Ok(0) | Err(_) => return Some(false),
             Ok(count) => self.part.extend(bytes.iter().take(count)),
         }
         while let Some(message) = Message::take(&mut self.part) {
             match message {
                 Message::Plan(plan) => (self.plan, self.has_sent_term) = (plan, false),
-                Message::Goodbye => return Input::Goodbye,
-                Message::Unreadable => return Input::End,
+                Message::Goodbye => return Some(true),
+                Message::Unreadable => return Some(false),
             }
         }
-        Input::More
+        None
     }
 
     /// How long to wait.

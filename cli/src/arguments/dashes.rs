@@ -5,25 +5,19 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// Stands for the name while the rest is parsed.
-const NAME: &str = "name";
-
-/// Takes the name out of `run … -- NAME -- COMMAND`.
+/// Takes the name out of `run … -- NAME -- COMMAND`. Another one stands for it while the rest is parsed.
 pub(super) fn split(words: &[OsString]) -> Option<(Vec<OsString>, &OsStr)> {
-    let are_dashes = |word: &OsString| word == "--";
-    let place = words.iter().position(are_dashes)?;
+    let place = words.iter().position(|word| word == "--")?;
     let (options, rest) = words.split_at_checked(place)?;
     let [_, name, dashes, ..] = rest else {
         return None;
     };
-    let is_run = options.get(1).is_some_and(|word| word == "run");
-    if !is_run || !are_dashes(dashes) {
+    if options.get(1)? != "run" || dashes != "--" {
         return None;
     }
-    let command = rest.iter().skip(2);
-    let stand_in = OsString::from(NAME);
-    let words = options.iter().chain([&stand_in]).chain(command);
-    Some((words.cloned().collect(), name))
+    let stand_in = [OsString::from("name")];
+    let command = rest.get(2..)?;
+    Some(([options, &stand_in, command].concat(), name))
 }
 
 #[cfg(test)]
@@ -31,32 +25,25 @@ mod tests {
     use super::super::{Subcommand, parse_words};
     use super::*;
 
-    #[track_caller]
-    fn parsed(words: &str) -> Result<(String, Vec<OsString>), String> {
-        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-        let arguments = parse_words(&words).map_err(|error| error.to_string())?;
-        let Subcommand::Run(run) = arguments.subcommand else {
-            panic!("{words:?}");
-        };
-        Ok((run.lock.name.as_str().to_owned(), run.command))
-    }
-
     #[test]
     fn a_name_stands_before_the_dashes_or_between_them() {
+        let parsed = |words: &str| {
+            let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+            match parse_words(&words).map(|arguments| arguments.subcommand) {
+                Ok(Subcommand::Run(run)) => Ok((run.lock.name, run.command.join(OsStr::new(" ")))),
+                other => Err(format!("{other:?}")),
+            }
+        };
         for (words, name, command) in [
             ("redlatch run job -- true", "job", "true"),
             ("redlatch run job -- env -- -x", "job", "env -- -x"),
             ("redlatch run -- -job -- true", "-job", "true"),
             ("redlatch run -n -- -- -- true", "--", "true"),
             ("redlatch run -- job -- env -- -x", "job", "env -- -x"),
-            (
-                "redlatch run --wait 5s -- --wait -- -- --",
-                "--wait",
-                "-- --",
-            ),
+            ("redlatch run --wait 5s -- -w -- -- --", "-w", "-- --"),
         ] {
-            let command = command.split(' ').map(OsString::from).collect();
-            assert_eq!(parsed(words), Ok((name.to_owned(), command)), "{words}");
+            let (found, rest) = parsed(words).unwrap();
+            assert_eq!((found.as_str(), rest), (name, command.into()), "{words}");
         }
         for (words, reason) in [
             ("redlatch run -- -job", "<NAME>"),

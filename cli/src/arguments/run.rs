@@ -1,10 +1,10 @@
 //! `redlatch run`.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use rustix::process::Signal;
 
@@ -71,8 +71,9 @@ pub(crate) struct Run {
     /// So that it can end at a good moment, and another machine goes on: a renewal tells that somebody waits. It is sent once, to the
     /// process group of the command. The command may ignore it, and nothing else happens. Not with --forever: those who stand by
     /// wait all the time.
-    #[arg(long, value_name = "SIGNAL", conflicts_with = "forever", ignore_case = true, hide_short_help = true, help_heading = None)]
-    pub(crate) on_wanted: Option<OnWanted>,
+    #[arg(long, value_name = "SIGNAL", conflicts_with = "forever", ignore_case = true, hide_short_help = true,
+          value_parser = PossibleValuesParser::new(SIGNALS.map(|(name, _)| name)))]
+    pub(crate) on_wanted: Option<String>,
 
     /// The time from TERM to KILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = durations::parse)]
@@ -94,35 +95,19 @@ pub(crate) struct Run {
 }
 
 /// What a command can be told by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "UPPER")]
-pub(crate) enum OnWanted {
-    Term,
-    Int,
-    Hup,
-    Quit,
-    Usr1,
-    Usr2,
-}
+const SIGNALS: [(&str, Signal); 6] = [
+    ("TERM", Signal::TERM),
+    ("INT", Signal::INT),
+    ("HUP", Signal::HUP),
+    ("QUIT", Signal::QUIT),
+    ("USR1", Signal::USR1),
+    ("USR2", Signal::USR2),
+];
 
-impl From<OnWanted> for Signal {
-    fn from(signal: OnWanted) -> Self {
-        match signal {
-            OnWanted::Term => Self::TERM,
-            OnWanted::Int => Self::INT,
-            OnWanted::Hup => Self::HUP,
-            OnWanted::Quit => Self::QUIT,
-            OnWanted::Usr1 => Self::USR1,
-            OnWanted::Usr2 => Self::USR2,
-        }
-    }
-}
-
-impl fmt::Display for OnWanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value();
-        f.write_str(value.as_ref().map_or("a signal", |value| value.get_name()))
-    }
+/// The signal of this name, in letters of any size.
+pub(crate) fn signal_called(name: &str) -> Option<Signal> {
+    let is_it = |(other, _): &&(&str, Signal)| other.eq_ignore_ascii_case(name);
+    SIGNALS.iter().find(is_it).map(|(_, signal)| *signal)
 }
 
 /// TERM and KILL go to the process group of the command.

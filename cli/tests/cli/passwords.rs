@@ -183,7 +183,7 @@ fn a_password_file_that_everybody_can_read_is_warned_of() {
     let (nodes, file) = with_password_file();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let advice = format!(
-        "{file}: every user of this machine can read the password (mode 0644); forbid it with 'chmod o-r {file}'"
+        "{file}: every user of this machine can read the password (mode 0644); forbid it with 'chmod o-rw {file}'"
     );
     let status = ["status", "job", "--password-file", &file];
     let ended = end_of(&mut nodes.redlatch(&status));

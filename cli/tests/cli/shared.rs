@@ -109,7 +109,7 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
     let ended = later.end();
     assert_eq!(ended.code, Some(0));
     assert!(
-        ended.stderr.contains("got the lock job to share after "),
+        ended.stderr.contains("got the lock job after "),
         "{ended:?}"
     );
 }

@@ -165,7 +165,7 @@ fn a_private_key_that_everybody_can_read_is_warned_of() {
     let ended = end_of(&mut peer.redlatch(&options));
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let advice = format!(
-        "every user of this machine can read the private key (mode 0644); forbid it with 'chmod o-r {key}'"
+        "every user of this machine can read the private key (mode 0644); forbid it with 'chmod o-rw {key}'"
     );
     assert!(ended.complaint().contains(&advice), "{ended:?}");
 }
