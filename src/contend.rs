@@ -8,10 +8,16 @@ pub(crate) mod demand;
 pub(crate) mod held;
 pub(crate) mod queue;
 #[cfg(test)]
+#[path = "../tests/rooms/contend/queue_answers.rs"]
 mod queue_answers;
 #[cfg(test)]
+#[path = "../tests/rooms/contend/queue_model.rs"]
 mod queue_model;
-#[cfg(test)]
-mod queue_threads;
 
-use crate::sync;
+use crate::clock::{Clock, Timestamp};
+use crate::sync::{self, Condvar, MutexGuard};
+
+/// Waits on `condvar` until it is notified or `until` has come; may wake early. The model has a wait of its own.
+fn nap<T>(clock: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, until: Timestamp) {
+    clock.nap(condvar, guard, until);
+}

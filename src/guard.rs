@@ -19,9 +19,8 @@ use crate::claim::Resource;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::contend::courtesy::Courtesy;
-use crate::contend::demand::Demand;
 use crate::contend::held::Held;
-use crate::contend::queue::{Queue, Tenant, Turn};
+use crate::contend::queue::{Queue, Turn};
 use crate::error::{Error, NodeReport, Vote};
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
@@ -87,7 +86,7 @@ pub struct LockGuard {
 ///
 /// Threads wait for several resources in the order of the names, so two of them never wait for each other. A thread has its turn
 /// for the first ones while it waits for the next one, so nobody comes before it there.
-pub(crate) type Turns = SmallVec<[Turn<LockGuard>; 1]>;
+pub(crate) type Turns = SmallVec<[Turn<Received>; 1]>;
 
 impl LockGuard {
     pub(crate) fn new(shared: &Arc<Shared>, won: Won) -> Self {
@@ -229,7 +228,7 @@ impl fmt::Debug for LockGuard {
 /// What a manager and its guards share. It is dropped with the last clone of the manager or the last guard, whichever is later.
 pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
-    pub(crate) queue: Arc<Queue<LockGuard>>,
+    pub(crate) queue: Arc<Queue<Received>>,
     pub(crate) held: Held,
     pub(crate) courtesy: Courtesy,
 }
@@ -270,16 +269,4 @@ pub(crate) enum Received {
     CalledOff,
     /// Nothing: it is a reader, and one before it in the line has got the lock.
     GoAhead,
-}
-
-/// Threads of a manager that want the same lock wait for each other's guards.
-impl Tenant for LockGuard {
-    type Lock = Arc<LeaseState>;
-    type Guard = Received;
-    type Error = Error;
-    type Demand = Demand;
-
-    fn end(lock: &Arc<LeaseState>) -> Timestamp {
-        lock.deadline()
-    }
 }

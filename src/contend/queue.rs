@@ -1,19 +1,18 @@
 //! The queue for threads of one manager that want the same lock: first in, first out, and only the first talks to the
 //! servers.
+//!
+//! `G` is what a thread can leave to the next one, beside the turn.
 
-use std::collections::hash_map::{Entry, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-// With a path, because the model includes this file under another name.
-#[path = "queue/line.rs"]
-mod line;
-
-use self::line::TurnNumber;
-use self::line::{Line, Waiter};
-pub(crate) use self::line::{Refusal, Tenant};
-use super::sync::{Condvar, Mutex, MutexGuard};
-use crate::clock::Timestamp;
+use super::nap;
+use super::sync::{Condvar, Mutex};
+use crate::clock::{Clock, Timestamp};
+use crate::contend::demand::Demand;
+use crate::error::Error;
+use crate::lease::state::LeaseState;
 
 /// The longest time between two looks of a waiting thread at whether the holder's lock has ended.
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
@@ -21,89 +20,101 @@ const LONGEST_LOOK: Duration = Duration::from_millis(50);
 /// A queue that gets emptier shrinks to room for this many lines.
 const ROOM: usize = 64;
 
-/// The clock and the waiting of a thread in a line, which tests and models replace.
-pub(crate) trait WaitClock<T: Tenant> {
-    fn now(&self) -> Timestamp;
-
-    /// Whether the waiting thread was cancelled.
-    fn has_given_up(&self) -> bool {
-        false
-    }
-
-    /// Until when a thread whose time is over waits all the same for the first answer to the thread whose turn it is, if it
-    /// does: that thread may leave something for others.
-    fn waits_for_an_answer_until(&self) -> Option<Timestamp> {
-        None
-    }
-
-    /// Called once for each lock that the thread waits for in the line.
-    fn waits_for(&self, _lock: &T::Lock) {}
-
-    /// Waits until the thread is admitted or `until` has come; may return early.
-    fn pause(&self, admitted: &Condvar, lines: &mut MutexGuard<'_, Lines<T>>, until: Timestamp);
-}
-
 /// The lines of a manager: one for each resource that a thread holds, asks for or waits for.
-pub(crate) struct Queue<T: Tenant> {
-    lines: Mutex<Lines<T>>,
+pub(crate) struct Queue<G> {
+    lines: Mutex<Lines<G>>,
     process: u32,
 }
 
-pub(crate) struct Lines<T: Tenant> {
-    by_resource: HashMap<Arc<str>, Line<T>>,
+struct Lines<G> {
+    by_resource: HashMap<Arc<str>, Line<G>>,
+    /// How many turns there were. A turn has a number that no other turn of the queue has.
     turns: u64,
 }
 
+/// The line of a resource. There is one for each lock that is held, so it is small.
+struct Line<G> {
+    /// The number of the present turn.
+    turn: u64,
+    /// The lock of the thread whose turn it is, once it has one.
+    lock: Option<Arc<LeaseState>>,
+    /// What most lines never have.
+    crowd: Option<Box<Crowd<G>>>,
+}
+
+/// The threads that wait in a line, and what is for them.
+struct Crowd<G> {
+    /// The error of the last attempt of the thread whose turn it is.
+    met: Option<Error>,
+    waiting: VecDeque<Arc<Waiter<G>>>,
+}
+
+struct Waiter<G> {
+    demand: Demand,
+    admitted: Condvar,
+    /// Set once the thread has the turn.
+    admission: Mutex<Option<Admission<G>>>,
+}
+
+struct Admission<G> {
+    turn: u64,
+    guard: Option<G>,
+}
+
 /// The right to talk to the servers about a resource. Its drop gives it to the next thread.
-pub(crate) struct Turn<T: Tenant> {
-    queue: Arc<Queue<T>>,
+pub(crate) struct Turn<G> {
+    queue: Arc<Queue<G>>,
     resource: Arc<str>,
-    /// None once the turn is over.
-    number: Option<TurnNumber>,
+    number: u64,
 }
 
 /// The first thread of a line, which may have left since.
-pub(crate) struct First<T: Tenant>(Arc<Waiter<T>>);
+pub(crate) struct First<G>(Arc<Waiter<G>>);
 
-/// A turn, and what the thread before has left with it.
-pub(crate) type TurnAndGuard<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
+/// How a thread waits in a line.
+pub(crate) struct Waiting<'w> {
+    pub(crate) clock: &'w Clock,
+    /// Until when a thread whose time is over waits all the same for the first answer to the thread whose turn it is, if it
+    /// does: that thread may leave something for others.
+    pub(crate) answer_by: Option<Timestamp>,
+    /// Called once for each lock that the thread waits for.
+    pub(crate) tell: &'w dyn Fn(&Arc<LeaseState>),
+}
 
-impl<T: Tenant> Queue<T> {
+/// Why a thread did not get the turn in time.
+pub(crate) struct Refusal {
+    /// The lock that a thread of this manager has.
+    pub(crate) lock: Option<Arc<LeaseState>>,
+    /// The last error of the thread whose turn it is, if it has no lock.
+    pub(crate) met: Option<Error>,
+}
+
+impl<G> Queue<G> {
     pub(crate) fn new() -> Arc<Self> {
+        let (by_resource, turns) = (HashMap::new(), 0);
         Arc::new(Self {
-            lines: Mutex::new(Lines {
-                by_resource: HashMap::new(),
-                turns: 0,
-            }),
+            lines: Mutex::new(Lines { by_resource, turns }),
             process: std::process::id(),
         })
     }
 
     /// Takes the turn if the resource has no line.
-    pub(crate) fn try_enter(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<T>> {
+    pub(crate) fn try_enter(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<G>> {
         let mut lines = self.lines.lock();
-        let number = lines.next_turn();
-        match lines.by_resource.entry(Arc::clone(resource)) {
-            Entry::Occupied(_) => None,
-            Entry::Vacant(place) => {
-                place.insert(Line::new(number));
-                drop(lines);
-                Some(self.turn(resource, number))
-            }
+        if lines.by_resource.contains_key(resource) {
+            return None;
         }
+        let number = lines.begin(resource);
+        Some(self.turn(resource, number))
     }
 
-    /// Waits for the turn until `end`, or without a bound.
+    /// Waits for the turn for as long as the demand allows. Returns it with what the thread before has left for this one.
     pub(crate) fn enter(
         self: &Arc<Self>,
         resource: &Arc<str>,
-        demand: T::Demand,
-        end: Option<Timestamp>,
-        time: &impl WaitClock<T>,
-    ) -> Result<TurnAndGuard<T>, Refusal<T>> {
-        if let Some(turn) = self.try_enter(resource) {
-            return Ok((turn, None));
-        }
+        demand: Demand,
+        waiting: &Waiting<'_>,
+    ) -> Result<(Turn<G>, Option<G>), Refusal> {
         let waiter = Arc::new(Waiter {
             demand,
             admitted: Condvar::new(),
@@ -114,51 +125,58 @@ impl<T: Tenant> Queue<T> {
             resource,
             waiter,
         };
-        place.wait(end, time)
+        place.wait(waiting)
     }
 
     /// How many lines there are, how many threads wait in them, and for how many lines there is room.
     #[cfg(test)]
     pub(crate) fn census(&self) -> [usize; 3] {
-        let lines = self.lines.lock();
-        let waiting = lines.by_resource.values().map(Line::waiting);
-        let room = lines.by_resource.capacity();
-        [lines.by_resource.len(), waiting.sum(), room]
+        let lines = &self.lines.lock().by_resource;
+        let crowds = lines.values().filter_map(|line| line.crowd.as_ref());
+        let waiting = crowds.map(|crowd| crowd.waiting.len());
+        [lines.len(), waiting.sum(), lines.capacity()]
     }
 
-    fn turn(self: &Arc<Self>, resource: &Arc<str>, number: TurnNumber) -> Turn<T> {
+    fn turn(self: &Arc<Self>, resource: &Arc<str>, number: u64) -> Turn<G> {
         Turn {
             queue: Arc::clone(self),
             resource: Arc::clone(resource),
-            number: Some(number),
+            number,
         }
     }
 
     /// Gives the turn to the next thread, or ends the line.
-    fn pass(&self, resource: &str, number: TurnNumber) {
+    fn pass(&self, resource: &str, turn: u64) {
         let mut lines = self.lines.lock();
         let next = lines.next_turn();
-        let Some(line) = lines.line_of(resource, Some(number)) else {
-            // Another thread has taken the turn, because the lock had ended.
-            return;
-        };
-        if !line.admit_first(next, None) {
+        // Another thread may have taken the turn, because the lock had ended.
+        if let Some(line) = lines.line_of(resource, turn)
+            && !line.admit_first(next, None)
+        {
             lines.end(resource);
         }
     }
 }
 
-impl<T: Tenant> Lines<T> {
-    fn next_turn(&mut self) -> TurnNumber {
-        let number = TurnNumber::MIN.saturating_add(self.turns);
+impl<G> Lines<G> {
+    fn next_turn(&mut self) -> u64 {
         self.turns = self.turns.wrapping_add(1);
-        number
+        self.turns
+    }
+
+    /// Begins a line with a first turn, which has this number.
+    fn begin(&mut self, resource: &Arc<str>) -> u64 {
+        let turn = self.next_turn();
+        let (lock, crowd) = (None, None);
+        let line = Line { turn, lock, crowd };
+        self.by_resource.insert(Arc::clone(resource), line);
+        turn
     }
 
     /// The line of a resource, if this is still its turn.
-    fn line_of(&mut self, resource: &str, turn: Option<TurnNumber>) -> Option<&mut Line<T>> {
+    fn line_of(&mut self, resource: &str, turn: u64) -> Option<&mut Line<G>> {
         let line = self.by_resource.get_mut(resource)?;
-        (Some(line.turn) == turn).then_some(line)
+        (line.turn == turn).then_some(line)
     }
 
     fn end(&mut self, resource: &str) {
@@ -170,81 +188,130 @@ impl<T: Tenant> Lines<T> {
     }
 }
 
-/// The place of a thread in a line. If the thread leaves without taking a turn that it was given, the drop passes the
-/// turn on.
-struct PlaceInLine<'q, T: Tenant> {
-    queue: &'q Arc<Queue<T>>,
-    resource: &'q Arc<str>,
-    waiter: Arc<Waiter<T>>,
+impl<G> Line<G> {
+    fn begin(&mut self, turn: u64) {
+        self.turn = turn;
+        self.got(None);
+    }
+
+    /// The thread whose turn it is has a lock, or has not asked for one yet. Earlier errors no longer matter.
+    fn got(&mut self, lock: Option<Arc<LeaseState>>) {
+        self.lock = lock;
+        if let Some(crowd) = &mut self.crowd {
+            crowd.met = None;
+        }
+    }
+
+    fn crowd(&mut self) -> &mut Crowd<G> {
+        self.crowd.get_or_insert_with(|| {
+            let (met, waiting) = (None, VecDeque::new());
+            Box::new(Crowd { met, waiting })
+        })
+    }
+
+    fn first(&self) -> Option<&Arc<Waiter<G>>> {
+        self.crowd.as_ref()?.waiting.front()
+    }
+
+    fn is_first(&self, waiter: &Arc<Waiter<G>>) -> bool {
+        self.first().is_some_and(|first| Arc::ptr_eq(first, waiter))
+    }
+
+    fn remove(&mut self, waiter: &Arc<Waiter<G>>) {
+        if let Some(crowd) = &mut self.crowd {
+            crowd.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+        }
+    }
+
+    /// Gives the turn to the first waiting thread. Returns whether there is one.
+    fn admit_first(&mut self, turn: u64, guard: Option<G>) -> bool {
+        let crowd = self.crowd.as_mut();
+        let Some(first) = crowd.and_then(|crowd| crowd.waiting.pop_front()) else {
+            return false;
+        };
+        first.admit(turn, guard);
+        self.begin(turn);
+        true
+    }
+
+    fn met(&self) -> Option<&Error> {
+        self.crowd.as_ref()?.met.as_ref()
+    }
 }
 
-impl<T: Tenant> PlaceInLine<'_, T> {
-    fn wait(
-        self,
-        end: Option<Timestamp>,
-        time: &impl WaitClock<T>,
-    ) -> Result<TurnAndGuard<T>, Refusal<T>> {
+impl<G> Waiter<G> {
+    fn admit(&self, turn: u64, guard: Option<G>) {
+        *self.admission.lock() = Some(Admission { turn, guard });
+        self.admitted.notify_one();
+    }
+}
+
+/// The place of a thread in a line. If the thread leaves without taking a turn that it was given, the drop passes the
+/// turn on.
+struct PlaceInLine<'q, G> {
+    queue: &'q Arc<Queue<G>>,
+    resource: &'q Arc<str>,
+    waiter: Arc<Waiter<G>>,
+}
+
+impl<G> PlaceInLine<'_, G> {
+    fn wait(self, waiting: &Waiting<'_>) -> Result<(Turn<G>, Option<G>), Refusal> {
+        let entered = |turn, guard| Ok((self.queue.turn(self.resource, turn), guard));
+        let patience = &self.waiter.demand.patience;
         let mut is_in_line = false;
         // The turn whose lock is known to be waited for.
         let mut told = None;
         loop {
             // Read before the mutex is locked, because reading a test's clock can take time.
-            let now = time.now();
+            let now = waiting.clock.now();
             let mut lines = self.queue.lines.lock();
             if let Some(admission) = self.waiter.admission.lock().take() {
-                let turn = self.queue.turn(self.resource, admission.turn);
-                drop(lines);
-                return Ok((turn, admission.guard));
+                return entered(admission.turn, admission.guard);
             }
             let turn = lines.next_turn();
-            let line = match lines.by_resource.entry(Arc::clone(self.resource)) {
-                Entry::Occupied(line) => line.into_mut(),
+            let Some(line) = lines.by_resource.get_mut(self.resource) else {
                 // The line has ended before this thread was in it.
-                Entry::Vacant(line) => {
-                    line.insert(Line::new(turn));
-                    drop(lines);
-                    return Ok((self.queue.turn(self.resource, turn), None));
-                }
+                return entered(lines.begin(self.resource), None);
             };
             if !is_in_line {
                 line.crowd().waiting.push_back(Arc::clone(&self.waiter));
                 is_in_line = true;
             }
             let is_first = line.is_first(&self.waiter);
-            if is_first && line.is_over(now) {
-                line.crowd().waiting.pop_front();
+            let over = line.lock.as_ref().map(|lock| lock.deadline());
+            if is_first && over.is_some_and(|over| over <= now) {
+                line.remove(&self.waiter);
                 line.begin(turn);
-                drop(lines);
-                return Ok((self.queue.turn(self.resource, turn), None));
+                return entered(turn, None);
             }
-            let longest = time.waits_for_an_answer_until();
-            let longest = longest.filter(|_| line.has_no_answer());
-            let end = end.map(|end| longest.map_or(end, |longest| end.max(longest)));
-            if end.is_some_and(|end| end <= now) || time.has_given_up() {
+            let has_no_answer = line.lock.is_none() && line.met().is_none();
+            let longest = waiting.answer_by.filter(|_| has_no_answer);
+            let end = patience
+                .end
+                .map(|end| longest.map_or(end, |by| end.max(by)));
+            if end.is_some_and(|end| end <= now) || patience.is_cancelled() {
                 // Under the same mutex, so that nothing is handed to a thread that is about to leave.
                 line.remove(&self.waiter);
-                return Err(line.refusal());
+                let (lock, met) = (line.lock.clone(), line.met().cloned());
+                return Err(Refusal { lock, met });
             }
             if told != Some(line.turn)
                 && let Some(lock) = line.lock.clone()
             {
                 told = Some(line.turn);
                 drop(lines);
-                time.waits_for(&lock);
+                (waiting.tell)(&lock);
                 continue;
             }
             let look = now.saturating_add(LONGEST_LOOK);
-            let until = end.map_or(look, |end| end.min(look));
-            let over = line.lock.as_ref().map(T::end);
-            let until = over
-                .filter(|_| is_first)
-                .map_or(until, |over| over.min(until));
-            time.pause(&self.waiter.admitted, &mut lines, until);
+            let over = over.filter(|_| is_first);
+            let until = [end, over].into_iter().flatten().fold(look, Timestamp::min);
+            nap(waiting.clock, &self.waiter.admitted, &mut lines, until);
         }
     }
 }
 
-impl<T: Tenant> Drop for PlaceInLine<'_, T> {
+impl<G> Drop for PlaceInLine<'_, G> {
     fn drop(&mut self) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.by_resource.get_mut(self.resource) {
@@ -260,40 +327,35 @@ impl<T: Tenant> Drop for PlaceInLine<'_, T> {
     }
 }
 
-impl<T: Tenant> Turn<T> {
-    /// Tells the waiting threads that this turn has a lock. Earlier errors no longer matter.
-    pub(crate) fn got(&self, lock: T::Lock) {
+impl<G> Turn<G> {
+    /// Does this with the line, if this turn is not over.
+    fn with_line<R>(&self, act: impl FnOnce(&mut Line<G>) -> R) -> Option<R> {
         let mut lines = self.queue.lines.lock();
-        if let Some(line) = lines.line_of(&self.resource, self.number) {
-            line.got(Some(lock));
-        }
+        lines.line_of(&self.resource, self.number).map(act)
+    }
+
+    /// Tells the waiting threads that this turn has a lock. Earlier errors no longer matter.
+    pub(crate) fn got(&self, lock: Arc<LeaseState>) {
+        self.with_line(|line| line.got(Some(lock)));
     }
 
     /// Tells the waiting threads that the release has begun, so that none takes the turn because the validity ends.
     pub(crate) fn release_begins(&self) {
-        let mut lines = self.queue.lines.lock();
-        if let Some(line) = lines.line_of(&self.resource, self.number) {
-            line.lock = None;
-        }
+        self.with_line(|line| line.lock = None);
     }
 
     /// Tells the waiting threads the error of an attempt.
-    pub(crate) fn met(&self, error: &T::Error) {
-        let mut lines = self.queue.lines.lock();
-        if let Some(line) = lines.line_of(&self.resource, self.number) {
-            line.crowd().met = Some(error.clone());
-        }
+    pub(crate) fn met(&self, error: &Error) {
+        self.with_line(|line| line.crowd().met = Some(error.clone()));
     }
 
     /// The first of the threads that wait.
-    pub(crate) fn first(&self) -> Option<First<T>> {
-        let mut lines = self.queue.lines.lock();
-        let line = lines.line_of(&self.resource, self.number)?;
-        line.first().map(|first| First(Arc::clone(first)))
+    pub(crate) fn first(&self) -> Option<First<G>> {
+        self.with_line(|line| line.first().cloned())?.map(First)
     }
 
     /// Gives the turn to this thread with a guard, and ends this turn; returns the guard if the thread is not the first.
-    pub(crate) fn give_to(&self, first: &First<T>, guard: T::Guard) -> Result<(), T::Guard> {
+    pub(crate) fn give_to(&self, first: &First<G>, guard: G) -> Result<(), G> {
         let mut lines = self.queue.lines.lock();
         let next = lines.next_turn();
         let line = lines.line_of(&self.resource, self.number);
@@ -305,30 +367,33 @@ impl<T: Tenant> Turn<T> {
     }
 
     /// Ends this turn and the line: each thread that waits gets one of these, and none has the turn.
-    pub(crate) fn dismiss(mut self, each: impl Fn() -> T::Guard) {
+    pub(crate) fn dismiss(self, each: impl Fn() -> G) {
         let mut lines = self.queue.lines.lock();
+        // No line has a turn of this number, so those who have it pass nothing on.
         let number = lines.next_turn();
-        if let Some(line) = lines.line_of(&self.resource, self.number.take()) {
-            line.admit_all(number, each);
+        if let Some(line) = lines.line_of(&self.resource, self.number) {
+            let crowd = line.crowd.take();
             lines.end(&self.resource);
+            for waiter in crowd.into_iter().flat_map(|crowd| crowd.waiting) {
+                waiter.admit(number, Some(each()));
+            }
         }
+        // Its own drop finds that the turn is over.
+        drop(lines);
     }
 }
 
-impl<T: Tenant> First<T> {
-    pub(crate) fn demand(&self) -> &T::Demand {
+impl<G> First<G> {
+    pub(crate) fn demand(&self) -> &Demand {
         &self.0.demand
     }
 }
 
-impl<T: Tenant> Drop for Turn<T> {
+impl<G> Drop for Turn<G> {
     fn drop(&mut self) {
-        let Some(number) = self.number else {
-            return;
-        };
         // In a forked child, the mutex may stay locked by a thread of the parent.
         if std::process::id() == self.queue.process {
-            self.queue.pass(&self.resource, number);
+            self.queue.pass(&self.resource, self.number);
         }
     }
 }

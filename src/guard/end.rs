@@ -179,7 +179,7 @@ impl LockGuard {
 
     /// Releases the lock and asks for it for the next waiting thread of this manager, unless another client may be waiting
     /// for it. Returns the result of the release.
-    fn pass(&self, turns: &[Turn<Self>], ended: &Ended) -> Option<Released> {
+    fn pass(&self, turns: &[Turn<Received>], ended: &Ended) -> Option<Released> {
         let (cluster, claim) = (self.shared.cluster(), &self.lease.claim);
         let passes = self.passes.checked_sub(1)?;
         let [turn] = turns else { return None };

@@ -5,20 +5,16 @@ use std::time::Duration;
 
 use super::call::Call;
 use crate::claim::Resource;
-use crate::clock::Timestamp;
 use crate::contend::arbiter::{Reach, Round, Wait};
-use crate::contend::demand::{Patience, lines};
-use crate::contend::queue::{Lines, Refusal, TurnAndGuard, WaitClock};
+use crate::contend::demand::lines;
+use crate::contend::queue::{Refusal, Turn, Waiting};
 use crate::error::{Error, NodeError, Vote};
 use crate::fanout::Fanout;
 use crate::guard::{LockGuard, Received, Turns};
 use crate::holder::Holder;
-use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::command::WhenFree;
 use crate::protocol::acquire::attempt;
-use crate::renewal::Keeper;
-use crate::sync::{Condvar, MutexGuard};
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
@@ -113,24 +109,28 @@ impl Call<'_> {
         &self,
         line: &Arc<str>,
         refused: Option<&Error>,
-    ) -> Result<TurnAndGuard<LockGuard>, Error> {
+    ) -> Result<(Turn<Received>, Option<Received>), Error> {
         let (cluster, queue) = (self.cluster, &self.shared.queue);
         if let Some(turn) = queue.try_enter(line) {
             return Ok((turn, None));
         }
         self.note_queued();
-        let patience = &self.demand.patience;
+        // One that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
         let asks_once = self.demand.resource.kind.permits().is_some() && self.timeout.is_zero();
-        let node_timeout = cluster.options.node_timeout;
-        let waiting = Waiting {
-            keeper: &self.shared.keeper,
-            patience,
-            for_an_answer_until: asks_once
-                .then(|| cluster.clock.now().saturating_add(node_timeout)),
+        let answer_by = || {
+            cluster
+                .clock
+                .now()
+                .saturating_add(cluster.options.node_timeout)
         };
-        let entered = queue.enter(line, self.demand.clone(), patience.end, &waiting);
+        let waiting = Waiting {
+            clock: &cluster.clock,
+            answer_by: asks_once.then(answer_by),
+            tell: &|lock| self.shared.keeper.tell_wanted(lock),
+        };
+        let entered = queue.enter(line, self.demand.clone(), &waiting);
         entered.map_err(|refusal| {
-            if patience.is_cancelled() {
+            if self.demand.patience.is_cancelled() {
                 return self.cancelled();
             }
             self.kept_out(line, refusal, refused)
@@ -138,12 +138,7 @@ impl Call<'_> {
     }
 
     /// The error of a thread that waited for other threads until its time was over.
-    fn kept_out(
-        &self,
-        line: &Arc<str>,
-        refusal: Refusal<LockGuard>,
-        refused: Option<&Error>,
-    ) -> Error {
+    fn kept_out(&self, line: &Arc<str>, refusal: Refusal, refused: Option<&Error>) -> Error {
         let asked = &self.demand.resource;
         let is_one_of_several = asked.kind.names().is_some();
         let name = if is_one_of_several { line } else { &asked.name };
@@ -323,39 +318,4 @@ fn needs_another_token(error: &Error) -> bool {
         }
         matches!(report.vote, Vote::Stale { .. })
     })
-}
-
-/// The clock and the patience of a thread that waits in the queue.
-struct Waiting<'w> {
-    keeper: &'w Keeper,
-    patience: &'w Patience,
-    /// A thread that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
-    for_an_answer_until: Option<Timestamp>,
-}
-
-impl WaitClock<LockGuard> for Waiting<'_> {
-    fn now(&self) -> Timestamp {
-        self.keeper.cluster().clock.now()
-    }
-
-    fn waits_for(&self, lock: &Arc<LeaseState>) {
-        self.keeper.tell_wanted(lock);
-    }
-
-    fn has_given_up(&self) -> bool {
-        self.patience.is_cancelled()
-    }
-
-    fn waits_for_an_answer_until(&self) -> Option<Timestamp> {
-        self.for_an_answer_until
-    }
-
-    fn pause(
-        &self,
-        admitted: &Condvar,
-        lines: &mut MutexGuard<'_, Lines<LockGuard>>,
-        until: Timestamp,
-    ) {
-        self.keeper.cluster().clock.nap(admitted, lines, until);
-    }
 }

@@ -16,7 +16,7 @@ pub fn is_alone(test: &str) -> bool {
         return true;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "--nocapture", "--test-threads=1"]);
+    command.args(["--nocapture", "--test-threads=1"]);
     command.arg(test).env(ALONE, "1");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
