@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::event::{Access, Call, Does, Event, Leased, Nanos, On, Span, What, Who};
+use crate::event::{Access, Call, Event, Leased, Nanos, On, Span, What, Who};
 
 /// What holds in a run, and so what may be asked of its locks.
 #[derive(Clone, Debug, Default)]
 pub struct Assumed {
-    /// Whether nodes may forget locks, so that a lock may be lost while its lease lasts, and need not rest.
+    /// Whether nodes may forget locks, so that a lock may be lost while its lease lasts.
     pub nodes_forget: bool,
     /// How many permits each semaphore has.
     pub permits: BTreeMap<u32, u32>,
@@ -201,47 +201,18 @@ impl Checker {
 
     /// Takes the next event. Returns whether it breaks no rule.
     pub fn hear(&mut self, event: &Event) -> bool {
-        let (before, at) = (self.found.len(), event.at);
-        match &event.what {
-            What::Asks { .. } | What::Gets { .. } | What::Fails { .. } => {
-                self.hears_of_a_call(at, &event.what);
-            }
-            What::Extends { hold, ttl } => self.extends(*hold, at, *ttl),
-            What::Extended { hold, end } => self.extended(*hold, at, *end),
-            What::NotExtended { hold, why } => self.not_extended(*hold, at, *why),
-            What::Keeps { hold } => {
-                if let Some(hold) = self.holds.get_mut(hold) {
-                    hold.is_kept = true;
-                }
-            }
-            What::Moves {
-                hold,
-                end,
-                is_limited,
-            } => self.moves(*hold, at, *end, *is_limited),
-            What::Hooks { hold } => {
-                if let Some(hold) = self.holds.get_mut(hold) {
-                    hold.has_hook = true;
-                }
-            }
-            What::Looks { hold, says } => self.looks(*hold, at, *says),
-            What::Lost { hold, why } => self.is_told_of_a_loss(*hold, at, *why),
-            What::Releases { hold, .. } => self.releases(*hold, at),
-            What::Released { hold, says } => self.released(*hold, at, *says),
-            What::Rests { hold, until } => self.rests(*hold, *until),
-            What::Client {
-                client,
-                does: Does::Dies,
-            } => self.dies(*client, at),
-            What::Client { .. } | What::Node { .. } => {}
+        let before = self.found.len();
+        match (&event.what, event.call) {
+            (What::Dies(client), _) => self.dies(*client, event.at),
+            (what, Some(call)) => self.hears_of_a_call(call, event.at, what),
+            (_, None) => {}
         }
         before == self.found.len()
     }
 
-    fn hears_of_a_call(&mut self, at: Nanos, what: &What) {
+    fn hears_of_a_call(&mut self, call: Call, at: Nanos, what: &What) {
         match what {
             What::Asks {
-                call,
                 who,
                 on,
                 ttl,
@@ -254,35 +225,42 @@ impl Checker {
                     ttl: *ttl,
                     adopts: adopts.clone(),
                 };
-                self.asked.insert(*call, asked);
+                self.asked.insert(call, asked);
             }
-            What::Gets {
-                call,
-                token,
-                fencing,
-                slot,
-                end,
-                origin,
-            } => {
-                let Some(asked) = self.asked.remove(call) else {
+            What::Gets(given) => {
+                let Some(asked) = self.asked.remove(&call) else {
                     let words = "a guard was returned to a call that nobody waits for".to_owned();
-                    return self.finds(Rule::Uncalled, at, &[*call], words);
+                    return self.finds(Rule::Uncalled, at, &[call], words);
                 };
-                let numbers = (*slot, *fencing);
-                let hold = self.begins((*call, at), &asked, (token, *origin), (numbers, *end));
-                self.is_of_its_lease(*call, &hold, &asked, token);
-                self.in_order(*call, &hold, (asked.at, *origin), token);
-                self.does_not_rest(*call, &hold);
-                self.by_token.insert(Arc::clone(token), *call);
-                self.is_had(*call, hold, *origin);
-                self.excludes(*call, at);
+                let hold = self.begins((call, at), &asked, given);
+                self.is_of_its_lease(call, &hold, &asked, &given.token);
+                self.in_order(call, &hold, &asked, &given.token);
+                self.does_not_rest(call, &hold);
+                self.by_token.insert(Arc::clone(&given.token), call);
+                self.is_had(call, hold, &asked);
+                self.excludes(call, at);
             }
-            What::Fails { call, why } => {
-                if let Some(asked) = self.asked.remove(call) {
-                    self.fails(*call, at, &asked, *why);
+            What::Fails(why) => {
+                if let Some(asked) = self.asked.remove(&call) {
+                    self.fails(call, at, &asked, *why);
                 }
             }
-            _ => {}
+            What::Extends(ttl) => self.extends(call, at, *ttl),
+            What::Extended(end) => self.extended(call, at, *end),
+            What::NotExtended(why) => self.not_extended(call, at, *why),
+            What::Moves { end, is_limited } => self.moves(call, at, *end, *is_limited),
+            What::Keeps | What::Hooks => {
+                if let Some(hold) = self.holds.get_mut(&call) {
+                    hold.is_kept |= *what == What::Keeps;
+                    hold.has_hook |= *what == What::Hooks;
+                }
+            }
+            What::Looks(says) => self.looks(call, at, *says),
+            What::Lost(why) => self.is_told_of_a_loss(call, at, *why),
+            What::Releases => self.releases(call, at),
+            What::Released(says) => self.released(call, at, *says),
+            What::Rests(until) => self.rests(call, *until),
+            What::Dies(_) | What::Beside(_) => {}
         }
     }
 
@@ -303,11 +281,6 @@ impl Checker {
             let words = format!("{who} asked for {on}, and its call has not ended");
             self.finds(Rule::Unended, at, &[call], words);
         }
-    }
-    /// All that was found, in the order of time.
-    #[must_use]
-    pub fn into_violations(self) -> Vec<Violation> {
-        self.found
     }
 
     /// What was found so far.

@@ -3,42 +3,41 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// True time in nanoseconds, from any beginning.
 pub type Nanos = u64;
 
-/// Something that happened at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Something that happened at a time, or was seen then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When it happened, or was seen.
     pub at: Nanos,
-    /// What happened.
+    /// The call that it is about, or the guard which that call got.
+    pub call: Option<Call>,
     pub what: What,
 }
 
 /// The number of a call, and of the guard that it got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Call(pub u64);
 
 /// A thread of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Who {
-    /// The client's number.
     pub client: u32,
-    /// The number of its thread.
     pub thread: u32,
 }
 
 /// What a call wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct On {
     /// The numbers of the resources, in order and one at least; or that of the semaphore.
     pub places: Vec<u32>,
-    /// Who else may have them at the same time.
     pub access: Access,
 }
 
 /// Who else may have a place at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     /// Nobody.
     Alone,
@@ -61,10 +60,8 @@ impl On {
         let mut places: Vec<u32> = places.into_iter().collect();
         places.sort_unstable();
         places.dedup();
-        Self {
-            places,
-            access: Access::Alone,
-        }
+        let access = Access::Alone;
+        Self { places, access }
     }
 
     /// One resource, together with other readers.
@@ -87,11 +84,9 @@ impl On {
 }
 
 /// A time that lies between two readings of the clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// It is not before this.
     pub low: Nanos,
-    /// It is not after this.
     pub high: Nanos,
 }
 
@@ -104,155 +99,74 @@ impl Span {
 }
 
 /// What a lease says of its lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leased {
-    /// The token of the lock.
     pub token: Arc<str>,
-    /// The number that the resource compares.
     pub fencing: Option<u64>,
 }
 
-/// What can happen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A guard as a call returns it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    pub token: Arc<str>,
+    pub fencing: Option<u64>,
+    /// Of a permit.
+    pub slot: Option<u32>,
+    /// Until when the guard says that it is valid; none if it was over when it was first looked at.
+    pub end: Option<Span>,
+}
+
+/// What can happen to the call, or the guard, of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
-    /// A call for a lock begins.
+    /// The call begins.
     Asks {
-        /// Its number.
-        call: Call,
-        /// Who calls.
         who: Who,
-        /// What for.
         on: On,
-        /// For how long; nothing where what is left of a lease is wanted.
+        /// For how long; none where what is left of a lease is wanted.
         ttl: Option<Nanos>,
-        /// What the lease says that is to be adopted; none where it is to be a new lock.
+        /// The lease that is to be adopted; none where it is to be a new lock.
         adopts: Option<Leased>,
     },
-    /// The call returns a guard, which has its number from now on.
-    Gets {
-        /// The call.
-        call: Call,
-        /// The token of the lock.
-        token: Arc<str>,
-        /// The number that the resource compares.
-        fencing: Option<u64>,
-        /// The slot of a permit.
-        slot: Option<u32>,
-        /// Until when the guard says that it is valid; none if it was over when it was first looked at.
-        end: Option<Span>,
-        /// Where the lock comes from.
-        origin: Origin,
-    },
-    /// The call returns no guard.
-    Fails {
-        /// The call.
-        call: Call,
-        /// Why.
-        why: Why,
-    },
-    /// An extension is asked for.
-    Extends {
-        /// The guard.
-        hold: Call,
-        /// For how long from now on.
-        ttl: Nanos,
-    },
-    /// The extension says that it has succeeded.
-    Extended {
-        /// The guard.
-        hold: Call,
-        /// Until when the guard says that it is valid now; none if it was over when it was looked at.
-        end: Option<Span>,
-    },
-    /// The extension says that it has failed.
-    NotExtended {
-        /// The guard.
-        hold: Call,
-        /// Why.
-        why: Why,
-    },
+    /// The call returns a guard.
+    Gets(Given),
+    /// The call returns none.
+    Fails(Why),
+    /// An extension by this time begins.
+    Extends(Nanos),
+    /// It has succeeded. Until when the guard says that it is valid now; none if it was over when it was looked at.
+    Extended(Option<Span>),
+    /// It has failed.
+    NotExtended(Why),
     /// From now on the guard is renewed in the background, so that its end moves by itself.
-    Keeps {
-        /// The guard.
-        hold: Call,
-    },
+    Keeps,
     /// The end of the guard's validity moves at this moment, which is known exactly.
     Moves {
-        /// The guard.
-        hold: Call,
-        /// Where to.
         end: Nanos,
         /// Whether the program has asked for an earlier end.
         is_limited: bool,
     },
-    /// The guard is asked whether it is valid.
-    Looks {
-        /// The guard.
-        hold: Call,
-        /// Until when, as it says; none if it says that it is not.
-        says: Option<Span>,
-    },
+    /// The guard is asked until when it is valid; none if it says that it is not.
+    Looks(Option<Span>),
     /// The program has a hook called when the lock is lost. Where it sees the loss first, it gives the guard back when the hook was
     /// called, or after far more time than that may take.
-    Hooks {
-        /// The guard.
-        hold: Call,
-    },
+    Hooks,
     /// The program is told that the lock is lost: its hook is called, if it has one.
-    Lost {
-        /// The guard.
-        hold: Call,
-        /// Why.
-        why: Why,
-    },
+    Lost(Why),
     /// The guard is about to end: from now on it claims nothing.
-    Releases {
-        /// The guard.
-        hold: Call,
-        /// How.
-        way: Way,
-    },
-    /// The guard has ended.
-    Released {
-        /// The guard.
-        hold: Call,
-        /// What was said of it.
-        says: Says,
-    },
-    /// The guard has ended, and nobody gets its lock before this time.
-    Rests {
-        /// The guard.
-        hold: Call,
-        /// Until when, surely.
-        until: Nanos,
-    },
-    /// Something happens to a node.
-    Node {
-        /// Its number.
-        node: u32,
-        /// What.
-        does: Does,
-    },
-    /// Something happens to a client.
-    Client {
-        /// Its number.
-        client: u32,
-        /// What.
-        does: Does,
-    },
-}
-
-/// Where the lock of a guard comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The nodes have given it.
-    Nodes,
-    /// It was taken over by its token, from a guard that was made a lease.
-    Adopted,
+    Releases,
+    /// The guard has ended, and this was said of it.
+    Released(Says),
+    /// Nobody gets the lock of a guard that has ended before this time.
+    Rests(Nanos),
+    /// A client is killed: its calls do not end any more.
+    Dies(u32),
+    /// What happens to nodes and clients beside that, for people.
+    Beside(String),
 }
 
 /// Why a call or an extension has failed, or a lock is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Why {
     /// Others have what was asked for.
     Held,
@@ -274,19 +188,8 @@ impl Why {
     }
 }
 
-/// How a guard ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// By a call that says what came of it.
-    Unlock,
-    /// By dropping it.
-    Drop,
-    /// It becomes a lease that another may adopt.
-    HandOn,
-}
-
 /// What is said of a guard that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Says {
     /// That the lock was held up to then.
     Okay,
@@ -296,75 +199,17 @@ pub enum Says {
     Nothing,
 }
 
-/// What can happen to a node or a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
-    /// Its process is stopped.
-    Stops,
-    /// Its process goes on.
-    GoesOn,
-    /// Its process is killed; a client that is killed ends no call any more.
-    Dies,
-    /// Its process starts again.
-    Starts(Restart),
-    /// All its keys are deleted.
-    IsFlushed,
-    /// A replica takes its place.
-    IsReplaced,
-    /// It is cut off: nothing reaches it.
-    IsCutOff,
-    /// It is reached again.
-    IsReached,
-    /// Its wall clock is set by so many nanoseconds.
-    IsSet(i64),
-}
-
-/// With what a node starts again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restart {
-    /// With all that it had.
-    Whole,
-    /// With what it had at some time before.
-    Older,
-    /// With nothing.
-    Empty,
-}
-
-impl What {
-    /// The call that it is about, or the guard which that call got.
-    #[must_use]
-    pub fn call(&self) -> Option<Call> {
-        match self {
-            Self::Asks { call, .. } | Self::Gets { call, .. } | Self::Fails { call, .. } => {
-                Some(*call)
-            }
-            Self::Extends { hold, .. }
-            | Self::Extended { hold, .. }
-            | Self::NotExtended { hold, .. }
-            | Self::Keeps { hold }
-            | Self::Moves { hold, .. }
-            | Self::Looks { hold, .. }
-            | Self::Hooks { hold }
-            | Self::Lost { hold, .. }
-            | Self::Releases { hold, .. }
-            | Self::Released { hold, .. }
-            | Self::Rests { hold, .. } => Some(*hold),
-            Self::Node { .. } | Self::Client { .. } => None,
-        }
-    }
-}
-
 impl fmt::Display for On {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, place) in self.places.iter().enumerate() {
             let plus = if i == 0 { "" } else { "+" };
             write!(f, "{plus}r{place}")?;
         }
-        match self.access {
-            Access::Alone => Ok(()),
-            Access::Read => f.write_str(" to read"),
-            Access::Permit => f.write_str(" as a permit"),
-        }
+        f.write_str(match self.access {
+            Access::Alone => "",
+            Access::Read => " to read",
+            Access::Permit => " as a permit",
+        })
     }
 }
 

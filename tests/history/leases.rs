@@ -1,9 +1,7 @@
 //! Leases: from when to when a guard is valid, who is told when, and what is said of it at its end.
 
-use std::sync::Arc;
-
 use crate::checker::{Asked, Checker, Extending, Hold, Rule};
-use crate::event::{Call, Nanos, Origin, Says, Span, Why};
+use crate::event::{Call, Given, Nanos, Says, Span, Why};
 
 impl Checker {
     /// A call returns a guard.
@@ -11,13 +9,12 @@ impl Checker {
         &mut self,
         (call, at): (Call, Nanos),
         asked: &Asked,
-        (token, origin): (&Arc<str>, Origin),
-        ((slot, fencing), end): ((Option<u32>, Option<u64>), Option<Span>),
+        given: &Given,
     ) -> Hold {
         let (who, on) = (asked.who, &asked.on);
-        let former = self.by_token.get(token);
+        let former = self.by_token.get(&given.token);
         let former = former.and_then(|former| self.holds.get(former)).cloned();
-        let end = end.unwrap_or(Span::exactly(at));
+        let end = given.end.unwrap_or(Span::exactly(at));
         if self.assumed.is_exact && end.high <= at {
             let words = format!("{who} was given {on} when it had expired");
             self.finds(Rule::Validity, at, &[call], words);
@@ -26,7 +23,7 @@ impl Checker {
             let words = format!("{who} has {on} for longer than it asked for");
             self.finds(Rule::Validity, at, &[call], words);
         }
-        let former = former.filter(|_| origin == Origin::Adopted);
+        let former = former.filter(|_| asked.adopts.is_some());
         let next = former.as_ref().and_then(|former| self.next_after(former));
         if let Some(next) = next.filter(|_| end.high > at) {
             let words = format!("{who} took {on} over, which another client has had since");
@@ -35,8 +32,8 @@ impl Checker {
         Hold {
             who,
             on: on.clone(),
-            slot,
-            fencing,
+            slot: given.slot,
+            fencing: given.fencing,
             start: at,
             end,
             lost: None,

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-mod crafted;
-
-use redlatch_history::{Call, Origin, Span, What, Why};
+use redlatch_history::{Call, Span, What, Why};
 
 use super::access::Access;
 use super::clocks::{MILLI, Nanos};
@@ -15,13 +13,6 @@ use super::world::{State, World};
 use crate::LossCause;
 use crate::guard::LockGuard;
 use crate::lease::LeaseWatch;
-
-/// What is known of a guard when it is returned.
-struct Beginning {
-    /// Since when nobody else has had the lock.
-    began: Nanos,
-    origin: Origin,
-}
 
 /// A guard, and until which true time it says to be valid.
 pub(crate) struct Claim {
@@ -107,7 +98,7 @@ impl State {
             } else {
                 Why::Expired
             };
-            return self.records(What::Lost { hold, why });
+            return self.records(Some(hold), What::Lost(why));
         }
         self.note(|| {
             format!(
@@ -128,13 +119,9 @@ impl State {
             self.fail(format!("c{client} has {on} for longer than max_hold"));
         }
         let is_limited = may_end_sooner;
-        self.records(What::Moves {
-            hold,
-            end: until,
-            is_limited,
-        });
+        let end = until;
+        self.records(Some(hold), What::Moves { end, is_limited });
         self.counts_company(id);
-        self.check_rests();
         self.check_claims();
     }
 
@@ -154,13 +141,13 @@ impl State {
         claims.find(|claim| claim.id == id).map(|claim| claim.until)
     }
 
-    /// A guard says that it is valid from now on.
+    /// A guard says that it is valid from now on: nobody else has had its lock since the first time, and its own call began at the
+    /// second one, or later.
     fn claims(
         &mut self,
         id: u64,
         (client, on): (usize, &Access),
-        since: Nanos,
-        Beginning { began, origin }: Beginning,
+        (since, began): (Nanos, Nanos),
         guard: &LockGuard,
     ) {
         let now = self.now;
@@ -173,7 +160,7 @@ impl State {
         if self.is_over {
             return;
         }
-        let hold = self.records_guard(guard, until, origin);
+        let hold = self.records_guard(guard, until);
         if self.is_over {
             return;
         }
@@ -197,7 +184,6 @@ impl State {
             watch,
         });
         self.counts_company(id);
-        self.check_rests();
         self.check_claims();
     }
 }
@@ -217,11 +203,8 @@ impl World {
         state.witness.next += 1;
         state.witness.acquired += 1;
         let id = state.witness.next;
-        let beginning = Beginning {
-            began: state.begins((client, on), guard, ttl),
-            origin: Origin::Nodes,
-        };
-        state.claims(id, (client, on), now, beginning, guard);
+        let began = state.begins((client, on), guard, ttl);
+        state.claims(id, (client, on), (now, began), guard);
         state.is_given_with(guard.fencing_token());
         state.passes_nobody(client, on, guard.token());
         state.counts(on, Did::Take);
@@ -240,11 +223,8 @@ impl World {
         state.witness.told.remove(&handed.id);
         state.witness.unlocked.remove(&handed.id);
         let (on, since) = (&claim.on, claim.since);
-        let beginning = Beginning {
-            began: state.now,
-            origin: Origin::Adopted,
-        };
-        state.claims(handed.id, (client, on), since, beginning, guard);
+        let began = state.now;
+        state.claims(handed.id, (client, on), (since, began), guard);
         state.counts(on, Did::Adopt);
     }
 
@@ -298,7 +278,7 @@ impl World {
         };
         self.says_the_same(client, guard);
         let end = self.state().end_of(id).map(Span::exactly);
-        self.records(id, |hold| What::Extended { hold, end });
+        self.records(id, What::Extended(end));
         self.state().witness.extended += 1;
     }
 
@@ -316,7 +296,7 @@ impl World {
         });
         state.look_at_claims();
         drop(state);
-        self.records(id, |hold| What::NotExtended { hold, why });
+        self.records(id, What::NotExtended(why));
         self.says_the_same(client, guard);
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlatch_history::{Says, Way as Ending};
+use redlatch_history::Says;
 
 use super::access::Access;
 use super::clocks::MILLI;
@@ -173,7 +173,6 @@ impl Worker {
                 if let Some(keeping) = keeping {
                     self.is_kept(claim, keeping);
                 }
-                self.world.state().check_rests();
                 if let Some(minimum) = minimum {
                     self.world.has_a_minimum(self.id, &guard, minimum);
                 }
@@ -259,19 +258,18 @@ impl Worker {
             0 | 1 => self.hand_on(claim, guard),
             _ if self.ends_at_once() => self.unlock_now(claim, guard),
             2..=4 => {
-                self.world.is_to_rest(self.id, on, &guard);
+                self.world.is_to_rest(claim, on, &guard);
                 let watch = guard.watch();
-                let mut returned = self.world.gives_back(claim, Ending::Drop);
+                let mut returned = self.world.gives_back(claim);
                 drop(guard);
                 self.is_over(&mut returned, &watch);
                 self.world.ends(&returned, Says::Nothing);
             }
             _ => {
-                self.world.is_to_rest(self.id, on, &guard);
+                self.world.is_to_rest(claim, on, &guard);
                 let (token, until) = (guard.token().to_owned(), guard.rests_until());
-                let hold = self.world.state().claim(claim).map(|claim| claim.hold);
                 if self.unlock(claim, guard) {
-                    self.world.has_rested(self.id, (&token, until), hold);
+                    self.world.has_rested(self.id, (&token, until));
                 }
             }
         }
@@ -279,7 +277,7 @@ impl Worker {
 
     pub(super) fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
         let watch = guard.watch();
-        let mut returned = self.world.gives_back(claim, Ending::Unlock);
+        let mut returned = self.world.gives_back(claim);
         let result = guard.unlock();
         self.is_over(&mut returned, &watch);
         self.was_unlocked(&returned, &result)
@@ -289,7 +287,7 @@ impl Worker {
     fn unlock_now(&self, claim: u64, guard: LockGuard) {
         self.world.state().count("given back at once");
         let watch = guard.watch();
-        let mut returned = self.world.gives_back(claim, Ending::Unlock);
+        let mut returned = self.world.gives_back(claim);
         let result = guard.unlock_now();
         self.is_over(&mut returned, &watch);
         self.was_unlocked(&returned, &result);

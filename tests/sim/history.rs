@@ -1,18 +1,16 @@
 //! What happens in a run, noted for the judge of histories, which hears it at once.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use redlatch_history::{
-    Assumed, Call, Checker, Does, Event, History, Leased, Nanos, On, Origin, Restart, Rule, Span,
-    Violation, What, Who, Why,
+    Assumed, Call, Checker, Event, Given, Leased, Nanos, On, Rule, Span, Violation, What, Who, Why,
+    write,
 };
 
 use super::access::Access;
 use super::claims::NOTICE;
 use super::plan::{Plan, nanos};
-use super::trouble::Trouble;
 use super::world::{State, World};
 use crate::{Error, Lease, LockGuard, LossCause};
 
@@ -21,7 +19,8 @@ const SEMAPHORE: u32 = 0;
 
 /// The history of a run, and its judge.
 pub(crate) struct Record {
-    history: History,
+    events: Vec<Event>,
+    calls: u64,
     checker: Checker,
     /// For each task, the call that it waits for.
     asking: HashMap<usize, Call>,
@@ -40,26 +39,31 @@ impl Record {
             is_exact: !plan.may_stop_after_a_look(),
         };
         Self {
-            history: History::default(),
+            events: Vec::new(),
+            calls: 0,
             checker: Checker::new(assumed),
             asking: HashMap::new(),
             violation: None,
         }
     }
 
-    /// Writes the page of a violation that the judge found, or of what happened just before the run was ended. Returns
-    /// where the page is.
-    pub(crate) fn write(&self, kind: &str, seed: u64, what: &str) -> PathBuf {
-        let at = self.history.events().last().map_or(0, |event| event.at);
+    fn new_call(&mut self) -> Call {
+        self.calls += 1;
+        Call(self.calls)
+    }
+
+    /// Writes the events of a violation that the judge found, or what happened just before the run was ended. Returns where
+    /// they are.
+    pub(crate) fn write(&self, kind: &str, seed: u64, what: &str) -> String {
         let other = Violation {
             rule: Rule::Other,
-            at,
+            at: self.events.last().map_or(0, |event| event.at),
             calls: Vec::new(),
             text: what.to_owned(),
         };
-        let name = format!("sim-{kind}-{seed}");
         let found = self.violation.as_ref().unwrap_or(&other);
-        self.history.write(&name, found).unwrap()
+        let path = write(&format!("sim-{kind}-{seed}"), &self.events, found);
+        path.unwrap().display().to_string()
     }
 }
 
@@ -103,14 +107,15 @@ pub(super) fn why_lost(cause: &LossCause) -> Why {
 
 impl State {
     /// Something happens now. The judge hears it, and what it finds ends the run.
-    pub(super) fn records(&mut self, what: What) {
+    pub(super) fn records(&mut self, call: Option<Call>, what: What) {
         if self.is_over {
             return;
         }
-        let event = Event { at: self.now, what };
+        let at = self.now;
+        let event = Event { at, call, what };
         let before = self.record.checker.violations().len();
         let is_well = self.record.checker.hear(&event);
-        self.record.history.notes(event.at, event.what);
+        self.record.events.push(event);
         if !is_well {
             self.is_judged(before);
         }
@@ -175,90 +180,44 @@ impl State {
 
     /// The running task begins to call for a lock.
     pub(super) fn records_call(&mut self, on: &Access, ttl: Option<Nanos>, adopts: Option<&Lease>) {
-        let (call, task) = (self.record.history.new_call(), self.task());
+        let (call, task) = (self.record.new_call(), self.task());
         let (who, on) = (self.who(), self.on(on));
         let adopts = adopts.map(|lease| Leased {
             token: lease.token().into(),
             fencing: lease.fencing_token(),
         });
         self.record.asking.insert(task, call);
-        self.records(What::Asks {
-            call,
+        let what = What::Asks {
             who,
             on,
             ttl,
             adopts,
-        });
+        };
+        self.records(Some(call), what);
     }
 
     /// The running task has got no guard.
     pub(super) fn records_failure(&mut self, why: Why) {
         let task = self.task();
         if let Some(call) = self.record.asking.remove(&task) {
-            self.records(What::Fails { call, why });
+            self.records(Some(call), What::Fails(why));
         }
     }
 
     /// The task that is running has got a guard. Returns the number by which the judge knows it.
-    pub(super) fn records_guard(&mut self, guard: &LockGuard, end: Nanos, origin: Origin) -> Call {
+    pub(super) fn records_guard(&mut self, guard: &LockGuard, end: Nanos) -> Call {
         let task = self.task();
         // One that was not asked for is the judge's: it has heard of no such call.
         let asked = self.record.asking.remove(&task);
-        let call = asked.unwrap_or_else(|| self.record.history.new_call());
-        self.records(What::Gets {
-            call,
+        let call = asked.unwrap_or_else(|| self.record.new_call());
+        let given = Given {
             token: guard.token().into(),
             fencing: guard.fencing_token(),
             slot: guard.slot(),
             end: Some(Span::exactly(end)),
-            origin,
-        });
+        };
+        self.records(Some(call), What::Gets(given));
         call
-    }
-
-    /// A trouble begins or ends.
-    pub(super) fn records_trouble(&mut self, trouble: Trouble, begins: Stage) {
-        let of_node = |node: usize, does| What::Node {
-            node: number(node),
-            does,
-        };
-        let whole = |keeps| {
-            if keeps {
-                Restart::Whole
-            } else {
-                Restart::Empty
-            }
-        };
-        let what = match (trouble, begins) {
-            (Trouble::Hang { node }, Stage::Begins) => of_node(node, Does::Stops),
-            (Trouble::Hang { node }, Stage::Ends) => of_node(node, Does::GoesOn),
-            (Trouble::Crash { node, .. } | Trouble::Replace { node, .. }, Stage::Begins) => {
-                of_node(node, Does::Dies)
-            }
-            (Trouble::Crash { node, keeps }, Stage::Ends) => {
-                of_node(node, Does::Starts(whole(keeps)))
-            }
-            (Trouble::Replace { node, .. }, Stage::Ends) => of_node(node, Does::IsReplaced),
-            (Trouble::GoBack { node }, Stage::Ends) => of_node(node, Does::Starts(Restart::Older)),
-            (Trouble::Flush { node }, Stage::Begins) => of_node(node, Does::IsFlushed),
-            (Trouble::Partition { node, .. }, Stage::Begins) => of_node(node, Does::IsCutOff),
-            (Trouble::Partition { node, .. }, Stage::Ends) => of_node(node, Does::IsReached),
-            (Trouble::Jump { node, by }, Stage::Begins) => {
-                of_node(node, Does::IsSet(i64::try_from(by).unwrap()))
-            }
-            (Trouble::SetBack { node, by }, Stage::Begins) => {
-                of_node(node, Does::IsSet(-i64::try_from(by).unwrap()))
-            }
-            (Trouble::Freeze { client }, stage) => What::Client {
-                client: number(client),
-                does: match stage {
-                    Stage::Begins => Does::Stops,
-                    Stage::Ends => Does::GoesOn,
-                },
-            },
-            _ => return,
-        };
-        self.records(what);
     }
 
     /// Counts the guards that share something, as they may.
@@ -280,23 +239,16 @@ impl State {
     }
 }
 
-/// Of a trouble.
-#[derive(Clone, Copy)]
-pub(super) enum Stage {
-    Begins,
-    Ends,
-}
-
 fn number(number: usize) -> u32 {
     u32::try_from(number).unwrap()
 }
 
 impl World {
     /// Something happens now to the guard of a claim.
-    pub(super) fn records(&self, id: u64, what: impl FnOnce(Call) -> What) {
+    pub(super) fn records(&self, id: u64, what: What) {
         let mut state = self.state();
         if let Some(hold) = state.claim(id).map(|claim| claim.hold) {
-            state.records(what(hold));
+            state.records(Some(hold), what);
         }
     }
 
@@ -313,14 +265,13 @@ impl World {
         let (end, is_held) = (state.end_of(id).map(Span::exactly), state.is_held(id));
         drop(state);
         if is_held || !was_held {
-            self.records(id, |hold| What::Looks { hold, says: end });
+            self.records(id, What::Looks(end));
         }
     }
 
     /// Extends a lock, of which the judge knows.
     pub(super) fn extends(&self, id: u64, guard: &LockGuard, ttl: Duration) -> Result<(), Error> {
-        let longest = nanos(ttl);
-        self.records(id, |hold| What::Extends { hold, ttl: longest });
+        self.records(id, What::Extends(nanos(ttl)));
         guard.extend(ttl)
     }
 }

@@ -46,7 +46,7 @@ impl Worker {
 
     /// The guard of this claim is kept.
     pub(super) fn is_kept(&self, claim: u64, keeping: Keeping) {
-        self.world.records(claim, |hold| What::Keeps { hold });
+        self.world.records(claim, What::Keeps);
         self.world.state().count("kept");
         if let Some(max_hold) = keeping.max_hold {
             self.world.limit(claim, max_hold);
@@ -57,7 +57,7 @@ impl Worker {
     pub(super) fn keep_from_now_on(&mut self, claim: u64, guard: &LockGuard) -> Option<Keeping> {
         let ttl = self.ttl();
         let keeping = self.draw_keeping(ttl)?;
-        self.world.records(claim, |hold| What::Keeps { hold });
+        self.world.records(claim, What::Keeps);
         let keep = || guard.keep_alive(ttl, keeping.keep_alive);
         let result = self.world.may_end_sooner(claim, keep);
         let is_kept = result.is_ok();
@@ -95,7 +95,7 @@ impl Worker {
                     drop(state);
                     self.is_lost(claim, guard);
                     let why = why_lost(&cause);
-                    self.world.records(claim, |hold| What::Lost { hold, why });
+                    self.world.records(claim, What::Lost(why));
                 }
                 Err(error) => {
                     let id = self.id;

@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use redlatch_history::{Says, Way};
+use redlatch_history::Says;
 
 use super::client::Worker;
 use super::history::why;
@@ -27,7 +27,7 @@ impl Worker {
         let watch = guard.watch();
         let token = guard.token().to_owned();
         self.world.state().witness.handed.insert(token);
-        let mut handed = self.world.gives_back(claim, Way::HandOn);
+        let mut handed = self.world.gives_back(claim);
         let ahead = |state: &State| state.clients[self.id].wall_ahead;
         let before = ahead(&self.world.state());
         let lease = guard.into_lease();

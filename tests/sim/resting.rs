@@ -13,15 +13,16 @@ use super::node::Executed;
 use super::plan::{Kind, SHORTEST_DELAY, nanos};
 use super::wire::{Message, Verb};
 use super::world::{State, World};
+use crate::LockGuard;
 use crate::clock::Timestamp;
 use crate::wire::scripts::is_missing;
-use crate::{Error, LockGuard};
 
 /// The locks that are to rest, by the tokens of their last guards.
 pub(super) type Rests = HashMap<String, Rest>;
 
 pub(super) struct Rest {
     client: usize,
+    hold: Call,
     on: Access,
     /// Until when nobody may have the lock.
     until: Nanos,
@@ -40,16 +41,6 @@ impl Rest {
     /// Whether all resources rest on a majority.
     fn is_whole(&self, majority: usize) -> bool {
         (0..self.on.resources().len()).all(|place| self.nodes(place) >= majority)
-    }
-
-    /// The resources that nobody may have now.
-    fn resting(&self, majority: usize, now: Nanos) -> Vec<usize> {
-        if self.until <= now {
-            return Vec::new();
-        }
-        let resources = self.on.resources().iter().enumerate();
-        let resting = resources.filter(|(place, _)| self.nodes(*place) >= majority);
-        resting.map(|(_, resource)| *resource).collect()
     }
 }
 
@@ -95,15 +86,20 @@ impl World {
     }
 
     /// The guard ends now, and its lock rests if its minimum is not over.
-    pub(super) fn is_to_rest(&self, client: usize, on: &Access, guard: &LockGuard) {
+    pub(super) fn is_to_rest(&self, id: u64, on: &Access, guard: &LockGuard) {
         let Some(until) = guard.rests_until() else {
             return;
         };
         let valid_until = guard.watch().deadline().as_nanos();
         let mut state = self.state();
+        let claim = state.claim(id).map(|claim| (claim.client, claim.hold));
+        let Some((client, hold)) = claim else {
+            return;
+        };
         let clock = state.clients[client].clock;
         let rest = Rest {
             client,
+            hold,
             on: on.clone(),
             until: clock.when(until.as_nanos()),
             valid_until: clock.when(valid_until),
@@ -115,12 +111,7 @@ impl World {
     }
 
     /// `unlock` has said that all is well.
-    pub(super) fn has_rested(
-        &self,
-        client: usize,
-        (token, until): (&str, Option<Timestamp>),
-        hold: Option<Call>,
-    ) {
+    pub(super) fn has_rested(&self, client: usize, (token, until): (&str, Option<Timestamp>)) {
         let mut state = self.state();
         let clock = state.clients[client].clock;
         let until = until.map(|until| clock.when(until.as_nanos()));
@@ -129,10 +120,6 @@ impl World {
         let rest = state.witness.rests.get(token);
         let rest = rest.filter(|rest| Some(rest.until) == until);
         let is_short = rest.is_some_and(|rest| rest.until > now && !rest.is_whole(majority));
-        let rests = hold.zip(rest.map(|rest| rest.until));
-        if let Some((hold, until)) = rests {
-            state.records(What::Rests { hold, until });
-        }
         state.require(!is_short, || {
             "a lock rests on fewer nodes than a majority, and nothing was said".to_owned()
         });
@@ -195,47 +182,19 @@ impl State {
             let Some(rest) = self.witness.rests.get_mut(&message.token) else {
                 return;
             };
+            let was_whole = rest.is_whole(majority);
             rest.begun.insert((place, node));
-            if rest.nodes(place) == majority && rest.until > now {
+            if !was_whole && rest.is_whole(majority) && rest.until > now {
+                let (hold, until) = (rest.hold, rest.until);
                 let is_of_several = rest.on.resources().len() > 1;
-                self.count("a lock rests");
-                if is_of_several {
-                    self.count("a lock on several resources rests");
-                }
+                self.count(if is_of_several {
+                    "a lock on several resources rests"
+                } else {
+                    "a lock rests"
+                });
+                // From now on, the judge lets nobody have it.
+                self.records(Some(hold), What::Rests(until));
             }
-        }
-    }
-
-    /// Nobody has a lock that rests on a majority.
-    pub(super) fn check_rests(&mut self) {
-        let (now, majority) = (self.now, self.majority());
-        let mut rests = self.witness.rests.iter();
-        let found = rests.find_map(|(token, rest)| {
-            let resources = rest.resting(majority, now);
-            let others = self.witness.guards.iter();
-            let mut others = others.filter(|claim| claim.until > now && claim.token != *token);
-            let (holder, resource) = others.find_map(|claim| {
-                let mut resources = resources.iter();
-                let resource = resources.find(|resource| claim.on.resources().contains(resource));
-                Some((claim.client, *resource?))
-            })?;
-            let left = Duration::from_nanos(rest.until - now);
-            Some((holder, rest.client, resource, left))
-        });
-        if let Some((holder, client, resource, left)) = found {
-            self.require(false, || {
-                format!("c{holder} has r{resource}, which rests after c{client} for {left:?}")
-            });
-        }
-    }
-
-    /// Counts the refusals while a lock rests on a majority.
-    pub(super) fn is_refused_by_a_rest(&mut self, error: &Error) {
-        let (now, majority) = (self.now, self.majority());
-        let mut rests = self.witness.rests.values();
-        let is_one = rests.any(|rest| !rest.resting(majority, now).is_empty());
-        if is_one && matches!(error, Error::Held { .. }) {
-            self.count("refused by a rest");
         }
     }
 

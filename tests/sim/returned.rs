@@ -1,6 +1,6 @@
 //! Guards that are given back: what they claimed last, and what their clients are told of it.
 
-use redlatch_history::{Call, Says, Way, What};
+use redlatch_history::{Call, Says, What};
 
 use super::access::Access;
 use super::clocks::Nanos;
@@ -24,7 +24,7 @@ pub(crate) struct Last {
 
 impl World {
     /// The guard is about to be given back: from now on it may end, and its hooks may not be called any more.
-    pub(crate) fn gives_back(&self, id: u64, way: Way) -> Returned {
+    pub(crate) fn gives_back(&self, id: u64) -> Returned {
         let mut state = self.state();
         state.look_at_claims();
         state.hooks_were_called_of(id);
@@ -43,7 +43,7 @@ impl World {
         });
         let hold = state.claim(id).filter(|_| !is_over).map(|claim| claim.hold);
         if let Some(hold) = hold {
-            state.records(What::Releases { hold, way });
+            state.records(Some(hold), What::Releases);
         }
         Returned { id, claim, hold }
     }
@@ -63,20 +63,16 @@ impl World {
             let until = state.clients[claim.client].clock.when(claim.last);
             if last.until != until {
                 last.until = until;
-                let is_limited = true;
-                state.records(What::Moves {
-                    hold: claim.hold,
-                    end: until,
-                    is_limited,
-                });
+                let (end, is_limited) = (until, true);
+                state.records(Some(claim.hold), What::Moves { end, is_limited });
             }
         }
     }
 
     /// A guard has ended, and `says` is what its end has said.
     pub(crate) fn ends(&self, returned: &Returned, says: Says) {
-        if let Some(hold) = returned.hold {
-            self.state().records(What::Released { hold, says });
+        if returned.hold.is_some() {
+            self.state().records(returned.hold, What::Released(says));
         }
     }
 }

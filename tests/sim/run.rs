@@ -109,8 +109,8 @@ pub(crate) fn replay_text(kind: &str, plan: &Plan, lines: usize) -> String {
     let Some(violation) = &outcome.violation else {
         return format!("{tail}no promise is broken");
     };
-    let page = outcome.record.write(kind, plan.seed, violation);
-    format!("{tail}{violation}\nits history is in {}", page.display())
+    let path = outcome.record.write(kind, plan.seed, violation);
+    format!("{tail}{violation}\nits history is in {path}")
 }
 
 /// What many runs came to.

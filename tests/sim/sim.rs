@@ -305,7 +305,6 @@ fn no_seed_gives_a_lock_that_rests_to_anybody() {
             "held for a time at least",
             "adopted with a minimum",
             "given back at once",
-            "refused by a rest",
         ]);
     }
 }

@@ -8,7 +8,6 @@ impl Worker {
     pub(super) fn refused(&self, error: &Error) {
         let mut state = self.world.state();
         state.witness.refused += 1;
-        state.is_refused_by_a_rest(error);
         state.counts_what_is_short(error);
         state.count(outcome(error));
         let id = self.id;

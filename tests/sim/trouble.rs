@@ -1,7 +1,8 @@
 //! The troubles, and the beginning and the end of each.
 
+use redlatch_history::What;
+
 use super::clocks::Nanos;
-use super::history::Stage;
 use super::wall::Offset;
 use super::world::State;
 
@@ -74,7 +75,7 @@ impl State {
         let episode = self.plan.episodes[episode];
         self.count(episode.trouble.name());
         self.note(|| format!("trouble begins: {:?}", episode.trouble));
-        self.records_trouble(episode.trouble, Stage::Begins);
+        self.records(None, What::Beside(format!("begins: {:?}", episode.trouble)));
         match episode.trouble {
             Trouble::Hang { node } => self.nodes[node].hang(),
             Trouble::Crash { node, keeps } => {
@@ -109,7 +110,7 @@ impl State {
     pub(super) fn end(&mut self, episode: usize) {
         let trouble = self.plan.episodes[episode].trouble;
         self.note(|| format!("trouble ends: {trouble:?}"));
-        self.records_trouble(trouble, Stage::Ends);
+        self.records(None, What::Beside(format!("ends: {trouble:?}")));
         match trouble {
             Trouble::Hang { node } => {
                 for (connection, message) in self.nodes[node].go_on() {

@@ -5,10 +5,9 @@ use std::time::Duration;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, NodeError, NodeReport, Vote};
 use redlatch_history::Why;
 
-use crate::bounds::PERMITS;
-use crate::event::Told;
 use crate::on::{Kind, On};
-use crate::pipe::tell;
+use crate::options::PERMITS;
+use crate::told::{counted, wrong};
 
 /// How long a call waits.
 #[derive(Clone, Copy)]
@@ -19,7 +18,6 @@ pub(crate) enum How {
 }
 
 /// What is asked for beside the lock.
-#[derive(Clone)]
 pub(crate) struct Wishes {
     pub(crate) how: How,
     pub(crate) ttl_ms: u64,
@@ -29,6 +27,20 @@ pub(crate) struct Wishes {
     /// Whether it is renewed in the background, and for how long at most.
     pub(crate) is_kept: bool,
     pub(crate) limit: Option<Duration>,
+}
+
+impl Wishes {
+    /// Nothing beside the lock.
+    pub(crate) fn new(how: How, ttl_ms: u64) -> Self {
+        Self {
+            how,
+            ttl_ms,
+            at_least: None,
+            label: None,
+            is_kept: false,
+            limit: None,
+        }
+    }
 }
 
 /// Asks for a lock on the first of these names, or on all of them.
@@ -93,7 +105,7 @@ pub(crate) fn why(error: &Error, on: &On) -> Why {
         _ => None,
     };
     why.unwrap_or_else(|| {
-        tell(&Told::Wrong(format!("{on}: {error}")));
+        wrong(&format!("{on}: {error}"));
         Why::Unknown
     })
 }
@@ -116,7 +128,7 @@ pub(crate) fn count_abstentions(nodes: &[NodeReport]) {
         match error {
             NodeError::Quarantined { has_marker, .. } => {
                 let why = if *has_marker { "Reborn" } else { "Unmarked" };
-                tell(&Told::Counted(format!("abstentions: {why}")));
+                counted(&format!("abstentions: {why}"));
             }
             NodeError::TimedOut
             | NodeError::BreakerOpen { .. }
@@ -125,7 +137,7 @@ pub(crate) fn count_abstentions(nodes: &[NodeReport]) {
             | NodeError::Broken { .. }
             | NodeError::PoolExhausted => {}
             NodeError::Refused { code, .. } if code == "LOADING" => {}
-            other => tell(&Told::Wrong(format!("{} says: {other}", report.node))),
+            other => wrong(&format!("{} says: {other}", report.node)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The workers as the driver sees them: processes that it starts, stops, kills and listens to.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -8,16 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use redlatch_history::{Does, What};
+use redlatch::Protocol;
 use redlatch_testing::{eventually, tell_reaper};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use crate::bounds::WORKERS;
-use crate::event::Told;
-use crate::held::ABRUPT;
-use crate::options::{Clients, Options};
-use crate::post::Post;
-use crate::record::Shared;
+use crate::options::{Clients, Options, WORKERS, urls};
+use crate::record::{Record, Shared};
+use crate::told::Told;
+use crate::worker::Role;
 
 /// Longer than anything takes on a slow machine.
 const HANGS: Duration = Duration::from_secs(100);
@@ -29,16 +27,12 @@ pub(crate) struct Crew {
     ports: Vec<u16>,
     options: Options,
     record: Shared,
-    post: Arc<Post>,
     /// How many workers there were so far.
     started: u32,
-    /// How many workers ended by themselves without giving anything back.
-    pub(crate) abrupt: u32,
 }
 
 /// One process. The next one in its place is another.
 struct Worker {
-    id: u32,
     child: Child,
     done: Arc<AtomicU32>,
     listener: Option<JoinHandle<()>>,
@@ -58,9 +52,7 @@ impl Crew {
             ports: ports.to_vec(),
             options: options.clone(),
             record: Arc::clone(record),
-            post: Arc::default(),
             started: 0,
-            abrupt: 0,
         };
         for i in 0..WORKERS {
             let worker = crew.spawn(i);
@@ -74,55 +66,30 @@ impl Crew {
         let id = self.started;
         let host = self.groups[place % self.groups.len()];
         // Both protocols are in each group.
-        let is_fenced = match self.options.clients {
-            Clients::Classic => false,
-            Clients::Fenced => true,
-            Clients::Mixed => place < WORKERS / 2,
+        let protocol = match self.options.clients {
+            Clients::Classic => Protocol::Classic,
+            Clients::Mixed if place >= WORKERS / 2 => Protocol::Classic,
+            Clients::Fenced | Clients::Mixed => Protocol::Fenced,
         };
-        let ttl_ms = self.options.ttl_ms();
+        let seed = self.options.seed ^ u64::from(id);
         self.record.lock().enters(id);
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .arg("--worker")
-            .arg(id.to_string())
-            .arg((self.options.seed ^ u64::from(id)).to_string())
-            .arg(if is_fenced { "fenced" } else { "classic" })
-            .args([ttl_ms.start(), ttl_ms.end()].map(u64::to_string))
-            .args(
-                self.ports
-                    .iter()
-                    .map(|port| format!("redis://{host}:{port}")),
-            )
+            .args(Role::arguments(id, seed, protocol, &self.options.ttl_ms()))
+            .args(urls(host, &self.ports))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         // It ends with its input, but not while it is stopped.
         tell_reaper("up", &child);
-        self.post.enters(id, is_fenced, child.stdin.take().unwrap());
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let (record, post) = (Arc::clone(&self.record), Arc::clone(&self.post));
+        let stdout = BufReader::new(child.stdout.take().unwrap());
         let done = Arc::new(AtomicU32::new(0));
-        let count = Arc::clone(&done);
+        let (record, count) = (Arc::clone(&self.record), Arc::clone(&done));
         let listener = thread::spawn(move || {
-            let mut line = String::new();
-            while stdout.read_line(&mut line).is_ok_and(|n| n > 0) {
-                match Told::from_line(&line) {
-                    Some(Told::Posts(parcel)) => post.pass_on(id, &parcel),
-                    Some(told) => {
-                        let is_done = told == Told::Done;
-                        record.lock().hear(id, told);
-                        count.fetch_add(u32::from(is_done), Ordering::Relaxed);
-                    }
-                    // A line that was cut off by a kill is the last.
-                    None if !line.ends_with('\n') => {}
-                    None => record.lock().wrong(format!("worker {id} said {line:?}")),
-                }
-                line.clear();
-            }
+            hear(id, stdout, &record, &count);
             record.lock().leaves(id);
         });
         Worker {
-            id,
             child,
             done,
             listener: Some(listener),
@@ -131,65 +98,54 @@ impl Crew {
 
     /// Returns whether it is stopped now.
     pub(crate) fn stop(&self, place: usize) -> bool {
-        self.note(place, Does::Stops);
         self.workers[place].signal(Signal::STOP);
         is_stopped(self.workers[place].child.id())
     }
 
     pub(crate) fn resume(&self, place: usize) {
-        self.note(place, Does::GoesOn);
         self.workers[place].signal(Signal::CONT);
-    }
-
-    /// Notes in the history what happens to the worker at this place.
-    fn note(&self, place: usize, does: Does) {
-        let client = self.workers[place].id;
-        let what = What::Client { client, does };
-        self.record.lock().notes_now(what);
     }
 
     /// Kills a worker and starts another one in its place.
     pub(crate) fn replace(&mut self, place: usize) {
-        let next = self.spawn(place);
-        let former = std::mem::replace(&mut self.workers[place], next);
-        self.post.leaves(former.id);
+        self.workers[place] = self.spawn(place);
     }
 
     /// Starts others in the places of those that ended by themselves.
     pub(crate) fn look_after(&mut self) {
         for place in 0..self.workers.len() {
-            let Some(status) = self.workers[place].child.try_wait().unwrap() else {
-                continue;
-            };
-            if status.code() == Some(ABRUPT) {
-                self.abrupt += 1;
-            } else {
-                let text = format!("the worker in place {place} ended: {status}");
-                self.record.lock().wrong(text);
+            if let Some(status) = self.workers[place].child.try_wait().unwrap() {
+                self.is_wrong(format!("the worker in place {place} ended: {status}"));
+                self.replace(place);
             }
-            self.replace(place);
         }
     }
 
-    /// Tells all workers something.
-    pub(crate) fn tell(&self, order: &str) {
-        self.post.tell_all(order);
+    fn is_wrong(&self, text: String) {
+        self.record.lock().wrong(text);
+    }
+
+    /// Gives all workers the next order.
+    pub(crate) fn tell(&mut self) {
+        for worker in &mut self.workers {
+            let stdin = worker.child.stdin.as_mut().unwrap();
+            // One that has ended is found by `look_after`, or by `finish`.
+            writeln!(stdin).ok();
+        }
     }
 
     /// Waits until all have said this many times that they released everything.
     pub(crate) fn wait_until_done(&self, times: u32) {
         let done = |worker: &Worker| worker.done.load(Ordering::Relaxed) >= times;
-        let limit = HANGS;
-        if !eventually(limit, || self.workers.iter().all(done)) {
-            let text = "the workers did not stop in time".to_owned();
-            self.record.lock().wrong(text);
+        if !eventually(HANGS, || self.workers.iter().all(done)) {
+            self.is_wrong("the workers did not stop in time".to_owned());
         }
     }
 
     /// Lets those that are done end.
     pub(crate) fn finish(mut self) {
         for worker in &mut self.workers {
-            self.post.leaves(worker.id);
+            drop(worker.child.stdin.take());
             let mut status = None;
             eventually(HANGS, || {
                 status = worker.child.try_wait().unwrap();
@@ -200,6 +156,23 @@ impl Crew {
                 self.record.lock().wrong(text);
             }
         }
+    }
+}
+
+/// Hears a worker to its end.
+fn hear(id: u32, mut stdout: impl BufRead, record: &parking_lot::Mutex<Record>, done: &AtomicU32) {
+    let mut line = String::new();
+    while stdout.read_line(&mut line).is_ok_and(|n| n > 0) {
+        let told = Told::from_line(&line);
+        let is_done = matches!(told, Some(Told::Done));
+        match told {
+            Some(told) => record.lock().hear(id, told),
+            // A line that was cut off by a kill is the last.
+            None if !line.ends_with('\n') => {}
+            None => record.lock().wrong(format!("worker {id} said {line:?}")),
+        }
+        done.fetch_add(u32::from(is_done), Ordering::Relaxed);
+        line.clear();
     }
 }
 

@@ -2,24 +2,24 @@
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
-use std::process::exit;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use redlatch::{Error, KeepAlive, LockGuard};
-use redlatch_history::{Call, Says, Span, Way, What, Why};
+use parking_lot::Mutex;
+use redlatch::{Error, KeepAlive, Lease, LockGuard};
+use redlatch_history::{Call, Nanos, Says, Span, What, Why};
 use redlatch_testing::pause;
 
-use crate::ask::why;
-use crate::claim::{self, clock, drift, nanos};
-use crate::event::Told;
-use crate::hook::Hook;
+use crate::ask::{why, why_lost};
 use crate::on::On;
-use crate::parcel::Parcel;
-use crate::pipe::{Order, happened, order, tell};
+use crate::told::{Order, clock, counted, happened, nanos, order, wrong};
 
-/// How a worker ends that gives nothing back.
-pub(crate) const ABRUPT: i32 = 3;
+/// A claim whose bounds are this near to each other is not read again.
+const SHARP: Nanos = 1_000_000;
+/// How often a thread that has seen a loss looks whether its hook was called. It counts looks and not time: a worker that is
+/// stopped, or has no processor, does not look either.
+const LOOKS: u32 = 2_000;
 
 /// For how long a lock is held.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,28 +37,52 @@ pub(crate) struct Held {
     pub(crate) on: On,
     pub(crate) ttl_ms: u64,
     /// Until when it rests if it is given back before.
-    pub(crate) rests_until: Option<u64>,
+    pub(crate) rests_until: Option<Nanos>,
     /// Whether it is renewed in the background.
     pub(crate) is_kept: bool,
     /// When that ends at the latest, if it has a limit.
-    pub(crate) ends_by: Option<u64>,
-    pub(crate) hook: Option<Hook>,
-    /// Whether it was seen to be lost.
-    pub(crate) is_lost: Cell<bool>,
+    pub(crate) ends_by: Option<Nanos>,
+    /// When its hook was called, and why, where that is not told yet; none without a hook.
+    hook: Option<Arc<Mutex<Called>>>,
+    /// Whether it was seen to be lost, and whether the judge was told that the hook was called.
+    is_lost: Cell<bool>,
+    is_told: Cell<bool>,
 }
 
-/// What follows when a lock was given back.
-pub(crate) enum Left {
-    Nothing,
-    /// Nobody has it for this time.
-    Rest(On, Option<u32>, (u64, u64)),
-    /// The lock goes to another thread, or another worker.
-    Lease(Parcel),
+type Called = Option<(Nanos, Option<Why>)>;
+
+/// Until when the guard is valid; `None` when it no longer is.
+///
+/// The lease ends at one instant, and `remaining` is the way to it from some moment between a reading of the clock
+/// before the call and one after it. So the reading before gives a lower bound and the one after an upper bound.
+/// Where the process was held up in between, they are far apart, and it reads again.
+pub(crate) fn end_of(guard: &LockGuard) -> Option<Span> {
+    let (mut low, mut high) = (0, u64::MAX);
+    for _ in 0..100 {
+        let before = clock();
+        let left = guard.remaining();
+        let after = clock();
+        if left.is_zero() {
+            high = high.min(after);
+            break;
+        }
+        low = low.max(before + nanos(left));
+        high = high.min(after + nanos(left));
+        if high - low <= SHARP {
+            break;
+        }
+    }
+    (low > 0).then_some(Span { low, high })
 }
 
-/// When a lock of this ttl that claims this was taken, at the earliest; and so until when it rests, at the least.
-pub(crate) fn rest_of(claim: Option<Span>, ttl_ms: u64, at_least: Duration) -> Option<u64> {
-    let taken = claim?.low + drift(ttl_ms) - ttl_ms * 1_000_000;
+/// What a lease of this ttl is shorter by: 1 % and 2 ms.
+pub(crate) fn drift(ttl_ms: u64) -> Nanos {
+    ttl_ms * 10_000 + 2_000_000
+}
+
+/// When a lock of this ttl that ends then was taken, at the earliest; and so until when it rests, at the least.
+pub(crate) fn rest_of(end: Option<Span>, ttl_ms: u64, at_least: Duration) -> Option<Nanos> {
+    let taken = end?.low + drift(ttl_ms) - ttl_ms * 1_000_000;
     let at_least_ms = u64::try_from(at_least.as_millis()).unwrap();
     Some(taken + nanos(at_least) - drift(at_least_ms))
 }
@@ -75,7 +99,19 @@ impl Held {
             ends_by: None,
             hook: None,
             is_lost: Cell::new(false),
+            is_told: Cell::new(false),
         }
+    }
+
+    /// Registers a hook.
+    pub(crate) fn hook(&mut self) {
+        let called: Arc<Mutex<Called>> = Arc::default();
+        self.hook = Some(Arc::clone(&called));
+        happened(clock(), self.call, What::Hooks);
+        self.guard.on_lost(move |cause| {
+            let mut called = called.lock();
+            *called = Some((clock(), why_lost(&cause)));
+        });
     }
 
     /// Lives with it; where it is extended, by a ttl in this range.
@@ -105,8 +141,7 @@ impl Held {
                 self.work(ttl_ms, rng);
             }
             300..370 => self.work(ttl_ms, rng),
-            370..373 if order() == Order::Run => exit(ABRUPT),
-            373..500 => self.work(150, rng),
+            370..500 => self.work(150, rng),
             _ => self.work(20, rng),
         }
     }
@@ -134,143 +169,163 @@ impl Held {
                 }
                 pause(Duration::from_millis(rng.u64(1..=5)));
             }
-            match times {
-                1 => tell(&Told::Counted("locks kept for a ttl".to_owned())),
-                2 => tell(&Told::Counted("locks kept for two ttls".to_owned())),
-                _ => {}
+            if times == 1 {
+                counted("locks kept for a ttl");
             }
         }
     }
 
     /// Has a lock that was adopted renewed from now on.
     pub(crate) fn keep(&mut self, ttl_ms: u64) {
-        let hold = self.call;
-        let ttl = ttl_ms * 1_000_000;
-        self.happened(clock(), What::Extends { hold, ttl });
-        let unbounded = KeepAlive::unbounded();
-        let result = self
-            .guard
-            .keep_alive(Duration::from_millis(ttl_ms), unbounded);
+        self.happened(clock(), What::Extends(ttl_ms * 1_000_000));
+        let ttl = Duration::from_millis(ttl_ms);
+        let result = self.guard.keep_alive(ttl, KeepAlive::unbounded());
         // It may be renewed by now, so the clock is read last.
-        let end = claim::of(&self.guard);
+        let end = end_of(&self.guard);
         let at = clock();
         if let Err(error) = result {
             return self.is_not_extended(at, &error);
         }
         (self.is_kept, self.ttl_ms) = (true, ttl_ms);
-        self.happened(at, What::Extended { hold, end });
-        self.happened(at, What::Keeps { hold });
+        self.happened(at, What::Extended(end));
+        self.happened(at, What::Keeps);
     }
 
-    fn happened(&self, at: u64, what: What) {
-        match &self.hook {
-            Some(hook) => hook.happened(at, what),
-            None => happened(at, what),
+    /// Tells what has happened, and what the hook has told by now: what it tells later is later than all that was seen so far.
+    fn happened(&self, at: Nanos, what: What) {
+        let called = self.hook.as_ref().and_then(|hook| hook.lock().take());
+        let (before, behind) = match called {
+            Some((when, _)) if when > at => (None, called),
+            _ => (called, None),
+        };
+        self.tells_of_its_loss(before);
+        happened(at, self.call, what);
+        self.tells_of_its_loss(behind);
+    }
+
+    fn tells_of_its_loss(&self, called: Called) {
+        let Some((at, why)) = called else { return };
+        self.is_told.set(true);
+        match why {
+            Some(why) => happened(at, self.call, What::Lost(why)),
+            None => wrong("a hook was told that its lock was given back"),
         }
     }
 
     /// Looks whether it is valid. What it says of a moment between two readings of the clock is told as of the one at which
     /// it says less.
     fn look(&self, rng: &mut Rng) -> bool {
-        let hold = self.call;
         let before = clock();
         let (at, says) = if rng.bool() {
-            let is_valid = self.guard.check().is_ok();
-            let after = clock();
-            let claim = claim::of(&self.guard);
-            claim::of_check(is_valid, (before, after), claim, clock())
+            self.check(before)
         } else {
-            let claim = claim::of(&self.guard);
-            (claim.map_or_else(clock, |_| before), claim)
+            let end = end_of(&self.guard);
+            (end.map_or_else(clock, |_| before), end)
         };
         if says.is_none() {
             self.is_lost.set(true);
         }
         if self.is_kept && says.is_some_and(|says| says.low > self.longest()) {
-            let text = format!("{} is kept for longer than it may be: {says:?}", self.on);
-            tell(&Told::Wrong(text));
+            let on = &self.on;
+            wrong(&format!("{on} is kept for longer than it may be: {says:?}"));
         }
-        self.happened(at, What::Looks { hold, says });
+        self.happened(at, What::Looks(says));
         says.is_some()
     }
 
+    /// What a check says, and when. A guard that says yes was valid at some time since it was asked, so its lease ends behind that.
+    /// Where it is over when its end is read, it has ended since, or it was over before: then the judge finds that the guard has
+    /// claimed too much. Wherever the process is stopped, this is never more than what the guard has said.
+    fn check(&self, before: Nanos) -> (Nanos, Option<Span>) {
+        if self.guard.check().is_err() {
+            return (clock(), None);
+        }
+        let end = end_of(&self.guard);
+        let least = Span {
+            low: before + 1,
+            high: clock().max(before + 1),
+        };
+        (before, Some(end.unwrap_or(least)))
+    }
+
     /// Until when it may be valid if it is renewed now.
-    fn longest(&self) -> u64 {
+    fn longest(&self) -> Nanos {
         let renewed = clock() + self.ttl_ms * 1_000_000 - drift(self.ttl_ms);
         self.ends_by.map_or(renewed, |by| by.min(renewed))
     }
 
     fn extend(&self, ttl_ms: u64) {
-        let hold = self.call;
-        let ttl = ttl_ms * 1_000_000;
-        self.happened(clock(), What::Extends { hold, ttl });
+        self.happened(clock(), What::Extends(ttl_ms * 1_000_000));
         let result = self.guard.extend(Duration::from_millis(ttl_ms));
         let returned = clock();
         match result {
-            Ok(()) => {
-                let end = claim::of(&self.guard);
-                self.happened(returned, What::Extended { hold, end });
-            }
+            Ok(()) => self.happened(returned, What::Extended(end_of(&self.guard))),
             Err(error) => self.is_not_extended(returned, &error),
         }
     }
 
-    fn is_not_extended(&self, at: u64, error: &Error) {
-        let (hold, why) = (self.call, why_of(error, &self.on, self.ends_by.is_some()));
+    fn is_not_extended(&self, at: Nanos, error: &Error) {
+        let why = self.why(error);
         if why.is_loss() {
             self.is_lost.set(true);
         }
-        self.happened(at, What::NotExtended { hold, why });
+        self.happened(at, What::NotExtended(why));
     }
 
-    /// Gives the lock back, or hands it on.
-    pub(crate) fn release(self, rng: &mut Rng) -> Left {
-        let (hold, slot) = (self.call, self.guard.slot());
-        let is_lease = rng.u32(0..8) == 0 && order() == Order::Run;
-        let way = match rng.bool() {
-            _ if is_lease => Way::HandOn,
-            true => Way::Unlock,
-            false => Way::Drop,
-        };
-        if let Some(hook) = self.hook.as_ref().filter(|_| self.is_lost.get()) {
-            hook.wait();
+    /// Only a lock with a limit ends by its limit.
+    fn why(&self, error: &Error) -> Why {
+        let why = why(error, &self.on);
+        if why == Why::Limited && self.ends_by.is_none() {
+            wrong(&format!("{} has no limit, and ended: {error}", self.on));
         }
-        self.happened(clock(), What::Releases { hold, way });
-        if is_lease {
-            let (on, ttl_ms) = (self.on, self.ttl_ms);
+        why
+    }
+
+    /// Gives the lock back, or makes a lease of it.
+    pub(crate) fn release(self, rng: &mut Rng) -> Option<Lease> {
+        if self.is_lost.get() {
+            self.waits_for_its_hook();
+        }
+        self.happened(clock(), What::Releases);
+        let call = self.call;
+        let ends_silently = |call| happened(clock(), call, What::Released(Says::Nothing));
+        if rng.u32(0..8) == 0 && order() == Order::Run {
             let lease = self.guard.into_lease();
-            let says = Says::Nothing;
-            happened(clock(), What::Released { hold, says });
-            return Left::Lease(Parcel { lease, on, ttl_ms });
+            ends_silently(call);
+            return Some(lease);
         }
-        if way == Way::Drop {
+        if rng.bool() {
             drop(self.guard);
-            let says = Says::Nothing;
-            happened(clock(), What::Released { hold, says });
-            return Left::Nothing;
+            ends_silently(call);
+            return None;
         }
+        let (has_limit, on) = (self.ends_by.is_some(), self.on);
         let result = self.guard.unlock();
         let at = clock();
         let is_ok = result.is_ok();
         let says = match result {
             Ok(()) => Says::Okay,
-            Err(error) => Says::Not(why_of(&error, &self.on, self.ends_by.is_some())),
+            Err(error) => Says::Not(why(&error, &on)),
         };
-        happened(at, What::Released { hold, says });
-        match self.rests_until {
-            Some(until) if is_ok && at < until => Left::Rest(self.on, slot, (at, until)),
-            _ => Left::Nothing,
+        if says == Says::Not(Why::Limited) && !has_limit {
+            wrong(&format!("{on} has no limit, and ended by one"));
+        }
+        happened(at, call, What::Released(says));
+        if let Some(until) = self.rests_until.filter(|until| is_ok && at < *until) {
+            counted("locks that rested");
+            happened(at, call, What::Rests(until));
+        }
+        None
+    }
+
+    /// Waits until the hook is called for a loss that was seen. If it is not called, the judge says so.
+    fn waits_for_its_hook(&self) {
+        let Some(hook) = &self.hook else { return };
+        for _ in 0..LOOKS {
+            if self.is_told.get() || hook.lock().is_some() {
+                return;
+            }
+            pause(Duration::from_millis(5));
         }
     }
-}
-
-/// Only a lock with a limit ends by its limit.
-fn why_of(error: &Error, on: &On, has_limit: bool) -> Why {
-    let why = why(error, on);
-    if why == Why::Limited && !has_limit {
-        tell(&Told::Wrong(format!(
-            "{on} has no limit, and ended: {error}"
-        )));
-    }
-    why
 }

@@ -2,10 +2,8 @@
 
 use redlatch_testing::Server;
 
-/// What the keys of all workers begin with.
-pub(crate) const PREFIX: &str = "soak:";
-/// What the keys of the last locks begin with.
-pub(crate) const LAST: &str = "last:";
+use crate::options::LONGEST_TTL_MS;
+
 /// The marker of a node for the workers.
 pub(crate) const MARKER: &str = "soak:redlatch:node";
 /// The key with the number that the driver puts into the memory of a server; it is no lock.
@@ -19,17 +17,17 @@ const SLOT: &str = ":redlatch:slot:";
 /// What is in the keys of those who wait for a lock: the announcement, the intent of a writer, the bells.
 const HINTS: &str = ":redlatch:";
 /// A hint stays this long at most: a bell half a second, what is announced for as long as a client waits between two looks.
-pub(crate) const HINT_MS: u64 = 500;
+const HINT_MS: u64 = 500;
 
 /// A key as of one moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) name: String,
-    pub(crate) kind: String,
+    kind: String,
     /// Its time to live in milliseconds, or a negative number as Redis answers it.
-    pub(crate) pttl: i64,
+    pttl: i64,
     /// When it expires and when its last reader ends, if it has readers and the server tells: Redis 7 does.
-    pub(crate) ends: Option<(i64, i64)>,
+    ends: Option<(i64, i64)>,
 }
 
 impl Key {
@@ -53,24 +51,24 @@ impl Key {
         }
     }
 
-    /// Why it must not be there as it is, where this is the longest ttl, on a server whose clock was set back so far.
-    pub(crate) fn fault(&self, longest_ms: u64, set_back_ms: i64) -> Option<String> {
-        if self.stays() {
-            let is_counter = self.name.ends_with(STAYING[0]);
-            let longest = i64::try_from(COUNTER_MS).unwrap() + set_back_ms;
-            let is_right = self.kind == "string"
-                && if is_counter {
-                    (0..=longest).contains(&self.pttl)
-                } else {
-                    self.pttl == -1
-                };
-            return (!is_right).then(|| format!("is a {} with {} ms", self.kind, self.pttl));
-        }
-        let longest = if self.is_hint() { HINT_MS } else { longest_ms };
-        if !(0..=i64::try_from(longest).unwrap() + set_back_ms).contains(&self.pttl) {
+    /// Why it must not be there as it is, where this is the longest ttl.
+    pub(crate) fn fault(&self, longest_ms: u64) -> Option<String> {
+        let is_counter = self.name.ends_with(STAYING[0]);
+        let longest = match self.is_hint() {
+            _ if is_counter => COUNTER_MS,
+            true => HINT_MS,
+            false => longest_ms,
+        };
+        let lasts = if self.stays() && !is_counter {
+            -1..=-1
+        } else {
+            0..=i64::try_from(longest).unwrap()
+        };
+        if !lasts.contains(&self.pttl) {
             return Some(format!("has a time to live of {} ms", self.pttl));
         }
         let allowed: &[&str] = match self.lock().split_once(HINTS).map(|(_, hint)| hint) {
+            _ if self.stays() => &["string"],
             None => &["string", "zset"],
             Some("intent") => &["string"],
             Some("waiting") => &["set"],
@@ -116,5 +114,45 @@ fn from_row(row: Vec<redis::Value>) -> Key {
         kind,
         pttl: numbers[0],
         ends: numbers.get(1).copied().zip(numbers.get(2).copied()),
+    }
+}
+
+/// Shows at the start of a run what keys may be, and what not.
+pub(crate) fn self_check() {
+    let longest = i64::try_from(LONGEST_TTL_MS).unwrap();
+    let hint = i64::try_from(HINT_MS).unwrap();
+    for (name, kind, pttl, is_good) in [
+        ("soak:1", "string", longest, true),
+        ("soak:1", "zset", 0, true),
+        ("soak:1:redlatch:intent", "string", 40, true),
+        ("soak:1:redlatch:waiting", "set", 40, true),
+        ("soak:1:redlatch:bell:read", "list", hint, true),
+        ("soak:1:redlatch:slot:1", "string", longest, true),
+        ("soak:1:redlatch:slot:1:fence", "string", 86_400_000, true),
+        ("soak:redlatch:node", "string", -1, true),
+        ("soak-number", "string", -1, true),
+        ("soak:1", "string", -1, false),
+        ("soak:1", "zset", longest + 1, false),
+        ("soak:1", "list", 700, false),
+        ("soak:1:redlatch:intent", "string", hint + 1, false),
+        ("soak:1:redlatch:intent", "set", 40, false),
+        ("soak:1:redlatch:waiting", "set", -1, false),
+        ("soak:1:redlatch:other", "string", 40, false),
+        ("soak:1:redlatch:slot:1", "zset", longest + 1, false),
+        ("soak:1:redlatch:slot:x", "string", 40, false),
+        ("soak:1:fence", "string", -1, false),
+        ("soak:redlatch:node", "string", 40, false),
+    ] {
+        let (name, kind) = (name.to_owned(), kind.to_owned());
+        let mut key = Key {
+            name,
+            kind,
+            pttl,
+            ends: None,
+        };
+        assert_eq!(key.fault(LONGEST_TTL_MS).is_none(), is_good, "{key:?}");
+        // The key outlives its last reader.
+        key.ends = Some((5_001, 5_000));
+        assert!(key.fault(LONGEST_TTL_MS).is_some(), "{key:?}");
     }
 }

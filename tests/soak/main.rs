@@ -1,19 +1,18 @@
-//! Chaos on real servers: processes contend for a few resources on five `redis-server`s while faults strike them all.
+//! Soak on real servers: processes contend for a few resources on five `redis-server`s while faults strike them all.
 //!
 //! ```text
-//! cargo test --locked --release --test soak [-- [--fenced | --mixed] [--seconds 60] [--seed N] [--verbose]]
+//! cargo test --locked --release --test soak [-- [--fenced | --mixed] [--seconds 60] [--seed N]]
 //! cargo test --locked --release --test soak -- --forget | --without-quarantine [--seed N]
 //! ```
 //!
-//! A driver goes through a plan of faults that its seed decides, and so can be made again; when exactly each strikes
-//! is up to the machine. `class.rs` says which faults there are. Each of them is seen to strike, or it does not count. In the last
-//! seconds all is calm.
+//! A driver goes through a plan of faults that its seed decides (`plan.rs`), and so can be made again; when exactly each strikes
+//! is up to the machine. Each of them is seen to strike, or it does not count. In the last seconds all is calm.
 //!
-//! The workers take locks of every kind, in a mixture that the seed decides, with the classic protocol, the fenced one, or both
-//! beside each other. What they tell is a history, which the judge of `tests/history` hears in the order of time (`record.rs`). In
-//! the end no server may have a key left, and each resource must have been had again after the last fault. That the test can fail is shown
-//! at the start of each run on crafted records, and by two kinds of runs in which a majority of the servers forgets, at least, and nothing
-//! keeps their votes from counting: there the exit code is 0 only if two holders were found.
+//! The workers (`worker.rs`) take locks of every kind, in a mixture that the seed decides, with the classic protocol, the fenced
+//! one, or both beside each other. What they tell is a history, which the judge of `tests/history` hears in the order of time
+//! (`record.rs`). In the end no server may have a key left, and each resource must have been had again after the last fault. That
+//! the test can fail is shown by two kinds of runs in which a majority of the servers forgets, at least, and nothing keeps their
+//! votes from counting: there the exit code is 0 only if two holders were found.
 //!
 //! The exit code is 1 after a violation, a leaked key or a resource that was not had again, and also when the run was vacuous: a
 //! kind of lock that nobody had, or a kind of fault that was never seen to strike. Nothing depends on the speed of the machine.
@@ -30,31 +29,11 @@
 #[cfg(test)]
 mod ask;
 #[cfg(test)]
-mod bounds;
-#[cfg(test)]
-mod claim;
-#[cfg(test)]
-mod class;
-#[cfg(test)]
-mod connection;
-#[cfg(test)]
 mod crew;
-#[cfg(test)]
-mod demands;
-#[cfg(test)]
-mod driver;
-#[cfg(test)]
-mod event;
-#[cfg(test)]
-mod excerpt;
 #[cfg(test)]
 mod held;
 #[cfg(test)]
-mod hook;
-#[cfg(test)]
 mod keys;
-#[cfg(test)]
-mod managers;
 #[cfg(test)]
 mod node;
 #[cfg(test)]
@@ -62,13 +41,7 @@ mod on;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
-mod parcel;
-#[cfg(test)]
-mod pipe;
-#[cfg(test)]
 mod plan;
-#[cfg(test)]
-mod post;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
@@ -76,13 +49,11 @@ mod record;
 #[cfg(test)]
 mod report;
 #[cfg(test)]
-mod self_check;
-#[cfg(test)]
 mod site;
 #[cfg(test)]
 mod start;
 #[cfg(test)]
-mod time;
+mod told;
 #[cfg(test)]
 mod worker;
 

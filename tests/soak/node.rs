@@ -5,17 +5,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use redlatch_testing::{Server, eventually};
+use redlatch_testing::{Clock, Server, eventually};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::keys::{self, NUMBER};
 use crate::options::Options;
-use crate::time::Time;
-
-/// What is kept of the reads of the clock: a server, a proxy and a busy machine are in between.
-const ROUGHLY_MS: i64 = 15;
 
 /// What a server finds when it starts again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,42 +21,34 @@ pub(crate) enum Memory {
     All,
 }
 
-/// How a server persists.
-#[derive(Clone, Copy, Debug)]
-enum Persistence {
-    /// Each write goes to the file before it is answered.
-    Log,
-    /// There is a snapshot when one is made.
-    Snapshots,
-}
-
 #[derive(Debug)]
 pub(crate) struct Node {
     server: Server,
-    persistence: Persistence,
-    time: Time,
+    /// Whether each write goes to a file before it is answered. Else there is a snapshot when one is made.
+    has_log: bool,
+    /// None where all servers are on one clock.
+    clock: Option<Clock>,
     number: u64,
     /// The settings in its marker, before it is killed.
     settings: Option<String>,
     /// The data of an earlier moment, and the number of then.
     older: Option<(PathBuf, u64)>,
     /// A replica that receives nothing any more, and the number that it has.
-    replica: Option<(Server, Time, u64)>,
+    replica: Option<(Server, u64)>,
 }
 
 impl Node {
     /// Starts the server of the `i`th node.
     pub(crate) fn start(i: usize, options: &Options, ahead_ms: i64) -> Self {
-        let persistence = if i.is_multiple_of(2) {
-            Persistence::Log
-        } else {
-            Persistence::Snapshots
-        };
-        let time = Time::new(options, ahead_ms);
+        let has_log = i.is_multiple_of(2);
+        let clock = options.clocks.then(|| Clock::new().unwrap());
+        if let Some(clock) = &clock {
+            clock.set_ahead_ms(ahead_ms);
+        }
         Self {
-            server: start(persistence, &time),
-            persistence,
-            time,
+            server: start(has_log, clock.as_ref()),
+            has_log,
+            clock,
             number: 0,
             settings: None,
             older: None,
@@ -86,7 +74,7 @@ impl Node {
     /// Puts its data of now aside, to come back with them later.
     pub(crate) fn put_aside(&mut self) {
         self.remember();
-        if matches!(self.persistence, Persistence::Snapshots) {
+        if !self.has_log {
             self.server.command(&["SAVE"]);
         }
         let older = self.server.dir().with_extension("older");
@@ -96,11 +84,10 @@ impl Node {
         self.remember();
     }
 
-    /// Starts a replica that has all data of now, and hears of nothing that comes after.
-    pub(crate) fn replicate(&mut self, options: &Options, ahead_ms: i64) {
+    /// Starts a replica that has all data of now, and hears of nothing that comes after. It is on the same clock.
+    pub(crate) fn replicate(&mut self) {
         self.remember();
-        let time = Time::new(options, ahead_ms);
-        let replica = start(self.persistence, &time);
+        let replica = start(self.has_log, self.clock.as_ref());
         let port = self.server.port().to_string();
         replica.command(&["REPLICAOF", "127.0.0.1", &port]);
         let is_like_it = eventually(Duration::from_secs(20), || {
@@ -111,7 +98,7 @@ impl Node {
         });
         // It asks where nobody answers.
         replica.command(&["REPLICAOF", "127.0.0.1", "1"]);
-        self.replica = is_like_it.then_some((replica, time, self.number));
+        self.replica = is_like_it.then_some((replica, self.number));
         self.remember();
     }
 
@@ -120,7 +107,7 @@ impl Node {
         self.remember();
         let marker = self.server.get(keys::MARKER);
         self.settings = marker.and_then(|marker| Some(marker.split('|').nth(1)?.to_owned()));
-        if next == Memory::All && matches!(self.persistence, Persistence::Snapshots) {
+        if next == Memory::All && !self.has_log {
             let client = redis::Client::open(self.server.url()).unwrap();
             let mut connection = client.get_connection().unwrap();
             // The server answers by the end of the connection.
@@ -132,8 +119,9 @@ impl Node {
         self.server.kill();
     }
 
-    /// Starts the killed server again. Returns whether its memory is as it was to be.
-    pub(crate) fn come_back(&mut self, memory: Memory) -> bool {
+    /// Starts the killed server again, without memory on a clock that is ahead by this. Returns whether its memory is as it was
+    /// to be.
+    pub(crate) fn come_back(&mut self, memory: Memory, ahead_ms: i64) -> bool {
         let dir = self.server.dir().to_owned();
         let older = self.older.take();
         let expected = match (memory, &older) {
@@ -145,6 +133,9 @@ impl Node {
             }
             (Memory::Nothing | Memory::Older, _) => {
                 clear(&dir);
+                if let Some(clock) = &self.clock {
+                    clock.set_ahead_ms(ahead_ms);
+                }
                 None
             }
         };
@@ -161,14 +152,12 @@ impl Node {
     /// The replica takes the place of the server, which is killed. Returns whether its memory is as it was to be; nothing
     /// happens where there is no replica.
     pub(crate) fn promote(&mut self) -> bool {
-        let Some((replica, mut time, number)) = self.replica.take() else {
+        let Some((replica, number)) = self.replica.take() else {
             return false;
         };
-        time.follows(&self.time);
         self.server.kill();
         replica.command(&["REPLICAOF", "NO", "ONE"]);
         self.server = replica;
-        self.time = time;
         self.number() == Some(number)
     }
 
@@ -192,40 +181,6 @@ impl Node {
         self.server
             .command(&["EVAL", script, "1", keys::MARKER, settings]);
     }
-
-    pub(crate) fn set_clock(&mut self, ahead_ms: i64) {
-        self.time.set(ahead_ms);
-    }
-
-    /// The clock gains a millisecond.
-    pub(crate) fn gain(&mut self) {
-        self.time.gain();
-    }
-
-    pub(crate) fn has_gained(&self) -> bool {
-        self.time.has_gained()
-    }
-
-    pub(crate) fn ahead_ms(&self) -> i64 {
-        self.time.ahead_ms()
-    }
-
-    /// By how much keys may stay longer than they were set for.
-    pub(crate) fn set_back_ms(&self) -> i64 {
-        self.time.back_ms()
-    }
-
-    /// Whether the server says the time that its clock was set to.
-    pub(crate) fn tells_its_time(&self) -> bool {
-        let wall = || {
-            let since = SystemTime::UNIX_EPOCH.elapsed().unwrap();
-            i64::try_from(since.as_millis()).unwrap()
-        };
-        let before = wall();
-        let words: Vec<i64> = redis::from_redis_value(self.server.command(&["TIME"])).unwrap();
-        let time = words[0] * 1_000 + words[1] / 1_000 - self.time.ahead_ms();
-        (before - ROUGHLY_MS..=wall() + ROUGHLY_MS).contains(&time)
-    }
 }
 
 /// Whether a child ends by itself.
@@ -238,16 +193,14 @@ fn has_ended(child: u32) -> bool {
     })
 }
 
-fn start(persistence: Persistence, time: &Time) -> Server {
-    let log: &[&str] = match persistence {
-        Persistence::Log => &["--appendonly", "yes", "--appendfsync", "no"],
-        Persistence::Snapshots => &[],
-    };
-    let mut arguments = log.to_vec();
+fn start(has_log: bool, clock: Option<&Clock>) -> Server {
     // Its data are copied while it runs.
-    arguments.extend(["--auto-aof-rewrite-percentage", "0"]);
+    let mut arguments = vec!["--auto-aof-rewrite-percentage", "0"];
     arguments.extend(["--repl-diskless-sync-delay", "0"]);
-    match time.clock() {
+    if has_log {
+        arguments.extend(["--appendonly", "yes", "--appendfsync", "no"]);
+    }
+    match clock {
         Some(clock) => Server::start_with_clock(clock, &arguments),
         None => Server::start_with(&arguments),
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use fastrand::Rng;
 use redlatch_history as history;
 
-use crate::bounds::{RESOURCES, SEMAPHORES};
+use crate::options::{RESOURCES, SEMAPHORES};
 
 /// In which way a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,18 +1,96 @@
-//! Pure: which faults come when, all of it decided by the seed.
+//! Pure: the kinds of faults, and which of them come when, all of it decided by the seed.
+
+use std::collections::HashMap;
 
 use fastrand::Rng;
 
-use crate::bounds::{LONGEST_TTL_MS, OFF_MS, SERVERS, WORKERS};
-use crate::class::Class;
-use crate::options::Options;
+use crate::options::{Clients, LONGEST_TTL_MS, OFF_MS, Options, SERVERS, WORKERS};
 
-/// What a server that lost its memory stays away for beyond the longest ttl, at least.
-const MARGIN_MS: u64 = 250;
-/// From this length on, a plan has each of the faults that its run has.
-pub(crate) const COMPLETE_MS: u64 = 30_000;
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Class {
+    /// Servers are stopped, and go on.
+    StopServers,
+    /// Servers are killed, and come back without memory after the longest ttl.
+    LoseMemory,
+    /// Servers are killed, or end in good order, and come back at once with all their data.
+    KeepMemory,
+    /// Servers are killed, and come back at once without memory.
+    Wipe,
+    /// Servers are killed, and come back at once with the data of a moment before.
+    GoBack,
+    /// Servers are flushed.
+    Flush,
+    /// A replica that has heard nothing for a while takes the place of its killed master, under its address.
+    Promote,
+    /// A worker is stopped, and goes on.
+    StopWorker,
+    /// A worker is killed, and another one takes its place.
+    KillWorker,
+    /// Between a group of workers and some servers, all bytes are held back, and passed on in the end.
+    Partition,
+    /// All connections are reset, once.
+    Reset,
+    /// Connections are reset, and new ones as well.
+    Refuse,
+    /// Commands arrive, replies don't; in the end the connections are reset.
+    LoseReplies,
+    /// Commands are lost; in the end the connections are reset.
+    LoseRequests,
+}
+
+/// Which clients a fault is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    All,
+    /// Nodes forget, and vote again at once.
+    Fenced,
+    /// Nodes that forget stay away.
+    Classic,
+}
+
+/// What a fault is called, and how often it is in the deck that is dealt again and again.
+const FAULTS: [(Class, &str, usize, For); 14] = [
+    (Class::StopServers, "stops of servers", 3, For::All),
+    (
+        Class::LoseMemory,
+        "losses of memory with a delay",
+        2,
+        For::Classic,
+    ),
+    (Class::KeepMemory, "restarts with all data", 2, For::All),
+    (Class::Wipe, "losses of memory", 3, For::Fenced),
+    (Class::GoBack, "restarts with older data", 2, For::Fenced),
+    (Class::Flush, "flushes", 2, For::Fenced),
+    (Class::Promote, "promotions", 2, For::Fenced),
+    (Class::StopWorker, "stops of workers", 3, For::All),
+    (Class::KillWorker, "kills of workers", 2, For::All),
+    (Class::Partition, "partitions", 4, For::All),
+    (Class::Reset, "resets", 2, For::All),
+    (Class::Refuse, "refusals", 1, For::All),
+    (Class::LoseReplies, "losses of replies", 2, For::All),
+    (Class::LoseRequests, "losses of requests", 1, For::All),
+];
+
+impl Class {
+    /// The plural, for the count.
+    pub(crate) fn name(self) -> &'static str {
+        let row = FAULTS.iter().find(|(class, ..)| *class == self);
+        row.unwrap().1
+    }
+
+    /// Whether the proxy makes this fault.
+    pub(crate) fn is_of_links(self) -> bool {
+        self >= Self::Partition
+    }
+
+    fn is_of_workers(self) -> bool {
+        matches!(self, Self::StopWorker | Self::KillWorker)
+    }
+}
 
 /// A fault with its beginning, its end and what it strikes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Episode {
     pub(crate) class: Class,
     pub(crate) from_ms: u64,
@@ -21,48 +99,71 @@ pub(crate) struct Episode {
     pub(crate) targets: Vec<usize>,
     /// For a fault of links, the group of workers whose links it strikes.
     pub(crate) group: usize,
-    /// The time of a delay in each direction, or the span by which a clock is set back.
-    pub(crate) by_ms: u64,
-    /// How far the clock is ahead of the true time when a server comes back without its data, or another takes its place.
+    /// How far the clock is ahead of the true time when a server comes back without its data.
     pub(crate) ahead_ms: i64,
 }
 
-/// Plans faults for a run that suffers for `length_ms`; `groups` is how many groups of workers have links of their own.
-pub(crate) fn make(options: &Options, length_ms: u64, groups: usize) -> Vec<Episode> {
-    let classes = Class::of(options);
+/// What a server that lost its memory stays away for beyond the longest ttl, at least.
+const MARGIN_MS: u64 = 250;
+/// From this length on, a plan has each of the faults that its run has.
+const COMPLETE_MS: u64 = 20_000;
+
+/// The faults of a run; `groups` is how many groups of workers have links of their own.
+pub(crate) fn of(options: &Options, groups: usize) -> Vec<Episode> {
+    let length_ms = options.faults_ms();
     let mut rng = Rng::with_seed(options.seed);
+    if options.planted {
+        return forgetful(&mut rng, length_ms);
+    }
+    let is_there = |which: For| match which {
+        For::All => true,
+        For::Fenced => options.clients == Clients::Fenced,
+        For::Classic => options.clients != Clients::Fenced,
+    };
+    let faults = FAULTS.iter().filter(|(.., which)| is_there(*which));
+    let deck = faults.flat_map(|&(class, _, weight, _)| vec![class; weight]);
+    let deck: Vec<Class> = deck.collect();
     loop {
-        let plan = deal(&mut rng, &classes, length_ms, groups);
+        let plan = deal(&mut rng, &deck, length_ms, groups);
         let has = |class: &Class| plan.iter().any(|episode| episode.class == *class);
-        if length_ms < COMPLETE_MS || classes.iter().all(has) {
+        if length_ms < COMPLETE_MS || deck.iter().all(has) {
             return plan;
         }
     }
 }
 
-/// Deals out a deck of faults, again and again.
-fn deal(rng: &mut Rng, classes: &[Class], length_ms: u64, groups: usize) -> Vec<Episode> {
-    let mut taken = Taken {
-        servers: vec![0; SERVERS],
-        workers: vec![0; WORKERS],
-        links: vec![vec![0; SERVERS]; groups],
-    };
-    let mut plan = Vec::new();
-    let mut deck = Vec::new();
-    let mut time = 500;
+/// Deals out a deck of faults, again and again. Two faults don't meddle with one thing.
+fn deal(rng: &mut Rng, all: &[Class], length_ms: u64, groups: usize) -> Vec<Episode> {
+    // Until when each server of each group, each server itself, and each worker is struck already.
+    let mut taken: HashMap<(usize, usize), u64> = HashMap::new();
+    let (mut plan, mut deck, mut time) = (Vec::new(), Vec::new(), 500);
     while time < length_ms {
         if deck.is_empty() {
-            deck = classes
-                .iter()
-                .flat_map(|&class| vec![class; class.weight()])
-                .collect();
+            deck = all.to_vec();
             rng.shuffle(&mut deck);
         }
-        if let Some(class) = deck.pop()
-            && let Some(episode) = episode(rng, &mut taken, class, time)
-            && episode.to_ms <= length_ms
-        {
-            plan.push(episode);
+        let class = deck.pop().unwrap();
+        let (count, span) = extent(rng, class);
+        let group = rng.usize(0..groups);
+        let (set, size) = match class {
+            class if class.is_of_links() => (group, SERVERS),
+            class if class.is_of_workers() => (groups, WORKERS),
+            _ => (groups + 1, SERVERS),
+        };
+        let is_free = |target: &usize| taken.get(&(set, *target)).is_none_or(|until| *until < time);
+        let free: Vec<usize> = (0..size).filter(is_free).collect();
+        let (targets, to_ms) = (rng.choose_multiple(free, count), time + span);
+        if !targets.is_empty() && to_ms <= length_ms {
+            // A pause, in case the driver is late.
+            taken.extend(targets.iter().map(|target| ((set, *target), to_ms + 50)));
+            plan.push(Episode {
+                class,
+                from_ms: time,
+                to_ms,
+                targets,
+                group,
+                ahead_ms: rng.i64(-OFF_MS..=OFF_MS),
+            });
         }
         time += rng.u64(120..=550);
     }
@@ -71,8 +172,7 @@ fn deal(rng: &mut Rng, classes: &[Class], length_ms: u64, groups: usize) -> Vec<
 
 /// A majority at least loses its memory and is back at once, which no lock survives: neither one without the delay that
 /// the algorithm asks for, nor a fenced one without quarantine.
-pub(crate) fn forgetful(seed: u64, length_ms: u64) -> Vec<Episode> {
-    let mut rng = Rng::with_seed(seed);
+fn forgetful(rng: &mut Rng, length_ms: u64) -> Vec<Episode> {
     let mut plan = Vec::new();
     let mut time = 1_000;
     while time + 2 <= length_ms {
@@ -83,7 +183,6 @@ pub(crate) fn forgetful(seed: u64, length_ms: u64) -> Vec<Episode> {
             to_ms: time + 1,
             targets: rng.choose_multiple(0..SERVERS, count),
             group: 0,
-            by_ms: 0,
             ahead_ms: 0,
         });
         time += rng.u64(300..=700);
@@ -91,64 +190,12 @@ pub(crate) fn forgetful(seed: u64, length_ms: u64) -> Vec<Episode> {
     plan
 }
 
-/// Until when each thing is struck already, so that two faults don't meddle with one thing.
-struct Taken {
-    servers: Vec<u64>,
-    workers: Vec<u64>,
-    links: Vec<Vec<u64>>,
-}
-
-fn episode(rng: &mut Rng, taken: &mut Taken, class: Class, from_ms: u64) -> Option<Episode> {
-    let group = rng.usize(0..taken.links.len());
-    let (count, length_ms) = extent(rng, class);
-    let untils = if class.is_of_links() {
-        &mut taken.links[group]
-    } else if matches!(class, Class::StopWorker | Class::KillWorker) {
-        &mut taken.workers
-    } else {
-        &mut taken.servers
-    };
-    let free: Vec<usize> = (0..untils.len()).filter(|&i| untils[i] < from_ms).collect();
-    let targets = rng.choose_multiple(free, count);
-    // Half a partition from a majority would be one from a minority.
-    if targets.is_empty() || (class == Class::PartitionFromMajority && targets.len() < 3) {
-        return None;
-    }
-    let to_ms = from_ms + length_ms;
-    for &target in &targets {
-        // A pause, in case the driver is late.
-        untils[target] = to_ms + 50;
-    }
-    Some(Episode {
-        class,
-        from_ms,
-        to_ms,
-        targets,
-        group,
-        by_ms: match class {
-            Class::SetBack => rng.u64(20..=600),
-            _ => rng.u64(3..=40),
-        },
-        ahead_ms: rng.i64(-OFF_MS..=OFF_MS),
-    })
-}
-
 /// How many a fault strikes, and for how long.
 fn extent(rng: &mut Rng, class: Class) -> (usize, u64) {
     // Mostly a minority of the servers, at times all of them.
-    let some = match rng.u32(0..20) {
-        0..12 => 1,
-        12..17 => 2,
-        17..19 => 3,
-        _ => SERVERS,
-    };
+    let some = [1, 1, 1, 1, 1, 1, 2, 2, 3, SERVERS][rng.usize(0..10)];
     // What two holders come of, where nodes that forget give their votes, is a majority that forgets.
-    let often_many = match rng.u32(0..10) {
-        0..4 => 1,
-        4..6 => 2,
-        6..9 => 3,
-        _ => SERVERS,
-    };
+    let often_many = [1, 1, 1, 1, 2, 2, 3, 3, 3, SERVERS][rng.usize(0..10)];
     match class {
         Class::StopServers => (some, rng.u64(60..=2_000)),
         Class::LoseMemory => (some, LONGEST_TTL_MS + MARGIN_MS + rng.u64(0..=1_000)),
@@ -157,13 +204,9 @@ fn extent(rng: &mut Rng, class: Class) -> (usize, u64) {
         Class::GoBack => (often_many, rng.u64(200..=1_500)),
         Class::Promote => (often_many.min(3), rng.u64(200..=1_500)),
         Class::Flush => (often_many, 1),
-        Class::SetBack => (some, 1),
-        Class::RunFast => (some, rng.u64(500..=3_000)),
         Class::StopWorker => (1, rng.u64(30..=2 * LONGEST_TTL_MS)),
         Class::KillWorker => (1, 1),
-        Class::PartitionFromMinority => (rng.usize(1..=2), rng.u64(100..=2_500)),
-        Class::PartitionFromMajority => (rng.usize(3..=5), rng.u64(100..=2_000)),
-        Class::Delay => (rng.usize(1..=5), rng.u64(200..=2_000)),
+        Class::Partition => (rng.usize(1..=5), rng.u64(100..=2_000)),
         Class::Reset => (rng.usize(1..=5), 1),
         Class::Refuse | Class::LoseReplies | Class::LoseRequests => (some, rng.u64(100..=1_500)),
     }

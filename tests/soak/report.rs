@@ -1,214 +1,136 @@
 //! What a run amounts to, in words, and whether it is good.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use redlatch_history::{History, Violation};
+use redlatch_history::write;
 
-use crate::bounds::{RESOURCES, WORKERS};
-use crate::class::Class;
-use crate::demands::MANY;
 use crate::on::Kind;
-use crate::options::Options;
-use crate::plan::Episode;
+use crate::options::{Clients, Options};
 use crate::record::Record;
-use crate::site::{Made, places};
+use crate::site::Made;
 
 /// How many violations are printed in full.
 const MOST: usize = 10;
+/// From this number of sections on, what some of them end with has to be there.
+const MANY: u64 = 500;
+/// The same for what happens two to fifteen times in 700 sections: luck could leave it out.
+const VERY_MANY: u64 = 3_000;
 
-pub(crate) struct Report {
-    pub(crate) made: Made,
-    pub(crate) plan: Vec<Episode>,
-    /// How many clients the proxy kept when a server became another process.
-    pub(crate) kept: u64,
-    /// Episodes in which all servers were struck at once.
-    pub(crate) all_at_once: usize,
-    /// Workers that ended by themselves in the middle.
-    pub(crate) abrupt: u32,
-    pub(crate) groups: usize,
-    pub(crate) leaked: Vec<String>,
-    pub(crate) record: Record,
+/// Prints it, and returns whether the run is as it has to be.
+pub(crate) fn tell(made: &Made, options: &Options) -> ExitCode {
+    let record = &made.record;
+    for (what, count) in &record.counts {
+        println!("soak: {count} {what}");
+    }
+    let mut bad = Vec::new();
+    for found in record.violations() {
+        bad.push(format!(
+            "VIOLATION: {:?} at {} ns: {found}",
+            found.rule, found.at
+        ));
+    }
+    bad.extend(record.wrong.iter().map(|text| format!("WRONG: {text}")));
+    bad.truncate(MOST);
+    if options.planted {
+        show(&bad);
+        show_the_first(record, options);
+        return tell_of_planted(record, options);
+    }
+    bad.extend(made.leaked.iter().map(|text| format!("LEAKED: {text}")));
+    let recovery = record.recovery();
+    if let Err(stuck) = &recovery {
+        bad.push(format!(
+            "NOT RECOVERED: these places, and whether to read: {stuck:?}"
+        ));
+    }
+    let missing = what_is_missing(made, options).into_iter();
+    bad.extend(missing.map(|what| format!("VACUOUS: {what}")));
+    show(&bad);
+    show_the_first(record, options);
+    summary(made, options);
+    if let (Ok(slowest), true) = (recovery, bad.is_empty()) {
+        let slowest = Duration::from_nanos(slowest);
+        println!("soak: no violation, recovered in {slowest:.1?}");
+        return ExitCode::SUCCESS;
+    }
+    println!("soak: FAILED; the same faults again: {}", options.command());
+    ExitCode::FAILURE
 }
 
-impl Report {
-    /// Prints it, and returns whether the run is as it has to be.
-    pub(crate) fn tell(&self, options: &Options) -> ExitCode {
-        for (what, count) in &self.record.counts {
-            println!("soak: {count} {what}");
-        }
-        println!(
-            "soak: {} guards were over when they were looked at first; the latest hook was called {:.1?} after the \
-             end; {} keys seen",
-            self.record.late,
-            Duration::from_nanos(self.record.latest),
-            self.made.samples
-        );
-        for found in self.record.violations().iter().take(MOST) {
-            println!(
-                "soak: VIOLATION: {:?} at {} ns: {found}",
-                found.rule, found.at
-            );
-        }
-        if let Some(first) = self.record.first_violation() {
-            let after = Duration::from_nanos(self.record.found_after);
-            println!("soak: the first one was found after {after:.1?}");
-            draw(options, "", Some(first));
-        }
-        for text in self.record.wrong.iter().take(MOST) {
-            println!("soak: WRONG: {text}");
-        }
-        draw(options, "-wrong", self.record.first_wrong());
-        if options.planted {
-            return self.tell_of_planted(options);
-        }
-        let (slowest, stuck) = self.recovery();
-        let vacuous = self.what_is_missing(options);
-        self.tell_of_the_end(options, &stuck);
-        for text in &vacuous {
-            println!("soak: VACUOUS: {text}");
-        }
-        println!("{}", self.summary(options, slowest));
-        let is_good = self.record.violations().is_empty()
-            && [&self.record.wrong, &self.leaked, &stuck, &vacuous]
-                .iter()
-                .all(|list| list.is_empty());
-        if is_good {
-            return ExitCode::SUCCESS;
-        }
-        println!(
-            "soak: FAILED; the same faults again: {} --seconds {} --seed {}",
-            options.switch(),
-            options.length.as_secs(),
-            options.seed
-        );
-        ExitCode::FAILURE
-    }
-
-    /// What is left when all faults are over.
-    fn tell_of_the_end(&self, options: &Options, stuck: &[String]) {
-        for text in &self.leaked {
-            println!("soak: LEAKED: {text}");
-        }
-        for text in stuck {
-            println!("soak: NOT RECOVERED: {text}");
-        }
-        let at_the_end = [
-            ("-leaked", "leaked", self.leaked.first()),
-            ("-stuck", "not recovered", stuck.first()),
-        ];
-        for (name, what, first) in at_the_end {
-            let found = first.map(|first| format!("{what}: {first}"));
-            let found = found.and_then(|text| self.record.left_at_the_end(&text));
-            draw(options, name, found);
-        }
-    }
-
-    fn tell_of_planted(&self, options: &Options) -> ExitCode {
-        let faults: u32 = self.made.faults.values().sum();
-        let (sections, overlaps) = (self.record.sections, self.record.overlaps());
-        let what = options.kind();
-        println!(
-            "soak: {what}: {sections} critical sections, {faults} losses of a majority's memory"
-        );
-        if overlaps > 0 {
-            println!("soak: {overlaps} overlaps found, as it has to be");
-            return ExitCode::SUCCESS;
-        }
-        println!("soak: FAILED: servers forgot, and nobody saw two holders");
-        ExitCode::FAILURE
-    }
-
-    /// How often there were faults of each kind, and how many of them were seen to have happened.
-    fn by_class(&self) -> BTreeMap<Class, (u32, u32)> {
-        let mut all = BTreeMap::new();
-        for (&class, &count) in &self.made.faults {
-            all.insert(class, (count, 0));
-        }
-        for &episode in &self.made.seen {
-            let of_class = all.entry(self.plan[episode].class).or_default();
-            of_class.1 += 1;
-        }
-        all
-    }
-
-    fn summary(&self, options: &Options, slowest: Duration) -> String {
-        let mut line = format!(
-            "soak: seed {}, {}, {} s: {} critical sections by {WORKERS} workers in {} group{} on {RESOURCES} resources \
-             ({}); faults:",
-            options.seed,
-            options.kind(),
-            options.length.as_secs(),
-            self.record.sections,
-            self.groups,
-            if self.groups == 1 { "" } else { "s" },
-            Kind::ALL
-                .map(|kind| format!("{} {}", self.record.of(kind.name()), kind.name()))
-                .join(", "),
-        );
-        for (class, (count, seen)) in self.by_class() {
-            write!(line, " {count} {}", class.name()).unwrap();
-            if seen < count {
-                write!(line, " ({seen} seen to strike)").unwrap();
-            }
-            line.push(',');
-        }
-        write!(
-            line,
-            " {} abrupt exits of workers, {} clients kept by a proxy; all servers at once {} times; \
-             {} violations, {} leaked keys, recovered in {slowest:.1?}",
-            self.abrupt,
-            self.kept,
-            self.all_at_once,
-            self.record.violations().len() + self.record.wrong.len(),
-            self.leaked.len()
-        )
-        .unwrap();
-        line
-    }
-
-    /// How long it took until the last place was had again, and which were not.
-    fn recovery(&self) -> (Duration, Vec<String>) {
-        let mut slowest = 0;
-        let mut stuck = Vec::new();
-        for (place, is_read) in places() {
-            match self.record.recovered((place, is_read)) {
-                Some(time) => slowest = time.max(slowest),
-                None => stuck.push(format!("place {place}, read: {is_read}")),
-            }
-        }
-        (Duration::from_nanos(slowest), stuck)
-    }
-
-    /// Why the run shows too little. What takes luck is asked for only where there were many sections.
-    fn what_is_missing(&self, options: &Options) -> Vec<String> {
-        let record = &self.record;
-        let mut missing = record.never(options.clients);
-        if record.sections >= MANY && self.kept == 0 {
-            missing.push("no client was kept by a proxy".to_owned());
-        }
-        for (class, (_, seen)) in self.by_class() {
-            if seen == 0 {
-                missing.push(format!("none of the {} was seen to strike", class.name()));
-            }
-        }
-        if self.made.samples == 0 {
-            missing.push("no key was ever seen".to_owned());
-        }
-        missing
+fn show(all: &[String]) {
+    for text in all {
+        println!("soak: {text}");
     }
 }
 
-/// Writes the page of something that was found, if anything was.
-fn draw(options: &Options, what: &str, found: Option<(Violation, History)>) {
-    let Some((found, history)) = found else {
+fn tell_of_planted(record: &Record, options: &Options) -> ExitCode {
+    let (sections, overlaps) = (record.sections, record.overlaps());
+    println!("soak: {}: {sections} critical sections", options.kind());
+    if overlaps > 0 {
+        println!("soak: {overlaps} overlaps found, as it has to be");
+        return ExitCode::SUCCESS;
+    }
+    println!("soak: FAILED: servers forgot, and nobody saw two holders");
+    ExitCode::FAILURE
+}
+
+/// Writes the text of what was found first, if anything was.
+fn show_the_first(record: &Record, options: &Options) {
+    let Some((found, after, events)) = &record.first else {
         return;
     };
-    let name = format!("soak-{}-{}{what}", options.name(), options.seed);
-    match history.write(&name, &found) {
-        Ok(page) => println!("soak: the first one: {}", page.display()),
-        Err(error) => println!("soak: the first one can't be drawn: {error}"),
+    let after = Duration::from_nanos(*after);
+    let name = format!("soak-{}-{}", options.kind(), options.seed);
+    let path = write(&name, events, found).unwrap();
+    println!("soak: the first one, after {after:.1?}: {}", path.display());
+}
+
+fn summary(made: &Made, options: &Options) {
+    let (seconds, sections) = (options.length.as_secs(), made.record.sections);
+    println!(
+        "soak: seed {}: {sections} critical sections in {seconds} s",
+        options.seed
+    );
+    for (class, (count, seen)) in &made.faults {
+        println!(
+            "soak: {count} {}, {seen} of them seen to strike",
+            class.name()
+        );
     }
+    let (kept, samples) = (made.kept, made.samples);
+    println!("soak: {kept} clients kept by a proxy, {samples} looks at keys");
+}
+
+/// Why the run shows too little. What takes luck is asked for only where there were many sections.
+fn what_is_missing(made: &Made, options: &Options) -> Vec<String> {
+    let record = &made.record;
+    let mut expected = vec![
+        "unlocks: Okay",
+        "calls that failed: Held",
+        "locks kept alive",
+    ];
+    expected.push("losses told: Expired");
+    expected.extend(Kind::ALL.map(Kind::name));
+    if record.sections >= MANY {
+        expected.extend(["extensions", "extensions that failed: Expired"]);
+        expected.extend(["locks adopted", "locks kept for a ttl"]);
+    }
+    if record.sections >= VERY_MANY {
+        expected.extend(["locks that rested", "losses told: Limited"]);
+    }
+    if options.clients != Clients::Classic {
+        expected.extend(["abstentions: Unmarked", "abstentions: Reborn"]);
+    }
+    expected.retain(|what| !record.counts.contains_key(*what));
+    let mut missing: Vec<String> = expected.iter().map(|what| format!("no {what}")).collect();
+    if record.sections >= MANY && made.kept == 0 {
+        missing.push("no client was kept by a proxy".to_owned());
+    }
+    if made.samples == 0 {
+        missing.push("no key was ever seen".to_owned());
+    }
+    let unseen = made.faults.iter().filter(|(_, (_, seen))| *seen == 0);
+    missing.extend(unseen.map(|(class, _)| format!("none of the {} struck", class.name())));
+    missing
 }

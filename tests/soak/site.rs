@@ -1,110 +1,189 @@
-//! All that faults strike, and how each of them is made, ended, and seen to have happened.
+//! The driver: starts everything, makes the faults of the plan, sees each of them happen, and looks at what is left in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlatch_history::{Does, Restart, What};
-use redlatch_testing::{now, pause};
+use fastrand::Rng;
+use parking_lot::Mutex;
+use redlatch::Protocol;
+use redlatch_testing::{eventually, now, own_port, pause};
 
-use crate::bounds::{RESOURCES, SEMAPHORES};
-use crate::class::Class;
 use crate::crew::{Crew, is_stopped};
-use crate::keys;
+use crate::keys::{self, Key};
 use crate::node::{Memory, Node};
-use crate::on::semaphore;
-use crate::options::Options;
-use crate::plan::Episode;
+use crate::options::{Clients, LAST, OFF_MS, Options, PREFIX, SERVERS, builder, urls};
+use crate::plan::{self, Class, Episode};
 use crate::proxy::{Mode, Proxy};
-use crate::record::Shared;
+use crate::record::{Record, Shared};
 
 /// How often the keys of a server are looked at.
 const SAMPLE: Duration = Duration::from_millis(100);
-/// A clock that is too fast gains a millisecond in this time: 0.4 %, less than half of the drift.
-const GAIN: Duration = Duration::from_millis(250);
-
 /// Within this time each place is had again: five of the longest ttl on a machine that has nothing else to do.
 const RECOVERED: Duration = Duration::from_mins(3);
+/// For bytes that are on their way through the proxy when the last worker says that it has released everything. The last
+/// locks have a longer ttl, so a key that was not given back is still there then.
+const GRACE: Duration = Duration::from_secs(15);
+/// Within this time, the keys of those who wait for a lock end by themselves, of which none lasts half a second.
+const HINTS_END: Duration = Duration::from_secs(5);
+/// How long the opening of new nodes may take on a busy machine.
+const OPENED: Duration = Duration::from_secs(30);
 
-/// What a plan came to.
-#[derive(Default)]
+/// What a run came to.
 pub(crate) struct Made {
-    /// How many faults there were of each kind.
-    pub(crate) faults: BTreeMap<Class, u32>,
-    /// Those of them that were seen to have happened.
-    pub(crate) seen: BTreeSet<usize>,
+    pub(crate) record: Record,
+    /// How many faults there were of each kind, and how many of them were seen to have happened.
+    pub(crate) faults: BTreeMap<Class, (usize, usize)>,
     /// How many keys were looked at.
     pub(crate) samples: u64,
+    /// How many clients the proxy kept when a server became another process.
+    pub(crate) kept: u64,
+    pub(crate) leaked: Vec<String>,
 }
 
-/// Something that has to be done at some time.
-struct Step {
-    at_ms: u64,
-    /// Whether the fault ends. Otherwise it begins.
-    is_end: bool,
-    /// Which episode.
-    episode: usize,
-}
-
-/// Dropped in this order.
-pub(crate) struct Site {
-    pub(crate) crew: Crew,
-    pub(crate) proxy: Proxy,
-    pub(crate) nodes: Vec<Node>,
+/// All that faults strike. Dropped in this order.
+struct Site {
+    crew: Crew,
+    proxy: Proxy,
+    nodes: Vec<Node>,
     /// Which servers neither are down nor stopped.
-    pub(crate) up: Vec<bool>,
-    /// The clocks that are too fast, and when they gain next.
-    pub(crate) fast: BTreeMap<usize, Instant>,
-    pub(crate) record: Shared,
-    pub(crate) options: Options,
-    pub(crate) made: Made,
+    up: Vec<bool>,
+    groups: Vec<Ipv4Addr>,
+    ports: Vec<u16>,
+    record: Shared,
+    options: Options,
+    samples: u64,
+}
+
+pub(crate) fn run(options: &Options) -> Made {
+    let groups = groups();
+    let mut rng = Rng::with_seed(options.seed);
+    let mut start = |i| Node::start(i, options, rng.i64(-OFF_MS..=OFF_MS));
+    let nodes: Vec<Node> = (0..SERVERS).map(&mut start).collect();
+    let ports: Vec<u16> = (0..SERVERS).map(|_| port_for(&groups)).collect();
+    let own_ports: Vec<u16> = nodes.iter().map(|node| node.server().port()).collect();
+    let proxy = Proxy::start(&groups, &ports, &own_ports);
+    open(options, &urls(groups[0], &ports), PREFIX);
+    let record = Arc::new(Mutex::new(Record::new(options)));
+    let plan = plan::of(options, groups.len());
+    let mut site = Site {
+        crew: Crew::start(&groups, &ports, options, &record),
+        proxy,
+        up: vec![true; nodes.len()],
+        nodes,
+        groups,
+        ports,
+        record: Arc::clone(&record),
+        options: options.clone(),
+        samples: 0,
+    };
+    let started = now();
+    let mut seen = site.suffer(&plan, started);
+    seen.extend(site.proxy.struck());
+    let (samples, kept, leaked) = if options.planted {
+        let (samples, kept) = (site.samples, site.proxy.kept());
+        drop(site);
+        (samples, kept, Vec::new())
+    } else {
+        site.ends(started)
+    };
+    let mut faults: BTreeMap<Class, (usize, usize)> = BTreeMap::new();
+    for (i, episode) in plan.iter().enumerate() {
+        let (count, of_it) = faults.entry(episode.class).or_default();
+        *count += 1;
+        *of_it += usize::from(seen.contains(&i));
+    }
+    record.lock().ends();
+    Made {
+        record: Arc::into_inner(record).unwrap().into_inner(),
+        faults,
+        samples,
+        kept,
+        leaked,
+    }
+}
+
+/// The addresses of the proxy, one for each group of workers.
+fn groups() -> Vec<Ipv4Addr> {
+    let second = Ipv4Addr::new(127, 0, 0, 2);
+    if let Err(error) = TcpListener::bind((second, 0)) {
+        println!("soak: {second} can't be used here ({error}): each partition strikes all workers");
+        return vec![Ipv4Addr::LOCALHOST];
+    }
+    vec![Ipv4Addr::LOCALHOST, second]
+}
+
+/// A port that is free on all addresses: the workers of all groups ask the nodes in one order, that of their names.
+fn port_for(groups: &[Ipv4Addr]) -> u16 {
+    let is_free = |port| {
+        groups
+            .iter()
+            .all(|host| TcpListener::bind((*host, port)).is_ok())
+    };
+    let mut ports = (0..100).map(|_| own_port());
+    let port = ports.find(|port| is_free(*port));
+    port.unwrap_or_else(|| panic!("no port is free on {groups:?}"))
+}
+
+/// Opens the nodes, which are new to clients of the fenced protocol with this prefix.
+fn open(options: &Options, urls: &[String], prefix: &str) {
+    if options.clients == Clients::Classic {
+        return;
+    }
+    let builder = builder(urls, prefix, Protocol::Fenced, *options.ttl_ms().end());
+    let builder = builder.node_timeout(Duration::from_secs(1));
+    let manager = builder.build().unwrap();
+    let mut result = Ok(());
+    let is_open = || {
+        result = manager.open_nodes();
+        result.is_ok()
+    };
+    assert!(eventually(OPENED, is_open), "{result:?}");
 }
 
 impl Site {
-    /// Goes through the plan; where violations are planted, until there is one.
-    pub(crate) fn suffer(&mut self, plan: &[Episode], started: Instant, length_ms: u64) {
-        let mut steps: Vec<Step> = Vec::new();
-        for (episode, planned) in plan.iter().enumerate() {
-            for (at_ms, is_end) in [(planned.from_ms, false), (planned.to_ms, true)] {
-                steps.push(Step {
-                    at_ms,
-                    is_end,
-                    episode,
-                });
-            }
+    /// Goes through the plan; where violations are planted, until there is one. Returns which faults were seen to happen.
+    fn suffer(&mut self, plan: &[Episode], started: Instant) -> BTreeSet<usize> {
+        let mut steps: Vec<(u64, usize, bool)> = Vec::new();
+        for (i, episode) in plan.iter().enumerate() {
+            steps.extend([(episode.from_ms, i, false), (episode.to_ms, i, true)]);
         }
-        steps.sort_by_key(|step| (step.at_ms, step.episode, step.is_end));
-
+        steps.sort_unstable();
         // When the fault of each episode had been made, since it may be late.
-        let mut made: Vec<Option<Instant>> = vec![None; plan.len()];
-        for step in steps {
-            self.wait(started + Duration::from_millis(step.at_ms));
+        let mut made: Vec<Instant> = vec![started; plan.len()];
+        let mut seen = BTreeSet::new();
+        for (at_ms, i, is_end) in steps {
+            self.wait(started + Duration::from_millis(at_ms));
             if self.is_found() {
-                return;
+                return seen;
             }
-            let episode = &plan[step.episode];
-            if self.options.verbose {
-                let what = if step.is_end { "ends" } else { "begins" };
-                println!("soak: at {} ms {what} {episode:?}", step.at_ms);
-            }
-            let is_seen = if step.is_end {
+            let episode = &plan[i];
+            let is_seen = if is_end {
                 // A server that forgot has to stay away for its whole time, however late it was killed.
                 let length = Duration::from_millis(episode.to_ms - episode.from_ms);
-                let since = made[step.episode].unwrap();
-                self.wait(since + length);
+                self.wait(made[i] + length);
+                self.note("ends", episode);
                 self.end_fault(episode)
             } else {
-                let is_seen = self.begin_fault(step.episode, episode);
-                made[step.episode] = Some(now());
-                *self.made.faults.entry(episode.class).or_insert(0) += 1;
+                self.note("begins", episode);
+                let is_seen = self.begin_fault(i, episode);
+                made[i] = now();
                 is_seen
             };
             if is_seen {
-                self.made.seen.insert(step.episode);
+                seen.insert(i);
             }
         }
-        self.wait(started + Duration::from_millis(length_ms));
-        self.made.seen.extend(self.proxy.struck());
+        self.wait(started + Duration::from_millis(self.options.faults_ms()));
+        seen
+    }
+
+    fn note(&self, what: &str, episode: &Episode) {
+        let (class, targets) = (episode.class.name(), &episode.targets);
+        let text = format!("{what}: {class}, of {targets:?}");
+        self.record.lock().notes_now(text);
     }
 
     /// The planted violation was found.
@@ -116,40 +195,24 @@ impl Site {
     fn begin_fault(&mut self, number: usize, episode: &Episode) -> bool {
         let mut is_seen = false;
         for &target in &episode.targets {
-            is_seen |= if episode.class.is_of_links() {
-                self.strike_link(number, episode, target);
-                false
-            } else {
-                self.strike(episode, target)
-            };
+            let set = |mode| self.proxy.set(episode.group, target, mode, number);
+            match episode.class {
+                Class::Partition => set(Mode::Hold),
+                Class::Reset | Class::Refuse => set(Mode::Refuse),
+                Class::LoseReplies => set(Mode::LoseReplies),
+                Class::LoseRequests => set(Mode::LoseRequests),
+                class => is_seen |= self.strike(class, target),
+            }
         }
         is_seen
     }
 
-    fn strike_link(&self, number: usize, episode: &Episode, target: usize) {
-        let set = |mode| self.proxy.set(episode.group, target, mode, number);
-        match episode.class {
-            Class::PartitionFromMinority | Class::PartitionFromMajority => set(Mode::Hold),
-            Class::Delay => set(Mode::Delay(Duration::from_millis(episode.by_ms))),
-            Class::Refuse => set(Mode::Refuse),
-            Class::LoseReplies => set(Mode::LoseReplies),
-            Class::LoseRequests => set(Mode::LoseRequests),
-            _ => self.proxy.reset(episode.group, target, number),
-        }
-    }
-
-    fn strike(&mut self, episode: &Episode, target: usize) -> bool {
-        let class = episode.class;
-        if matches!(class, Class::StopWorker | Class::KillWorker) {
-            return self.strike_worker(class, target);
-        }
+    fn strike(&mut self, class: Class, target: usize) -> bool {
         match class {
-            Class::StopServers => self.note(target, Does::Stops),
-            Class::LoseMemory | Class::Wipe | Class::KeepMemory => self.note(target, Does::Dies),
-            Class::Flush => self.note(target, Does::IsFlushed),
-            Class::SetBack => {
-                let by = i64::try_from(episode.by_ms).unwrap() * -1_000_000;
-                self.note(target, Does::IsSet(by));
+            Class::StopWorker => return self.crew.stop(target),
+            Class::KillWorker => {
+                self.crew.replace(target);
+                return true;
             }
             _ => {}
         }
@@ -158,98 +221,45 @@ impl Site {
             Class::StopServers => {
                 node.server().stop();
                 self.up[target] = false;
-                is_stopped(node.server().pid())
+                return is_stopped(node.server().pid());
             }
             Class::LoseMemory | Class::Wipe | Class::KeepMemory => {
-                node.kill(memory_after(class).0);
+                node.kill(memory_after(class));
                 self.up[target] = false;
-                false
             }
-            Class::GoBack => {
-                node.put_aside();
-                false
-            }
-            Class::Promote => {
-                node.replicate(&self.options, episode.ahead_ms);
-                false
-            }
-            Class::Flush => node.flush(),
-            Class::SetBack => {
-                let before = node.ahead_ms();
-                node.set_clock(before - i64::try_from(episode.by_ms).unwrap());
-                node.ahead_ms() < before && node.tells_its_time()
-            }
-            Class::RunFast => {
-                self.fast.insert(target, now() + GAIN);
-                false
-            }
-            _ => false,
+            Class::GoBack => node.put_aside(),
+            Class::Promote => node.replicate(),
+            Class::Flush => return node.flush(),
+            _ => {}
         }
-    }
-
-    /// Notes in the history what happens to a node.
-    fn note(&self, node: usize, does: Does) {
-        let node = u32::try_from(node).unwrap();
-        self.record.lock().notes_now(What::Node { node, does });
-    }
-
-    fn strike_worker(&mut self, class: Class, target: usize) -> bool {
-        if class == Class::StopWorker {
-            self.crew.stop(target)
-        } else {
-            self.crew.replace(target);
-            true
-        }
+        false
     }
 
     fn end_fault(&mut self, episode: &Episode) -> bool {
-        if is_of_processes(episode.class) {
-            return self.revive(episode);
-        }
         let mut is_seen = false;
         for &target in &episode.targets {
-            if episode.class.is_of_links() {
-                if episode.class != Class::Reset {
-                    self.proxy.pass(episode.group, target);
+            match episode.class {
+                class if class.is_of_links() => self.proxy.pass(episode.group, target),
+                Class::StopWorker => self.crew.resume(target),
+                Class::StopServers => {
+                    self.nodes[target].server().resume();
+                    self.up[target] = true;
                 }
-            } else if episode.class == Class::StopWorker {
-                self.crew.resume(target);
-            } else if episode.class != Class::KillWorker {
-                is_seen |= self.repair(episode, target);
+                Class::Promote => {
+                    let node = &mut self.nodes[target];
+                    is_seen |= node.promote();
+                    self.proxy.moved(target, node.server().port());
+                }
+                Class::KillWorker | Class::Flush => {}
+                _ => return self.revive(episode),
             }
         }
         is_seen
     }
 
-    fn repair(&mut self, episode: &Episode, target: usize) -> bool {
-        match episode.class {
-            Class::StopServers => self.note(target, Does::GoesOn),
-            Class::Promote => self.note(target, Does::IsReplaced),
-            _ => {}
-        }
-        let node = &mut self.nodes[target];
-        match episode.class {
-            Class::StopServers => {
-                node.server().resume();
-                self.up[target] = true;
-                false
-            }
-            Class::Promote => {
-                let is_seen = node.promote();
-                self.proxy.moved(target, node.server().port());
-                is_seen
-            }
-            Class::RunFast => {
-                self.fast.remove(&target);
-                node.has_gained() && node.tells_its_time()
-            }
-            _ => false,
-        }
-    }
-
     /// Servers that are killed come back, all at the same time: what they have forgotten together, they forget at once.
     fn revive(&mut self, episode: &Episode) -> bool {
-        let (memory, restart) = memory_after(episode.class);
+        let memory = memory_after(episode.class);
         if episode.class == Class::GoBack {
             for &target in &episode.targets {
                 self.nodes[target].kill(memory);
@@ -257,10 +267,7 @@ impl Site {
         }
         let is_pardoned = self.options.planted;
         let come_back = |node: &mut Node| {
-            if memory != Memory::All {
-                node.set_clock(episode.ahead_ms);
-            }
-            let is_seen = node.come_back(memory);
+            let is_seen = node.come_back(memory, episode.ahead_ms);
             // That would be another fault, which not every protocol survives.
             assert!(
                 is_seen || memory != Memory::All,
@@ -274,26 +281,22 @@ impl Site {
         let nodes = self.nodes.iter_mut().enumerate();
         let nodes = nodes.filter(|(i, _)| episode.targets.contains(i));
         let seen: Vec<bool> = thread::scope(|scope| {
-            let threads: Vec<_> = nodes
-                .map(|(_, node)| scope.spawn(|| come_back(node)))
-                .collect();
+            let threads = nodes.map(|(_, node)| scope.spawn(|| come_back(node)));
+            let threads: Vec<_> = threads.collect();
             let ended = threads.into_iter().map(|thread| thread.join().unwrap());
             ended.collect()
         });
         for &target in &episode.targets {
-            self.note(target, Does::Starts(restart));
             self.up[target] = true;
         }
         seen.contains(&true)
     }
 
     /// Looks after the workers and looks at keys until some time; where violations are planted, until there is one.
-    pub(crate) fn wait(&mut self, until: Instant) {
+    fn wait(&mut self, until: Instant) {
         let mut next_sample = now();
         while now() < until {
             self.crew.look_after();
-            assert!(self.proxy.is_well(), "the proxy has panicked");
-            self.let_clocks_gain();
             if now() >= next_sample {
                 if self.is_found() {
                     return;
@@ -306,57 +309,66 @@ impl Site {
         }
     }
 
-    /// Waits until each place was had again, which a slow machine may take long for.
-    pub(crate) fn recover(&mut self) {
-        let limit = now() + RECOVERED;
-        while now() < limit && places().any(|what| self.record.lock().recovered(what).is_none()) {
-            self.wait(now() + SAMPLE);
-        }
-    }
-
-    /// A clock whose driver was late does not make up for it: that would be a jump.
-    fn let_clocks_gain(&mut self) {
-        for (&target, next) in &mut self.fast {
-            if now() >= *next {
-                self.nodes[target].gain();
-                *next = now() + GAIN;
-            }
-        }
-    }
-
     /// Looks at all keys of the servers that answer: each has to expire, within the longest ttl, and to be what its name says.
     fn sample(&mut self) {
         let longest_ms = *self.options.ttl_ms().end();
         for (node, _) in self.nodes.iter().zip(&self.up).filter(|(_, up)| **up) {
             for key in keys::all(node.server()) {
-                self.made.samples += 1;
-                if let Some(fault) = key.fault(longest_ms, node.set_back_ms()) {
+                self.samples += 1;
+                if let Some(fault) = key.fault(longest_ms) {
                     let text = format!("{} on {} {fault}", key.name, node.server().name());
                     self.record.lock().wrong(text);
                 }
             }
         }
     }
-}
 
-/// All places, and whether they are to be had alone or not.
-pub(crate) fn places() -> impl Iterator<Item = (u32, bool)> {
-    let resources = (0..RESOURCES).flat_map(|place| [(place, false), (place, true)]);
-    resources.chain((0..SEMAPHORES).map(|i| (semaphore(i), false)))
-}
+    /// Lets the workers have each place again, and give back everything. Returns how many keys were looked at, how many clients were
+    /// kept by a proxy, and the keys that are left then.
+    fn ends(mut self, started: Instant) -> (u64, u64, Vec<String>) {
+        self.record.lock().is_calm();
+        self.crew.tell();
+        self.wait(started + self.options.length);
+        // A slow machine may take long for it.
+        let limit = now() + RECOVERED;
+        while now() < limit && self.record.lock().recovery().is_err() {
+            self.wait(now() + SAMPLE);
+        }
+        self.crew.tell();
+        self.crew.wait_until_done(1);
+        open(&self.options, &urls(self.groups[0], &self.ports), LAST);
+        self.crew.tell();
+        self.crew.wait_until_done(2);
+        let mut leaked = self.keys_that_stay(GRACE, |left| left.iter().all(Key::is_hint));
+        leaked.extend(self.keys_that_stay(HINTS_END, <[Key]>::is_empty));
+        let Self { crew, .. } = self;
+        crew.finish();
+        (self.samples, self.proxy.kept(), leaked)
+    }
 
-/// What a server of such a fault finds when it starts again.
-fn memory_after(class: Class) -> (Memory, Restart) {
-    match class {
-        Class::KeepMemory => (Memory::All, Restart::Whole),
-        Class::GoBack => (Memory::Older, Restart::Older),
-        _ => (Memory::Nothing, Restart::Empty),
+    fn keys_that_stay(&self, limit: Duration, is_over: impl Fn(&[Key]) -> bool) -> Vec<String> {
+        let mut stay = Vec::new();
+        for node in &self.nodes {
+            let server = node.server();
+            let mut left = Vec::new();
+            let is_over = || {
+                left = keys::all(server);
+                left.retain(|key| !key.stays());
+                is_over(&left)
+            };
+            if !eventually(limit, is_over) {
+                stay.push(format!("{}: {left:?}", server.name()));
+            }
+        }
+        stay
     }
 }
 
-fn is_of_processes(class: Class) -> bool {
-    matches!(
-        class,
-        Class::LoseMemory | Class::KeepMemory | Class::Wipe | Class::GoBack
-    )
+/// What a server of such a fault finds when it starts again.
+fn memory_after(class: Class) -> Memory {
+    match class {
+        Class::KeepMemory => Memory::All,
+        Class::GoBack => Memory::Older,
+        _ => Memory::Nothing,
+    }
 }

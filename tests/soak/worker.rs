@@ -6,20 +6,15 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use redlatch::{Builder, Fanout, LockManager, Protocol};
-use redlatch_history::{Call, Leased, Origin, What, Who};
+use redlatch::{Builder, Fanout, Lease, LockGuard, LockManager, Protocol};
+use redlatch_history::{Call, Given, Leased, Nanos, Span, What, Who};
 use redlatch_testing::pause;
 
 use crate::ask::{How, Wishes, ask, count_abstentions, why};
-use crate::claim::{self, clock, drift, nanos};
-use crate::event::Told;
-use crate::held::{Held, Left, Stay, rest_of};
-use crate::hook::Hook;
-use crate::keys::{LAST, PREFIX};
-use crate::managers::{self, LAST_TTL};
+use crate::held::{Held, Stay, drift, end_of, rest_of};
 use crate::on::{Kind, On, Weights};
-use crate::parcel::Parcel;
-use crate::pipe::{self, Order, happened, order, tell};
+use crate::options::{LAST, LAST_TTL, PREFIX, builder};
+use crate::told::{Order, call, clock, counted, done, happened, listen, nanos, order, wrong};
 
 /// The threads of one worker share a manager, as those of a program do.
 pub(crate) const THREADS: u32 = 2;
@@ -32,85 +27,117 @@ const SHORTEST_KEPT_MS: u64 = 450;
 /// What a worker is told when it is started.
 pub(crate) struct Role {
     /// The number of the worker, which no other one has.
-    pub(crate) client: u32,
-    pub(crate) seed: u64,
-    pub(crate) protocol: Protocol,
-    pub(crate) ttl_ms: RangeInclusive<u64>,
+    client: u32,
+    seed: u64,
+    protocol: Protocol,
+    ttl_ms: RangeInclusive<u64>,
+    urls: Vec<String>,
 }
 
 impl Role {
-    fn builder(&self, urls: &[String], prefix: &str) -> Builder {
-        managers::builder(urls, prefix, self.protocol, *self.ttl_ms.end())
+    /// The arguments of a worker's program.
+    pub(crate) fn arguments(
+        client: u32,
+        seed: u64,
+        protocol: Protocol,
+        ttl_ms: &RangeInclusive<u64>,
+    ) -> [String; 6] {
+        let protocol = match protocol {
+            Protocol::Classic => "classic",
+            _ => "fenced",
+        };
+        let (least, most) = (ttl_ms.start(), ttl_ms.end());
+        ["--worker".to_owned(), client.to_string(), seed.to_string()]
+            .into_iter()
+            .chain([protocol.to_owned(), least.to_string(), most.to_string()])
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap()
+    }
+
+    /// The reverse, with the nodes behind them; `None` if these are not the arguments of a worker.
+    pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
+        let [first, client, seed, protocol, least, most, urls @ ..] = arguments else {
+            return None;
+        };
+        (first == "--worker").then(|| Self {
+            client: client.parse().unwrap(),
+            seed: seed.parse().unwrap(),
+            protocol: if protocol == "fenced" {
+                Protocol::Fenced
+            } else {
+                Protocol::Classic
+            },
+            ttl_ms: least.parse().unwrap()..=most.parse().unwrap(),
+            urls: urls.to_vec(),
+        })
+    }
+
+    fn builder(&self, prefix: &str) -> Builder {
+        builder(&self.urls, prefix, self.protocol, *self.ttl_ms.end())
     }
 }
 
-/// Works until it is told `stop`, and tells [`Told::Done`]; takes and gives back locks of its own when it is told
-/// `last`, tells it again, and waits for the end of its input. Where that comes early, it ends at once and gives nothing
-/// back.
-pub(crate) fn run(role: Role, urls: &[String]) {
-    let listener = thread::spawn(pipe::listen);
-    let worker = Worker::new(role, urls);
+/// Works until it is told to stop, and tells that it is done; takes and gives back locks of its own when it is told so, tells
+/// it again, and waits for the end of its input. Where that comes early, it ends at once and gives nothing back.
+pub(crate) fn run(role: &Role) {
+    let listener = thread::spawn(listen);
+    let worker = Worker::new(role);
     thread::scope(|scope| {
         for number in 0..THREADS {
             let mut thread = Thread {
                 worker: &worker,
                 number,
                 calls: 0,
-                rng: Rng::with_seed(worker.role.seed + (u64::from(number) << 32)),
+                rng: Rng::with_seed(role.seed + (u64::from(number) << 32)),
             };
             scope.spawn(move || thread.work());
         }
     });
-    tell(&Told::Done);
+    done();
     while order() != Order::Last {
         pause(Duration::from_millis(1));
     }
     // Nothing goes wrong any more, but the machine may be slow.
-    let builder = worker.role.builder(urls, LAST);
+    let builder = role.builder(LAST);
     let builder = builder.node_timeout(PATIENCE).acquire_timeout(PATIENCE);
     last_ones(&builder.build().unwrap());
-    tell(&Told::Done);
+    done();
     listener.join().unwrap();
 }
 
 /// Takes locks of every kind that nobody else wants, for long, and gives them back in both ways: a key that stays is there for
 /// the driver to see.
 fn last_ones(manager: &LockManager) {
-    let wishes = Wishes {
-        how: How::Waiting,
-        ttl_ms: u64::try_from(LAST_TTL.as_millis()).unwrap(),
-        at_least: None,
-        label: None,
-        is_kept: false,
-        limit: None,
-    };
+    let ttl_ms = u64::try_from(LAST_TTL.as_millis()).unwrap();
+    let wishes = Wishes::new(How::Waiting, ttl_ms);
     for (i, kind) in Kind::ALL.into_iter().cycle().take(10).enumerate() {
         let names = ["a", "b"].map(|part| format!("last {} {i} {part}", std::process::id()));
         match ask(manager, kind, &names, &wishes) {
             Ok(guard) if i < 5 => drop(guard),
             Ok(guard) => {
                 if let Err(error) = guard.unlock() {
-                    tell(&Told::Wrong(format!("a last unlock failed as: {error}")));
+                    wrong(&format!("a last unlock failed as: {error}"));
                 }
             }
-            Err(error) => tell(&Told::Wrong(format!("a last lock failed as: {error}"))),
+            Err(error) => wrong(&format!("a last lock failed as: {error}")),
         }
     }
 }
 
-struct Worker {
+struct Worker<'a> {
     manager: LockManager,
-    role: Role,
+    role: &'a Role,
     weights: Weights,
     /// What is taken first when it is calm.
     calm: Vec<On>,
-    /// A lock on its way from one thread to the other.
-    parcel: Mutex<Option<Parcel>>,
+    /// A lock on its way from one thread to the other, as text, with what it is on and its ttl.
+    parcel: Mutex<Option<(String, On, u64)>>,
 }
 
-impl Worker {
+impl<'a> Worker<'a> {
     /// Every other one, or so, asks all nodes at once.
-    fn new(role: Role, urls: &[String]) -> Self {
+    fn new(role: &'a Role) -> Self {
         let mut rng = Rng::with_seed(role.seed);
         let fanout = if rng.bool() {
             Fanout::Overlapped
@@ -118,7 +145,7 @@ impl Worker {
             Fanout::Sequential
         };
         let builder = role
-            .builder(urls, PREFIX)
+            .builder(PREFIX)
             .node_timeout(NODE_TIMEOUT)
             .acquire_timeout(Duration::from_millis(1_500))
             .retry_delay(Duration::from_millis(3), Duration::from_millis(40))
@@ -138,7 +165,7 @@ impl Worker {
 
 /// A thread of a worker.
 struct Thread<'a> {
-    worker: &'a Worker,
+    worker: &'a Worker<'a>,
     number: u32,
     calls: u64,
     rng: Rng,
@@ -154,7 +181,8 @@ impl Thread<'_> {
         }
         for on in &self.worker.calm {
             if order() == Order::Calm {
-                self.take(on, How::Waiting, Stay::AMoment);
+                let wishes = Wishes::new(How::Waiting, self.ttl_ms());
+                self.take(on, &wishes, Stay::AMoment);
             }
         }
         while order() < Order::Stop {
@@ -169,64 +197,59 @@ impl Thread<'_> {
             1 => How::Waiting,
             _ => How::For(self.millis(600)),
         };
-        self.take(&on, how, Stay::AnyTime);
+        let wishes = self.wishes(how);
+        self.take(&on, &wishes, Stay::AnyTime);
     }
 
-    fn take(&mut self, on: &On, how: How, stay: Stay) {
-        let wishes = self.wishes(how, stay);
+    fn take(&mut self, on: &On, wishes: &Wishes, stay: Stay) {
         let ttl_ms = wishes.ttl_ms;
         let call = self.asks(on, Some(ttl_ms), None);
-        let result = ask(&self.worker.manager, on.kind, &on.names(), &wishes);
+        let result = ask(&self.worker.manager, on.kind, &on.names(), wishes);
         let returned = clock();
         let guard = match result {
             Ok(guard) => guard,
             Err(error) => {
-                let why = why(&error, on);
-                happened(returned, What::Fails { call, why });
+                happened(returned, call, What::Fails(why(&error, on)));
                 let pause_for = self.millis(15);
                 return pause(pause_for);
             }
         };
-        let claim = claim::of(&guard);
+        let end = end_of(&guard);
         // How long the nodes have taken at least. Not the sum, whatever the fan-out: what a thread passes on to the next was
         // asked of all nodes at once.
         let spent = guard.votes().iter().map(|report| report.elapsed).max();
-        let spent = spent.unwrap();
         // What is kept may have been renewed by now.
         let (returned, spent) = if wishes.is_kept {
             (clock(), Duration::ZERO)
         } else {
-            (returned, spent)
+            (returned, spent.unwrap())
         };
         // A lease is the ttl less the drift, and begins before the slowest node was asked.
         let longest = (returned - nanos(spent) + ttl_ms * 1_000_000).saturating_sub(drift(ttl_ms));
-        if claim.is_some_and(|claim| claim.low > longest) {
-            let text = format!(
-                "{on} with a ttl of {ttl_ms} ms: {claim:?} at {returned}, of which nodes took {spent:?}"
-            );
-            tell(&Told::Wrong(text));
+        if end.is_some_and(|end| end.low > longest) {
+            wrong(&format!(
+                "{on} with a ttl of {ttl_ms} ms: {end:?} at {returned}, of which nodes took {spent:?}"
+            ));
         }
         let rests = wishes.at_least.filter(|_| !on.is_read());
         let mut held = Held::new(guard, call, on.clone(), ttl_ms);
-        held.rests_until = rests.and_then(|span| rest_of(claim, ttl_ms, span));
+        held.rests_until = rests.and_then(|span| rest_of(end, ttl_ms, span));
         held.is_kept = wishes.is_kept;
         held.ends_by = wishes.limit.map(|limit| returned + nanos(limit));
-        self.gets(&held, returned, claim, Origin::Nodes);
+        self.gets(&held, returned, end);
         if wishes.is_kept {
-            happened(returned, What::Keeps { hold: call });
-            tell(&Told::Counted("locks kept alive".to_owned()));
+            happened(returned, call, What::Keeps);
+            counted("locks kept alive");
         }
         self.live(held, stay);
     }
 
-    /// Takes over what the other thread has left, or what another worker has sent.
+    /// Takes over what the other thread has left.
     fn adopt(&mut self) {
-        let own = self.worker.parcel.lock().take();
-        let from = if own.is_some() { "thread" } else { "worker" };
-        let Some(parcel) = own.map(|own| own.to_string()).or_else(pipe::parcel) else {
+        let Some((lease, on, ttl_ms)) = self.worker.parcel.lock().take() else {
             return;
         };
-        let Parcel { lease, on, ttl_ms } = Parcel::from_words(&parcel).unwrap();
+        let lease: Lease = lease.parse().unwrap();
         let leased = Leased {
             token: lease.token().into(),
             fencing: lease.fencing_token(),
@@ -236,15 +259,12 @@ impl Thread<'_> {
         let returned = clock();
         let guard = match result {
             Ok(guard) => guard,
-            Err(error) => {
-                let why = why(&error, &on);
-                return happened(returned, What::Fails { call, why });
-            }
+            Err(error) => return happened(returned, call, What::Fails(why(&error, &on))),
         };
-        tell(&Told::Counted(format!("locks adopted from another {from}")));
-        let claim = claim::of(&guard);
+        counted("locks adopted");
+        let end = end_of(&guard);
         let mut held = Held::new(guard, call, on, ttl_ms);
-        self.gets(&held, returned, claim, Origin::Adopted);
+        self.gets(&held, returned, end);
         if self.rng.u32(0..4) == 0 {
             // No lease that it may have is longer.
             held.keep(*self.worker.role.ttl_ms.end());
@@ -253,89 +273,75 @@ impl Thread<'_> {
     }
 
     fn asks(&mut self, on: &On, ttl_ms: Option<u64>, adopts: Option<Leased>) -> Call {
-        let call = self.new_call();
-        let who = Who {
-            client: self.worker.role.client,
-            thread: self.number,
-        };
+        self.calls += 1;
+        let (client, thread) = (self.worker.role.client, self.number);
+        let call = call(client, thread, self.calls);
         let what = What::Asks {
-            call,
-            who,
+            who: Who { client, thread },
             on: on.to_history(),
             ttl: ttl_ms.map(|ttl_ms| ttl_ms * 1_000_000),
             adopts,
         };
-        happened(clock(), what);
+        happened(clock(), call, what);
         call
     }
 
-    fn gets(&self, held: &Held, at: u64, end: Option<redlatch_history::Span>, origin: Origin) {
+    fn gets(&self, held: &Held, at: Nanos, end: Option<Span>) {
         let guard = &held.guard;
         count_abstentions(guard.votes());
-        if guard.is_read() != held.on.is_read() || guard.resources() != held.on.names() {
-            let text = format!("a guard for {} says that it is another: {guard:?}", held.on);
-            tell(&Told::Wrong(text));
-        }
-        let what = What::Gets {
-            call: held.call,
+        self.is_as_asked_for(&held.on, guard);
+        let given = Given {
             token: guard.token().into(),
             fencing: guard.fencing_token(),
             slot: guard.slot(),
             end,
-            origin,
         };
-        happened(at, what);
-        tell(&Told::Counted(held.on.kind.name().to_owned()));
-        let should_fence = self.worker.role.protocol == Protocol::Fenced && !held.on.is_read();
-        if guard.fencing_token().is_some() != should_fence {
-            tell(&Told::Wrong(format!("a fencing token, or none: {guard:?}")));
+        happened(at, held.call, What::Gets(given));
+        counted(held.on.kind.name());
+    }
+
+    fn is_as_asked_for(&self, on: &On, guard: &LockGuard) {
+        let is_fenced = self.worker.role.protocol == Protocol::Fenced && !on.is_read();
+        if guard.is_read() != on.is_read()
+            || guard.resources() != on.names()
+            || guard.fencing_token().is_some() != is_fenced
+        {
+            wrong(&format!(
+                "a guard for {on} says that it is another: {guard:?}"
+            ));
         }
     }
 
     /// What is kept has a hook, and so have some of the others.
     fn live(&mut self, mut held: Held, stay: Stay) {
         if held.is_kept || stay == Stay::AnyTime && self.rng.u32(0..4) == 0 {
-            held.hook = Some(Hook::of(&held.guard, held.call));
+            held.hook();
         }
         held.live(stay, &self.worker.role.ttl_ms, &mut self.rng);
-        match held.release(&mut self.rng) {
-            Left::Nothing => {}
-            Left::Lease(parcel) if self.rng.u32(0..3) > 0 => tell(&Told::Posts(parcel.to_string())),
-            Left::Lease(parcel) => *self.worker.parcel.lock() = Some(parcel),
-            Left::Rest(on, slot, (from, until)) => {
-                tell(&Told::Counted("locks that rested".to_owned()));
-                tell(&Told::Rests {
-                    call: self.new_call(),
-                    on: on.to_history(),
-                    slot,
-                    from,
-                    until,
-                });
-            }
+        let (on, ttl_ms) = (held.on.clone(), held.ttl_ms);
+        if let Some(lease) = held.release(&mut self.rng) {
+            *self.worker.parcel.lock() = Some((lease.to_string(), on, ttl_ms));
         }
     }
 
-    fn wishes(&mut self, how: How, stay: Stay) -> Wishes {
-        let ttl_ms = self.rng.u64(self.worker.role.ttl_ms.clone());
-        let is_kept = stay == Stay::AnyTime && order() == Order::Run && self.rng.u32(0..10) == 0;
-        let ttl_ms = ttl_ms.max(if is_kept { SHORTEST_KEPT_MS } else { 0 });
-        let has_limit = is_kept && self.rng.bool();
-        // When a rest ends is told by when the lease ends, which moves where it is kept.
-        let rests = stay == Stay::AnyTime && !is_kept && self.rng.u32(0..8) == 0;
+    fn wishes(&mut self, how: How) -> Wishes {
+        let mut wishes = Wishes::new(how, self.ttl_ms());
+        wishes.is_kept = order() == Order::Run && self.rng.u32(0..10) == 0;
+        if wishes.is_kept {
+            wishes.ttl_ms = wishes.ttl_ms.max(SHORTEST_KEPT_MS);
+            let longest = Duration::from_millis(wishes.ttl_ms * self.rng.u64(2..=4));
+            wishes.limit = self.rng.bool().then_some(longest);
+        } else if self.rng.u32(0..8) == 0 {
+            // When a rest ends is told by when the lease ends, which moves where it is kept.
+            wishes.at_least = Some(self.millis(600) + Duration::from_millis(1));
+        }
         let is_labelled = self.rng.u32(0..4) == 0;
-        Wishes {
-            how,
-            ttl_ms,
-            at_least: rests.then(|| self.millis(600) + Duration::from_millis(1)),
-            label: is_labelled.then(|| format!("worker {}", self.worker.role.client)),
-            is_kept,
-            limit: has_limit.then(|| Duration::from_millis(ttl_ms * self.rng.u64(2..=4))),
-        }
+        wishes.label = is_labelled.then(|| format!("worker {}", self.worker.role.client));
+        wishes
     }
 
-    fn new_call(&mut self) -> Call {
-        self.calls += 1;
-        pipe::call(self.worker.role.client, self.number, self.calls)
+    fn ttl_ms(&mut self) -> u64 {
+        self.rng.u64(self.worker.role.ttl_ms.clone())
     }
 
     fn millis(&mut self, most: u64) -> Duration {
