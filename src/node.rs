@@ -34,8 +34,6 @@ mod generations;
 pub(crate) mod health;
 pub(crate) mod lanes;
 #[cfg(test)]
-mod lanes_limits;
-#[cfg(test)]
 mod lanes_model;
 mod owed;
 pub(crate) mod reply;

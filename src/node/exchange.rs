@@ -37,7 +37,7 @@ use super::connection::{OpenConnection, Slots, no_connection};
 use super::gate::Passage;
 use super::lanes::Lane;
 use super::reply::Said;
-use super::request::{Asked, Patience, Request};
+use super::request::{Asked, Request};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::log_lines;
@@ -116,7 +116,7 @@ pub(super) struct News(Arc<str>, Option<NodeError>);
 impl<'x> Exchange<'x> {
     /// Takes a slot that is free now, if there is one. Its connection has to be checked.
     pub(super) fn begin(node: &'x Node, all: &[Asked<'x>], lane: &'x Lane<'x>) -> Self {
-        let began = lane.began.get();
+        let began = lane.began;
         let pending = |asked: &Asked<'x>| Pending {
             asked: *asked,
             span: None,
@@ -217,13 +217,13 @@ impl<'x> Exchange<'x> {
     /// When the time for the last of the requests without an answer is over.
     fn last_deadline(&self) -> Timestamp {
         let timeout = self.node.timeout;
-        let deadline_of = |request: &Request<'_>| match request.patience() {
-            Patience::Once => {
+        let deadline_of = |request: &Request<'_>| match request.long_wait() {
+            Some(span) => self.sent_at.saturating_add(span),
+            None if request.conduct().repetitions > 0 => self.sent_at.saturating_add(timeout),
+            None => {
                 let lost = self.sent_at.saturating_since(self.since);
                 self.began.saturating_add(lost).saturating_add(timeout)
             }
-            Patience::Repeated(_) => self.sent_at.saturating_add(timeout),
-            Patience::Long(span) => self.sent_at.saturating_add(span),
         };
         let deadlines = self.open_requests().map(deadline_of);
         deadlines.max().unwrap_or(self.sent_at)
@@ -312,15 +312,11 @@ impl<'x> Exchange<'x> {
     /// Whether a time-out says little about the node, so that the breaker is not told. A node that has answered the request
     /// before this one is only slow.
     fn excuses_time_out(&self, request: &Request<'_>) -> bool {
-        match request.patience() {
-            _ if self.has_answered => true,
-            Patience::Once => {
-                let waited = self.since.saturating_since(self.began);
-                waited.saturating_mul(4) > self.node.timeout
-            }
-            Patience::Repeated(_) => false,
-            Patience::Long(_) => true,
-        }
+        let waited = self.since.saturating_since(self.began);
+        let is_late = waited.saturating_mul(4) > self.node.timeout;
+        self.has_answered
+            || request.long_wait().is_some()
+            || (request.conduct().repetitions == 0 && is_late)
     }
 }
 

@@ -53,8 +53,7 @@ pub(crate) struct Lane<'l> {
     lanes: Option<&'l Lanes>,
     is_given_back: Cell<bool>,
     /// When the batch began.
-    pub(crate) began: Cell<Timestamp>,
-    round_trip: Cell<Option<Duration>>,
+    pub(crate) began: Timestamp,
 }
 
 /// The jobs of other threads.
@@ -175,10 +174,11 @@ impl Lanes {
     }
 
     fn lane(&self) -> Lane<'_> {
-        let mut lane = Lane::none();
-        lane.lanes = Some(self);
-        lane.is_given_back.set(false);
-        lane
+        Lane {
+            lanes: Some(self),
+            is_given_back: Cell::new(false),
+            ..Lane::none()
+        }
     }
 
     /// Takes a job out of the queue. Returns whether it was there.
@@ -236,19 +236,12 @@ impl Lane<'_> {
         Self {
             lanes: None,
             is_given_back: Cell::new(true),
-            began: Cell::new(Timestamp::from_nanos(0)),
-            round_trip: Cell::new(None),
+            began: Timestamp::from_nanos(0),
         }
     }
 
     pub(crate) fn is_given_back(&self) -> bool {
         self.is_given_back.get()
-    }
-
-    /// Replies have come. The last of them count: a batch lasts as long as the way to the farthest node.
-    pub(crate) fn answered(&self, now: Timestamp) {
-        let round_trip = now.saturating_since(self.began.get());
-        self.round_trip.set(Some(round_trip));
     }
 
     /// Gives the lane to the first in the queue, if one waits. Takes the round trip, if it was measured.
@@ -261,21 +254,23 @@ impl Lane<'_> {
             state.round_trip = state.round_trip.min(round_trip);
         }
         let is_one_too_many = state.under_way > state.lanes(lanes.most);
-        let first = state.queue.front().filter(|_| !is_one_too_many);
-        if first.is_none() {
+        let heir = if is_one_too_many {
+            None
+        } else {
+            state.queue.pop_front()
+        };
+        if heir.is_none() {
             state.under_way = state.under_way.saturating_sub(1);
-            return;
         }
-        let first = state.queue.pop_front();
         drop(state);
-        if let Some(first) = first {
-            first.set(Stage::HasLane);
+        if let Some(heir) = heir {
+            heir.set(Stage::HasLane);
         }
     }
 }
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
-        self.give_back(self.round_trip.get());
+        self.give_back(None);
     }
 }

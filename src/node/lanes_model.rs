@@ -223,39 +223,44 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-fn wish(number: usize) -> Wish {
-    Wish { number, nodes: 0 }
-}
-
-fn spawn(scene: &Scene, wish: Wish) -> thread::JoinHandle<Way> {
-    let scene = scene.clone();
-    thread::spawn(move || scene.ask(wish, &Clock::Still))
-}
-
-fn spawn_hasty(scene: &Scene, wish: Wish) -> thread::JoinHandle<Way> {
-    let scene = scene.clone();
-    thread::spawn(move || scene.ask(wish, &Clock::Hasty(0.into())))
-}
-
-/// A lane that is taken at first, while two others come.
-fn with_a_lane(scene: &Scene, then: impl FnOnce(Lane<'_>)) {
+/// Two threads that want something of these nodes, the first with this clock, while another has a lane and then gives it back.
+/// Returns how they got their answers.
+fn ask_both(
+    scene: &Scene,
+    nodes: [usize; 2],
+    first: fn() -> Clock,
+    give_back: impl FnOnce(Lane<'_>),
+) -> [Way; 2] {
     let (lane, others) = scene.lanes.try_enter(|_| true, ROOMY).unwrap();
     assert!(others.is_empty());
-    then(lane);
+    let clocks = [first, || Clock::Still];
+    let threads = [0, 1].map(|place: usize| {
+        let (scene, clock) = (scene.clone(), clocks[place]);
+        let wish = Wish {
+            number: place + 1,
+            nodes: nodes[place],
+        };
+        thread::spawn(move || scene.ask(wish, &clock()))
+    });
+    give_back(lane);
+    threads.map(|thread| thread.join().unwrap())
+}
+
+fn still() -> Clock {
+    Clock::Still
+}
+
+fn at_once(lane: Lane<'_>) {
+    drop(lane);
 }
 
 #[test]
 fn every_job_is_answered_and_no_lane_is_leaked() {
     check(|| {
         let scene = Scene::new(1);
-        with_a_lane(&scene, |lane| {
-            let threads = [1, 2].map(|number| spawn(&scene, wish(number)));
-            drop(lane);
-            for thread in threads {
-                let way = thread.join().unwrap();
-                assert!(matches!(way, Way::Led | Way::Followed), "{way:?}");
-            }
-        });
+        for way in ask_both(&scene, [0, 0], still, at_once) {
+            assert!(matches!(way, Way::Led | Way::Followed), "{way:?}");
+        }
         scene.assert_all_is_done(1);
     });
 }
@@ -264,13 +269,7 @@ fn every_job_is_answered_and_no_lane_is_leaked() {
 fn a_job_whose_time_is_over_while_it_gets_its_lane_is_sent_once() {
     check(|| {
         let scene = Scene::new(1);
-        with_a_lane(&scene, |lane| {
-            let hasty = spawn_hasty(&scene, wish(1));
-            let patient = spawn(&scene, wish(2));
-            drop(lane);
-            hasty.join().unwrap();
-            patient.join().unwrap();
-        });
+        ask_both(&scene, [0, 0], || Clock::Hasty(0.into()), at_once);
         scene.assert_all_is_done(1);
     });
 }
@@ -279,8 +278,7 @@ fn a_job_whose_time_is_over_while_it_gets_its_lane_is_sent_once() {
 fn a_leader_that_panics_leaves_nobody_waiting() {
     check(|| {
         let scene = Scene::new(1);
-        with_a_lane(&scene, |lane| {
-            let threads = [1, 2].map(|number| spawn(&scene, wish(number)));
+        ask_both(&scene, [0, 0], still, |lane| {
             // A thread that panics while it leads for those who are in the queue.
             drop(lane);
             let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -293,94 +291,47 @@ fn a_leader_that_panics_leaves_nobody_waiting() {
                 }
             }));
             drop(panicked);
-            for thread in threads {
-                thread.join().unwrap();
-            }
         });
         scene.assert_all_is_done(1);
     });
 }
 
 #[test]
-fn jobs_for_other_nodes_are_not_in_one_batch() {
-    check(|| {
-        let scene = Scene::new(1);
-        with_a_lane(&scene, |lane| {
-            let threads = [1, 2].map(|number| {
-                let nodes = number;
-                spawn(&scene, Wish { number, nodes })
-            });
-            drop(lane);
-            for thread in threads {
-                assert_eq!(thread.join().unwrap(), Way::Led);
-            }
+fn jobs_for_other_nodes_or_without_room_are_not_in_one_batch() {
+    for (nodes, room) in [([1, 2], ROOMY), ([0, 0], ONE)] {
+        check(move || {
+            let scene = Scene {
+                room,
+                ..Scene::new(1)
+            };
+            assert_eq!(ask_both(&scene, nodes, still, at_once), [Way::Led; 2]);
+            scene.assert_all_is_done(1);
         });
-        scene.assert_all_is_done(1);
-    });
+    }
 }
 
+/// Also where they become fewer while batches are under way.
 #[test]
-fn a_job_without_room_waits_for_the_next_batch() {
-    check(|| {
-        let scene = Scene {
-            room: ONE,
-            ..Scene::new(1)
-        };
-        with_a_lane(&scene, |lane| {
-            let threads = [1, 2].map(|number| spawn(&scene, wish(number)));
-            drop(lane);
-            for thread in threads {
-                assert_eq!(thread.join().unwrap(), Way::Led);
-            }
+fn there_are_no_more_batches_than_lanes() {
+    for (most, round_trip) in [(2, Duration::MAX), (3, Duration::ZERO)] {
+        check(move || {
+            let scene = Scene {
+                round_trip,
+                ..Scene::new(most)
+            };
+            ask_both(&scene, [0, 0], still, at_once);
+            scene.assert_all_is_done(2);
         });
-        scene.assert_all_is_done(1);
-    });
-}
-
-#[test]
-fn two_lanes_are_two_batches_at_most() {
-    check(|| {
-        let scene = Scene::new(2);
-        with_a_lane(&scene, |lane| {
-            let threads = [1, 2].map(|number| spawn(&scene, wish(number)));
-            drop(lane);
-            for thread in threads {
-                thread.join().unwrap();
-            }
-        });
-        scene.assert_all_is_done(2);
-    });
-}
-
-#[test]
-fn lanes_that_become_fewer_while_batches_are_under_way_leave_nobody_waiting() {
-    check(|| {
-        let scene = Scene {
-            round_trip: Duration::ZERO,
-            ..Scene::new(3)
-        };
-        with_a_lane(&scene, |lane| {
-            let threads = [1, 2].map(|number| spawn(&scene, wish(number)));
-            drop(lane);
-            for thread in threads {
-                thread.join().unwrap();
-            }
-        });
-        scene.assert_all_is_done(2);
-    });
+    }
 }
 
 #[test]
 fn a_lane_that_is_given_back_twice_is_given_back_once() {
     check(|| {
         let scene = Scene::new(1);
-        with_a_lane(&scene, |lane| {
-            let threads = [1, 2].map(|number| spawn(&scene, wish(number)));
+        ask_both(&scene, [0, 0], still, |lane| {
             lane.give_back(None);
             drop(lane);
-            for thread in threads {
-                thread.join().unwrap();
-            }
         });
         scene.assert_all_is_done(1);
     });

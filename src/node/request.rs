@@ -61,15 +61,22 @@ pub(super) enum Verb<'a> {
     },
 }
 
-/// How long an exchange may take, and how often the request is sent.
-pub(super) enum Patience {
-    /// One node timeout, the wait for a slot included. If that wait took more than a quarter of it, a time-out says little
-    /// about the node. Among requests that are more patient, it has their time.
-    Once,
-    /// One node timeout after sending, and this number of further connections if one that was made for the request breaks.
-    Repeated(u32),
-    /// This long after sending. A time-out says nothing about the node.
-    Long(Duration),
+/// What follows from a verb, beside what undoes it and what a reply to it means.
+#[derive(Clone, Copy)]
+pub(super) struct Conduct {
+    /// Whether another thread may send it together with its own.
+    pub(super) is_for_others: bool,
+    /// Whether it gets a connection beside the pool when the pool has none in time.
+    pub(super) insists: bool,
+    /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.
+    pub(super) rings_the_bell: bool,
+    /// How often it is sent again if a connection breaks that was made for it. Its time is one node timeout after sending. Where
+    /// this is zero, the wait for a slot is a part of that time. If that took more than a quarter, a time-out says little about
+    /// the node. Among requests that are more patient, it has their time.
+    pub(super) repetitions: u32,
+    /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
+    /// None means never. A release compares its value, so it may always be sent twice.
+    pub(super) asked_again_after: Option<Duration>,
 }
 
 /// A request whose connections break more often than this is given up.
@@ -152,32 +159,43 @@ impl Request<'_> {
         }
     }
 
-    /// Whether another thread may send the request together with its own.
-    pub(super) fn is_for_others(&self) -> bool {
-        matches!(
-            self.verb,
-            Verb::Take(_) | Verb::Keep | Verb::Drop | Verb::Pass(_)
-        )
-    }
-
-    /// Whether the request gets a connection beside the pool when the pool has none in time.
-    pub(super) fn insists(&self) -> bool {
-        matches!(self.verb, Verb::Keep | Verb::Drop | Verb::Pass(_))
-    }
-
-    /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
-    /// None means never. A release compares its value, so it may always be sent twice.
-    pub(super) fn is_asked_again_after(&self) -> Option<Duration> {
+    pub(super) fn conduct(&self) -> Conduct {
+        let vote = Conduct {
+            is_for_others: true,
+            insists: false,
+            rings_the_bell: false,
+            repetitions: 0,
+            asked_again_after: None,
+        };
+        let look = Conduct {
+            is_for_others: false,
+            ..vote
+        };
+        let status = Conduct {
+            repetitions: REPETITIONS,
+            asked_again_after: Some(SUSPICIOUS_IDLE),
+            ..look
+        };
+        let extension = Conduct {
+            is_for_others: true,
+            insists: true,
+            ..status
+        };
+        let release = Conduct {
+            rings_the_bell: true,
+            asked_again_after: Some(Duration::ZERO),
+            ..extension
+        };
         match self.verb {
-            Verb::Drop => Some(Duration::ZERO),
-            Verb::Keep | Verb::Show | Verb::Scan | Verb::Open(_) | Verb::Ask(_) => {
-                Some(SUSPICIOUS_IDLE)
-            }
-            Verb::Take(_)
-            | Verb::Pass(_)
-            | Verb::Look { .. }
-            | Verb::Probe
-            | Verb::Listen { .. } => None,
+            Verb::Take(_) => vote,
+            Verb::Keep => extension,
+            Verb::Drop => release,
+            Verb::Pass(_) => Conduct {
+                asked_again_after: None,
+                ..release
+            },
+            Verb::Show | Verb::Scan | Verb::Open(_) | Verb::Ask(_) => status,
+            Verb::Look { .. } | Verb::Probe | Verb::Listen { .. } => look,
         }
     }
 
@@ -186,30 +204,12 @@ impl Request<'_> {
         matches!(self.verb, Verb::Keep | Verb::Drop) && is_reached(nodes, answered)
     }
 
-    /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.
-    pub(super) fn rings_the_bell(&self) -> bool {
-        matches!(self.verb, Verb::Drop | Verb::Pass(_))
-    }
-
-    pub(super) fn patience(&self) -> Patience {
-        match self.verb {
-            Verb::Take(_) | Verb::Look { .. } | Verb::Probe => Patience::Once,
-            Verb::Listen { patience, .. } => Patience::Long(patience),
-            Verb::Keep
-            | Verb::Drop
-            | Verb::Pass(_)
-            | Verb::Show
-            | Verb::Scan
-            | Verb::Open(_)
-            | Verb::Ask(_) => Patience::Repeated(REPETITIONS),
-        }
-    }
-
-    /// How often it is sent again if a connection breaks that was made for it.
-    pub(super) fn repetitions(&self) -> u32 {
-        match self.patience() {
-            Patience::Repeated(times) => times,
-            Patience::Once | Patience::Long(_) => 0,
+    /// How long a wait for another client may take after sending, if it is one. Its time-out says nothing about the node.
+    pub(super) fn long_wait(&self) -> Option<Duration> {
+        if let Verb::Listen { patience, .. } = self.verb {
+            Some(patience)
+        } else {
+            None
         }
     }
 
@@ -356,4 +356,28 @@ impl Size {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::claim::{Fence, Kind};
+    use crate::fencing::FencingToken;
+
+    #[test]
+    fn there_is_room_for_a_request_and_its_undo() {
+        const MINUTE: Duration = Duration::from_mins(1);
+        let names = ["a", "b", "c"].map(Into::into).into();
+        let rules = Rules::new("app:", 5, MINUTE, MINUTE).into();
+        let token = FencingToken::new(u64::MAX >> 1);
+        let fence = Fence { rules, token };
+        for kind in [Kind::Lock, Kind::Read, Kind::Slot(3), Kind::Several(names)] {
+            let mut claim = Claim::of_kind(&"job".repeat(50), kind);
+            for fence in [None, Some(fence.clone())] {
+                claim.fence = fence;
+                let take = command::take(&claim, MINUTE, Times::First);
+                let repair = Repair::new(&claim, MINUTE);
+                let bytes = take.bytes() + repair.undo().bytes();
+                let room = Request::new(&take, Verb::Take(repair)).size().bytes;
+                assert!(room >= bytes, "{bytes} {room} {claim:?}");
+            }
+        }
+    }
+}

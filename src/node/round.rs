@@ -106,7 +106,7 @@ fn send<'n>(nodes: &Nodes<'n>, requests: &[Request<'_>]) -> AllHeard<'n> {
     };
     let own: SmallVec<[Asked<'_>; 1]> = requests.iter().map(asked).collect();
     let mut heard = match own.as_slice() {
-        [one] if one.request.is_for_others() && node.connector.is_remote() => {
+        [one] if one.request.conduct().is_for_others && node.connector.is_remote() => {
             send_with_others(lanes, nodes, *one, node)
         }
         own => lead(nodes, own, (Lane::none(), Vec::new()), since),
@@ -158,10 +158,10 @@ fn send_with_others<'n>(
 fn lead<'n>(
     nodes: &Nodes<'n>,
     own: &[Asked<'_>],
-    (lane, others): (Lane<'_>, Others),
+    (mut lane, others): (Lane<'_>, Others),
     began: Timestamp,
 ) -> AllHeard<'n> {
-    lane.began.set(began);
+    lane.began = began;
     let mut round = Round {
         nodes,
         own: own.len(),
@@ -180,8 +180,11 @@ fn lead<'n>(
         (0..own.len()).map(answer).collect()
     });
     drop(round);
-    // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches.
-    drop(lane);
+    // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches. The last
+    // answer counts: a batch lasts as long as the way to the farthest node.
+    let answers = heard.iter().flat_map(|one| one.answers.iter().flatten());
+    let last = answers.map(|answer| answer.at).max();
+    lane.give_back(last.map(|last| last.saturating_since(began)));
     // Last, because the program's logger may panic, or take long.
     news.into_iter().for_each(News::tell);
     heard
@@ -223,7 +226,7 @@ fn silent<'n>(heard: &AllHeard<'n>, requests: &[Request<'_>]) -> Option<Vec<(&'n
         return None;
     }
     let request = requests.first()?;
-    let idle = request.is_asked_again_after()?;
+    let idle = request.conduct().asked_again_after?;
     let answered = heard
         .iter()
         .filter(|one| !one.answers.is_empty() && one.is_answered());

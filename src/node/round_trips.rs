@@ -113,12 +113,34 @@ fn count(lanes: &Lanes) -> usize {
 #[test]
 fn the_way_to_the_farthest_node_decides_how_many_lanes_there_are() {
     let (near, far) = (Duration::from_micros(100), Duration::from_millis(1));
-    assert_eq!(lanes_to([near, near, near]), 2);
-    assert_eq!(lanes_to([far, far, far]), 10);
+    for (micros, count) in [
+        (0, 2),
+        (100, 2),
+        (300, 2),
+        (400, 8),
+        (1_000, 10),
+        (9_000, 10),
+    ] {
+        assert_eq!(lanes_to([Duration::from_micros(micros); 3]), count);
+    }
     // A batch lasts as long as its slowest reply, wherever the near node is in the order.
     assert_eq!(lanes_to([near, far, far]), 10);
     assert_eq!(lanes_to([far, near, far]), 10);
     assert_eq!(lanes_to([far, far, near]), 10);
+}
+
+#[test]
+fn round_trips_that_busy_processors_stretch_add_no_lane() {
+    let lanes = lanes(POOL);
+    for millis in [0, 5, 5] {
+        let none = Size {
+            commands: 0,
+            bytes: 0,
+        };
+        let (lane, _) = lanes.try_enter(|_| false, none).unwrap();
+        lane.give_back(Some(Duration::from_millis(millis)));
+        assert_eq!(count(&lanes), 2);
+    }
 }
 
 #[test]

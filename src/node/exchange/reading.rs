@@ -35,37 +35,31 @@ impl Exchange<'_> {
         if !self.is_answered() && self.is_overdue() {
             self.fail_rest(&NodeError::TimedOut);
         }
-        if self.is_answered() {
-            self.end();
-        }
+        self.end_if_answered();
     }
 
     /// Reads all replies.
     pub(in super::super) fn receive(&mut self) {
         while self.state == State::Sent {
-            if let Some(request) = self.only_request() {
-                self.receive_one(request);
-            } else {
-                self.poll(self.node.now(), Duration::MAX);
+            let given_up = self.only_request().map(Request::given_up);
+            match given_up {
+                None => self.poll(self.node.now(), Duration::MAX),
+                // This takes one system call in most cases.
+                Some(None) => {
+                    self.read();
+                    self.end_if_answered();
+                }
+                // The connection is closed, because the reply is still to come.
+                Some(Some(flag)) if flag.load(Ordering::Acquire) => {
+                    self.fail(0, &NodeError::TimedOut);
+                    self.end();
+                }
+                Some(Some(_)) => self.poll(self.node.now(), POLL_INTERVAL),
             }
         }
     }
 
-    /// Reads a reply to the only request. This takes one system call in most cases.
-    fn receive_one(&mut self, request: &Request<'_>) {
-        let mut is_wanted = true;
-        if let Some(given_up) = request.given_up() {
-            while is_wanted && !self.has_come(self.node.now(), POLL_INTERVAL) && !self.is_overdue()
-            {
-                is_wanted = !given_up.load(Ordering::Acquire);
-            }
-        }
-        if is_wanted {
-            self.read();
-        } else {
-            // The connection is closed, because the reply is still to come.
-            self.fail(0, &NodeError::TimedOut);
-        }
+    fn end_if_answered(&mut self) {
         if self.is_answered() {
             self.end();
         }
@@ -166,7 +160,8 @@ impl Exchange<'_> {
                 self.node.retire(self.generation);
             }
             for place in self.unanswered() {
-                let repetitions = self.request(place).map_or(0, Request::repetitions);
+                let request = self.request(place);
+                let repetitions = request.map_or(0, |request| request.conduct().repetitions);
                 if !was_warm && self.repetitions >= repetitions {
                     self.fail(place, &error);
                 }

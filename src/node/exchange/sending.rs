@@ -9,7 +9,7 @@ use super::{Exchange, State};
 use crate::error::NodeError;
 use crate::node::connection::OpenConnection;
 use crate::node::gate::{Manner, Passage};
-use crate::node::request::{Patience, Request};
+use crate::node::request::Request;
 use crate::wire::pack::Packed;
 
 impl<'x> Exchange<'x> {
@@ -110,7 +110,7 @@ impl<'x> Exchange<'x> {
         if all().any(Request::is_about_health) {
             return Manner::Examines;
         }
-        if all().any(|request| request.repetitions() > 0) {
+        if all().any(|request| request.conduct().repetitions > 0) {
             let (now, deadline) = (self.node.now(), self.deadline);
             let half = deadline.saturating_since(now).checked_div(2);
             let own_try = now.saturating_add(half.unwrap_or_default());
@@ -119,7 +119,7 @@ impl<'x> Exchange<'x> {
                 deadline,
             };
         }
-        if all().any(|request| matches!(request.patience(), Patience::Long(_))) {
+        if all().any(|request| request.long_wait().is_some()) {
             return Manner::Listens;
         }
         Manner::Asks

@@ -10,7 +10,6 @@ use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::answer::Trace;
 use crate::node::connection::Slots;
-use crate::node::request::Request;
 use crate::spans::NodeSpan;
 
 impl Exchange<'_> {
@@ -64,8 +63,8 @@ impl Exchange<'_> {
             return self.check();
         }
         for place in self.unanswered() {
-            let insists = self.request(place).is_some_and(Request::insists);
-            if !insists {
+            let request = self.request(place);
+            if !request.is_some_and(|request| request.conduct().insists) {
                 self.answer(place, Err(NodeError::PoolExhausted), Trace::None);
             }
         }

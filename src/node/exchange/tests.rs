@@ -116,8 +116,8 @@ fn ask_together<const N: usize>(node: &Node, verbs: [Verb<'_>; N]) -> [Answer; N
         since: node.now(),
         caller: &caller,
     });
-    let lane = Lane::none();
-    lane.began.set(node.now());
+    let mut lane = Lane::none();
+    lane.began = node.now();
     let mut one = Exchange::begin(node, &all, &lane);
     one.send();
     one.receive();

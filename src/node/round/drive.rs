@@ -71,8 +71,6 @@ pub(super) fn drive<'x>(
                 }
                 if count_under_way(all) == under_way {
                     lane.give_back(None);
-                } else if !lane.is_given_back() {
-                    lane.answered(all.first().map_or(now, Exchange::now));
                 }
             }
         }
@@ -89,7 +87,10 @@ fn begin<'x>(
 ) {
     let asked = nodes.iter().filter(|(_, is_asked)| *is_asked);
     all.extend(asked.map(|(node, _)| Exchange::begin(node, requests, lane)));
-    if requests.iter().any(|asked| asked.request.rings_the_bell()) {
+    if requests
+        .iter()
+        .any(|asked| asked.request.conduct().rings_the_bell)
+    {
         // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops
         // here, and is not kept waiting for longer than that.
         let majority = nodes.iter().take(quorum(nodes.len()));

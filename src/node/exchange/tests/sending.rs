@@ -39,8 +39,8 @@ fn check_exchange(
         caller: &caller,
     };
     let all: Vec<Asked<'_>> = requests.iter().map(asked).collect();
-    let lane = Lane::none();
-    lane.began.set(began);
+    let mut lane = Lane::none();
+    lane.began = began;
     let mut exchange = Exchange::begin(node, &all, &lane);
     check(&mut exchange);
     let answers = (0..all.len()).filter_map(|place| exchange.take_answer(place));
