@@ -234,12 +234,10 @@ fn ask_both(
     let (lane, others) = scene.lanes.try_enter(|_| true, ROOMY).unwrap();
     assert!(others.is_empty());
     let clocks = [first, || Clock::Still];
-    let threads = [0, 1].map(|place: usize| {
-        let (scene, clock) = (scene.clone(), clocks[place]);
-        let wish = Wish {
-            number: place + 1,
-            nodes: nodes[place],
-        };
+    let threads = [(0, 1), (1, 2)].map(|(place, number)| {
+        let (scene, clock): (Scene, fn() -> Clock) = (scene.clone(), clocks[place]);
+        let nodes = nodes[place];
+        let wish = Wish { number, nodes };
         thread::spawn(move || scene.ask(wish, &clock()))
     });
     give_back(lane);

@@ -1,4 +1,4 @@
-//! Any bytes as a server's answer, from the socket up to the vote, against the vote that they should give.
+//! Any bytes as a server's answer, from the socket up to the vote: a vote is granted exactly where the bytes say so.
 //!
 //! A pair of `SOCK_SEQPACKET` sockets stands for the connection, so that the code under test is all of the real one: each
 //! read gives out one packet, as TCP may. Nothing waits: the packets are there before the node is asked, and behind them
@@ -30,7 +30,7 @@ use super::votes::{extend_all, release_all};
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
-use crate::error::{NodeError, NodeReport, Vote};
+use crate::error::{NodeError, Vote};
 use crate::wire::connection::Connection;
 use crate::wire::stream::Plain;
 use crate::wire::transport::{Connect, Transport, unconnected};
@@ -39,7 +39,7 @@ pub(crate) mod answer;
 #[cfg(test)]
 mod properties;
 
-use self::answer::{Outcome, RawAnswer, Then, Verb};
+use self::answer::{RawAnswer, Then, Verb};
 
 const TTL: Duration = Duration::from_secs(60);
 
@@ -60,11 +60,10 @@ fn check_connection(answer: &RawAnswer) {
     let mut connection = OpenConnection::new(Box::new(socket), 0, clock.now());
     connection.send(&[Cow::Owned(probe())], deadline).unwrap();
     let reply = connection.recv(deadline);
-    let came = match &reply {
-        Ok(reply) => read(answer.verb, reply).ok_or(Outcome::NoReply),
-        Err(fault) => Err(outcome(&Vote::Failed(fault.clone()))),
-    };
-    answer.assert_came(came);
+    let came = reply
+        .as_ref()
+        .is_ok_and(|reply| is_granted(answer.verb, reply));
+    assert_eq!(came, answer.grants(), "{answer:?} {reply:?}");
     if reply.is_err() {
         if answer.then == Then::Silence {
             send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).unwrap();
@@ -98,8 +97,8 @@ fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, Ow
     Ok((Connection::over(plain), theirs))
 }
 
-/// The vote that a reply is to the code under test.
-fn read(verb: Verb, reply: &Reply) -> Option<Outcome> {
+/// Whether a reply grants what was asked for, to the code under test.
+fn is_granted(verb: Verb, reply: &Reply) -> bool {
     let claim = Claim::of_key("job");
     let asked = match verb {
         Verb::Acquire => request::Verb::Take(Repair::new(&claim, TTL)),
@@ -107,13 +106,8 @@ fn read(verb: Verb, reply: &Reply) -> Option<Outcome> {
         Verb::Extend => request::Verb::Keep,
         Verb::Probe => request::Verb::Probe,
     };
-    let (vote, _) = Said::read(&asked, &probe(), reply, &Clock::system())?.vote();
-    // A server that refuses a probe is alive, too.
-    Some(if verb == Verb::Probe {
-        Outcome::Granted
-    } else {
-        outcome(&vote)
-    })
+    let said = Said::read(&asked, &probe(), reply, &Clock::system());
+    said.is_some_and(|said| verb == Verb::Probe || said.vote().0.is_granted())
 }
 
 std::thread_local! {
@@ -178,15 +172,8 @@ impl Stage {
         self.node.owes_nothing_more();
         let (socket, peer) = stage(answer, &self.clock).unwrap();
         *self.inbox.lock() = Some(socket);
-        let outcome = self.ask(answer.verb);
-        answer.assert_came(match outcome {
-            Outcome::TimedOut | Outcome::Broken | Outcome::NoReply => Err(outcome),
-            Outcome::Granted
-            | Outcome::Held
-            | Outcome::Missing
-            | Outcome::NotALock
-            | Outcome::Refused => Ok(outcome),
-        });
+        let vote = self.ask(answer.verb);
+        assert_eq!(vote.is_granted(), answer.grants(), "{answer:?} {vote}");
         assert!(self.inbox.lock().is_none());
 
         // A reply that comes now answers nothing, so no later command may get it.
@@ -194,42 +181,38 @@ impl Stage {
             // The node may have closed the connection, as it should if anything was wrong.
             send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).ok();
         }
-        assert_eq!(self.ask(Verb::Acquire), Outcome::Broken, "{answer:?}");
+        let next = self.ask(Verb::Acquire);
+        assert!(
+            next.failure().is_some_and(NodeError::is_broken),
+            "{answer:?} {next}"
+        );
         if answer.verb == Verb::Acquire {
-            check_undo(&peer, outcome);
+            check_undo(&peer, &vote);
         }
     }
 
-    fn ask(&self, verb: Verb) -> Outcome {
+    fn ask(&self, verb: Verb) -> Vote {
         // Nobody is turned away because of the answer before.
         self.node.gate.open();
         let claim = Claim::of_key("job");
-        let release = command::release(&claim);
-        let node = || iter::once((&*self.node, true));
-        let only = |mut reports: Vec<NodeReport>| {
-            let report = reports.pop();
-            report.map_or(Outcome::NoReply, |report| outcome(&report.vote))
-        };
+        let nodes = || iter::once((&*self.node, true));
         match verb {
-            Verb::Acquire => {
-                let ballot = self.node.acquire(&Attempt::new(&claim, TTL));
-                outcome(&ballot.report.vote)
+            Verb::Acquire => self.node.acquire(&Attempt::new(&claim, TTL)).report.vote,
+            Verb::Release => {
+                let release = command::release(&claim);
+                let mut released = release_all(nodes(), &release, Duration::from_secs(3600));
+                released.nodes.remove(0).vote
             }
-            Verb::Release => only(
-                release_all(node(), &release, Duration::from_secs(3600))
-                    .nodes
-                    .into_vec(),
-            ),
             Verb::Extend => {
-                let mut locks = extend_all(node(), &[command::keep(&claim, TTL)]);
-                only(locks.pop().map(|lock| lock.nodes).unwrap_or_default())
+                let mut locks = extend_all(nodes(), &[command::keep(&claim, TTL)]);
+                locks.remove(0).nodes.remove(0).vote
             }
             Verb::Probe => {
                 self.probes.advance(Duration::from_secs(1));
                 if self.node.is_closed() {
-                    Outcome::Granted
+                    Vote::Granted
                 } else {
-                    Outcome::NoReply
+                    Vote::NotAsked
                 }
             }
         }
@@ -237,7 +220,7 @@ impl Stage {
 }
 
 /// A SET whose outcome is unknown has its undo behind it, on the same connection, wherever that is still open.
-fn check_undo(peer: &OwnedFd, outcome: Outcome) {
+fn check_undo(peer: &OwnedFd, vote: &Vote) {
     let mut heard = [0; 8192];
     let mut next = || {
         let mut packet = recv(peer, heard.as_mut_slice(), RecvFlags::DONTWAIT);
@@ -255,24 +238,9 @@ fn check_undo(peer: &OwnedFd, outcome: Outcome) {
     let claim = Claim::of_key("job");
     let undo = Repair::new(&claim, TTL).undo();
     let is_undone = next() == *undo.in_full();
-    assert_eq!(
-        is_undone,
-        matches!(outcome, Outcome::TimedOut | Outcome::NoReply)
+    let is_unknown = matches!(
+        vote,
+        Vote::Failed(NodeError::TimedOut | NodeError::Protocol { .. })
     );
-}
-
-fn outcome(vote: &Vote) -> Outcome {
-    match vote {
-        Vote::Granted | Vote::Released => Outcome::Granted,
-        Vote::Held { .. } | Vote::Read { .. } | Vote::WriterWaits { .. } => Outcome::Held,
-        Vote::Missing => Outcome::Missing,
-        Vote::Failed(NodeError::TimedOut) => Outcome::TimedOut,
-        Vote::Failed(NodeError::NotALock { .. }) => Outcome::NotALock,
-        Vote::Failed(NodeError::Refused { .. }) => Outcome::Refused,
-        Vote::Failed(NodeError::Protocol { .. }) => Outcome::NoReply,
-        Vote::Failed(_) => Outcome::Broken,
-        Vote::Stale { .. } | Vote::NotAsked => {
-            unreachable!("a node that is asked")
-        }
-    }
+    assert_eq!(is_undone, is_unknown, "{vote}");
 }

@@ -2,9 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-mod others;
-mod rows;
-
 use super::super::request::Repair;
 use super::*;
 use crate::claim::{Fence, Kind};
@@ -13,54 +10,56 @@ use crate::fencing::{FencingToken, Rules};
 use crate::node::command;
 use crate::wire::resp::whole;
 
-/// Makes a verb.
-type Asks = fn() -> Verb<'static>;
-
-const PLAIN: Asks = || Verb::Take(repair(false, Kind::Lock));
-const READER: Asks = || Verb::Take(repair(false, Kind::Read));
-const FENCED: Asks = || Verb::Take(repair(true, Kind::Lock));
-const FENCED_READER: Asks = || Verb::Take(repair(true, Kind::Read));
-const KEEP: Asks = || Verb::Keep;
-const DROP: Asks = || Verb::Drop;
-const PASS: Asks = || Verb::Pass(repair(false, Kind::Lock));
-const FENCED_PASS: Asks = || Verb::Pass(repair(true, Kind::Lock));
-const SHOW: Asks = || Verb::Show;
-const SCAN: Asks = || Verb::Scan;
-const OPEN: Asks = || Verb::Open(&RULES);
-const PROBE: Asks = || Verb::Probe;
-
 static RULES: LazyLock<Arc<Rules>> = LazyLock::new(|| {
     let rules = Rules::new("", 3, Duration::from_mins(1), Duration::from_secs(1));
     Arc::new(rules)
 });
 
-fn repair(is_fenced: bool, kind: Kind) -> Repair<'static> {
-    let mut claim = Claim::of_kind("a", kind);
-    claim.fence = is_fenced.then(|| Fence {
-        rules: Arc::clone(&RULES),
-        token: FencingToken::new(1),
-    });
-    Repair::new(&claim, Duration::from_secs(1)).for_others()
+/// The verb that a letter of the tables stands for.
+fn verb(letter: char) -> Verb<'static> {
+    let attempt = |is_fenced: bool, kind: Kind| {
+        let mut claim = Claim::of_kind("a", kind);
+        claim.fence = is_fenced.then(|| Fence {
+            rules: Arc::clone(&RULES),
+            token: FencingToken::new(1),
+        });
+        Repair::new(&claim, Duration::from_secs(1)).for_others()
+    };
+    match letter {
+        'T' => Verb::Take(attempt(false, Kind::Lock)),
+        'R' => Verb::Take(attempt(false, Kind::Read)),
+        'F' => Verb::Take(attempt(true, Kind::Lock)),
+        'G' => Verb::Take(attempt(true, Kind::Read)),
+        'K' => Verb::Keep,
+        'D' => Verb::Drop,
+        'P' => Verb::Pass(attempt(false, Kind::Lock)),
+        'Q' => Verb::Pass(attempt(true, Kind::Lock)),
+        'S' => Verb::Show,
+        'N' => Verb::Scan,
+        'O' => Verb::Open(&RULES),
+        'B' => Verb::Probe,
+        'L' => Verb::Look { permits: None },
+        'M' => Verb::Look { permits: Some(3) },
+        'W' => Verb::Listen {
+            bell: "bell",
+            until: Timestamp::from_nanos(0),
+            patience: Duration::ZERO,
+            given_up: None,
+        },
+        'k' => Verb::Ask(Question::Marker),
+        'i' => Verb::Ask(Question::Info("server")),
+        't' => Verb::Ask(Question::Time),
+        other => panic!("no verb {other}"),
+    }
 }
 
-/// What is read from a reply, about one key.
-fn told(verb: Asks, reply: &str) -> Option<String> {
-    told_to(&command::release(&Claim::of_key("a")), verb, reply)
-}
-
-/// What is read from a reply, about two resources.
-fn told_of_two(verb: Asks, reply: &str) -> Option<String> {
-    let names = ["a", "b"].map(Arc::from);
-    let claim = Claim::of_kind("a, b", Kind::Several(names.into()));
-    told_to(&command::release(&claim), verb, reply)
-}
-
-/// Of a reply as it is on the wire, but with spaces for the ends of lines.
-fn told_to(command: &Packed, verb: Asks, reply: &str) -> Option<String> {
+/// What is read from a reply as it is on the wire, but with spaces for the ends of lines and `_` for spaces.
+fn told(command: &Packed, letter: char, reply: &str) -> Option<String> {
     let mut wire = reply.replace(' ', "\r\n").replace('_', " ");
     wire.push_str("\r\n");
     let clock = Clock::from(FakeClock::new());
-    Said::read(&verb(), command, &whole(wire.as_bytes()), &clock).map(|said| shown(&said))
+    let said = Said::read(&verb(letter), command, &whole(wire.as_bytes()), &clock)?;
+    Some(shown(&said))
 }
 
 fn shown(said: &Said) -> String {
@@ -69,10 +68,8 @@ fn shown(said: &Said) -> String {
         Said::Vote(vote, _) => vote.to_string(),
         Said::Passed(vote, woken, asked) => {
             let released = shown(&Said::Vote(vote.clone(), *woken));
-            let asked = asked
-                .as_ref()
-                .map_or_else(|| "nothing".into(), ToString::to_string);
-            format!("{released} / {asked}")
+            let asked = asked.as_ref().map(ToString::to_string);
+            format!("{released} / {}", asked.unwrap_or("nothing".into()))
         }
         Said::Shown(all) => {
             let each = all.iter().map(|one| {
@@ -81,12 +78,9 @@ fn shown(said: &Said) -> String {
                 } else {
                     None
                 };
+                let has_value = one.content.is_some();
                 let is_reader = if one.is_reader { " as a reader" } else { "" };
-                format!(
-                    "{} {token:?} {}{is_reader}",
-                    one.vote,
-                    one.content.is_some()
-                )
+                format!("{} {token:?} {has_value}{is_reader}", one.vote)
             });
             each.collect::<Vec<_>>().join(" + ")
         }
@@ -103,233 +97,163 @@ fn shown(said: &Said) -> String {
     }
 }
 
+/// Each line of a table has the letters of verbs, and then a reply to all of them and its meaning, or `!` and replies that mean
+/// nothing.
 #[track_caller]
-fn assert_table(tell: fn(Asks, &str) -> Option<String>, table: &[(&[Asks], &str, &str)]) {
-    for (verbs, reply, meaning) in table {
-        for verb in *verbs {
-            let told = tell(*verb, reply);
-            assert_eq!(told.as_deref(), Some(*meaning), "{:?} {reply}", verb());
+fn assert_all(command: &Packed, table: &str) {
+    const WORDS: [(&str, &str); 4] = [
+        (
+            "TYPE",
+            "the key is not a lock: it holds a value of another type; choose another resource or key_prefix, or delete the key",
+        ),
+        (
+            "NEVER",
+            "the key is not a lock: it never expires; choose another resource or key_prefix, or delete the key",
+        ),
+        (
+            "LOADING",
+            "the server answered LOADING wait (the server is loading its data: it votes once that is done)",
+        ),
+        (
+            "OOM",
+            "the server answered OOM no (the server is out of memory)",
+        ),
+    ];
+    for line in table
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| !line.is_empty())
+    {
+        let (verbs, rest) = line.split_once(' ').unwrap();
+        for letter in verbs.chars() {
+            if let Some(none) = rest.strip_prefix("! ") {
+                for reply in none.split('|') {
+                    assert_eq!(told(command, letter, reply), None, "{letter} {reply}");
+                }
+                continue;
+            }
+            let (reply, meaning) = rest.split_once(" => ").unwrap();
+            let words = WORDS.iter();
+            let meaning = words.fold(meaning.to_owned(), |text, (word, long)| {
+                text.replace(&format!("<{word}>"), long)
+            });
+            let told = told(command, letter, reply);
+            assert_eq!(told, Some(meaning), "{letter} {reply}");
         }
     }
 }
 
-#[track_caller]
-fn assert_none(tell: fn(Asks, &str) -> Option<String>, table: &[(&[Asks], &[&str])]) {
-    for (verbs, replies) in table {
-        for (verb, reply) in verbs
-            .iter()
-            .flat_map(|verb| replies.iter().map(move |reply| (verb, reply)))
-        {
-            assert_eq!(tell(*verb, reply), None, "{:?} {reply}", verb());
-        }
-    }
+/// A command about one key.
+fn of_one() -> Packed {
+    command::release(&Claim::of_key("a"))
 }
 
-const OF_LOCKS: &[Asks] = &[PLAIN, READER, FENCED, FENCED_READER, KEEP, DROP];
-const TAKES: &[Asks] = &[PLAIN, READER, FENCED, FENCED_READER];
+/// A command about two resources.
+fn of_two() -> Packed {
+    let names = ["a", "b"].map(Arc::from);
+    command::release(&Claim::of_kind("a, b", Kind::Several(names.into())))
+}
 
 #[test]
 fn a_row_about_one_key_means_what_the_table_of_the_scripts_says() {
-    const OF_ANOTHER_TYPE: &str = "the key is not a lock: it holds a value of another type; choose another resource or key_prefix, or delete the key";
-    const FOR_EVER: &str = "the key is not a lock: it never expires; choose another resource or key_prefix, or delete the key";
-    const LOADING: &str = "the server answered LOADING wait (the server is loading its data: it votes once that is done)";
-    assert_table(
-        told,
-        &[
-            (TAKES, "+OK", "granted"),
-            (&[PLAIN], "$-1", "held by another"),
-            (OF_LOCKS, "-LOADING_wait", LOADING),
-            (OF_LOCKS, "*1 :-3", OF_ANOTHER_TYPE),
-            (OF_LOCKS, "*1 :-1", FOR_EVER),
-            (OF_LOCKS, "*2 :-1 $2 me", FOR_EVER),
-            (OF_LOCKS, "*1 :1500", "held by another, for another 1.5s"),
-            (
-                OF_LOCKS,
-                "*2 :1500 $2 me",
-                "held by another, for another 1.5s",
-            ),
-            (OF_LOCKS, "*2 :1500 $7 rest:me", "rests, for another 1.5s"),
-            (
-                &[PLAIN, FENCED, KEEP, DROP],
-                "*2 :1500 :3",
-                "read by 3, for another 1.5s",
-            ),
-            (
-                &[READER, FENCED_READER],
-                "*2 :1500 :-1",
-                "a writer waits, for another 1.5s",
-            ),
-            (&[KEEP, DROP], "*1 :-2", "no key"),
-            (&[KEEP], ":1", "granted"),
-            (&[KEEP], ":2", "granted, woke 1"),
-            (&[DROP], ":1", "released"),
-            (&[DROP], ":2", "released, woke 1"),
-            (&[PROBE], ":1", "granted"),
-            (&[PROBE], "-LOADING_wait", LOADING),
-        ],
-    );
-}
+    assert_all(
+        &of_one(),
+        "
+        TRFG +OK => granted
+        T $-1 => held by another
+        TRFGKD -LOADING_wait => <LOADING>
+        TRFGKD *1 :-3 => <TYPE>
+        TRFGKD *1 :-1 => <NEVER>
+        TRFGKD *2 :-1 $2 me => <NEVER>
+        TRFGKD *1 :1500 => held by another, for another 1.5s
+        TRFGKD *2 :1500 $2 me => held by another, for another 1.5s
+        TRFGKD *2 :1500 $7 rest:me => rests, for another 1.5s
+        TFKD *2 :1500 :3 => read by 3, for another 1.5s
+        RG *2 :1500 :-1 => a writer waits, for another 1.5s
+        KD *1 :-2 => no key
+        K :1 => granted
+        K :2 => granted, woke 1
+        D :1 => released
+        D :2 => released, woke 1
+        B :1 => granted
+        B -LOADING_wait => <LOADING>
+        O +OK => granted
+        O -LOADING_wait => <LOADING>
 
-#[test]
-fn any_other_row_says_nothing() {
-    assert_none(
-        told,
-        &[
-            (
-                &[READER, FENCED, FENCED_READER, KEEP, DROP],
-                &["$-1", "*-1"],
-            ),
-            (TAKES, &[":0", ":1", ":2", "*1 :-2"]),
-            (
-                &[READER, FENCED_READER],
-                &["*2 :1500 :0", "*2 :1500 :3", "*2 :-1 :-1", "*2 :-3 :-1"],
-            ),
-            (
-                &[PLAIN, FENCED, KEEP, DROP],
-                &["*2 :1500 :-1", "*2 :-1 :3", "*2 :-2 :3", "*2 :-3 :3"],
-            ),
-            (&[KEEP], &[":3", ":0", "+OK"]),
-            (&[DROP], &[":3", ":0", "+OK"]),
-            (
-                &[PLAIN, READER, KEEP, DROP],
-                &["*2 $5 STALE :5", "*1 $6 MARKER"],
-            ),
-            (
-                OF_LOCKS,
-                &[
-                    "+ok",
-                    "$2 OK",
-                    "*0",
-                    "*1 +OK",
-                    "*1 $2 OK",
-                    "*1 :-4",
-                    "*1 *1 :1500",
-                    "*2 :-2 $2 me",
-                    "*2 :-3 $2 me",
-                    "*2 :1500 $-1",
-                    "*3 :1500 :3 :3",
-                    "*3 :1500 $2 me $2 me",
-                    "*3 :1500 :2 $2 me",
-                ],
-            ),
-            (&[PROBE], &[":0", "$-1", "+OK", "*0"]),
-        ],
+        RFGKD ! $-1|*-1
+        TRFG ! :0|:1|:2|*1 :-2
+        RG ! *2 :1500 :0|*2 :1500 :3|*2 :-1 :-1|*2 :-3 :-1
+        TFKD ! *2 :1500 :-1|*2 :-1 :3|*2 :-2 :3|*2 :-3 :3
+        KD ! :3|:0|+OK
+        TRKD ! *2 $5 STALE :5|*1 $6 MARKER
+        TRFGKD ! +ok|$2 OK|*0|*1 +OK|*1 $2 OK|*1 :-4|*1 *1 :1500|*2 :-2 $2 me|*2 :-3 $2 me|*2 :1500 $-1
+        TRFGKD ! *3 :1500 :3 :3|*3 :1500 $2 me $2 me|*3 :1500 :2 $2 me
+        B ! :0|$-1|+OK|*0
+        ",
     );
 }
 
 #[test]
 fn a_word_of_a_node_is_read_where_it_may_come() {
-    let fenced = [FENCED, FENCED_READER, OPEN];
-    for verb in fenced {
-        for word in ["*1 $6 MARKER", "*1 $7 SERVING", "*2 $5 STALE :5"] {
-            assert!(told(verb, word).is_some(), "{word}");
-        }
+    assert_all(
+        &of_one(),
+        "
+        FGO *2 $5 STALE :5 => the proposed fencing token is not above its counter, 5
+        FGO ! $-1|:1|*0|*1 $2 OK|*1 $5 STALE|*2 $5 STALE :-1|*2 $5 STALE $1 5|*2 $6 CLOSED :5|*2 $6 MARKER :5
+        FGO ! *1 $7 COUNTER|*2 $7 COUNTER :0|*2 $7 COUNTER :2|*2 $7 COUNTER $1 2
+        ",
+    );
+    for word in ["*1 $6 MARKER", "*1 $7 SERVING"] {
+        assert!(
+            "FGO"
+                .chars()
+                .all(|letter| told(&of_one(), letter, word).is_some())
+        );
     }
-    let refused = told(KEEP, "-NOPERM_no").unwrap();
-    assert_table(
-        told,
-        &[
-            (&[OPEN], "+OK", "granted"),
-            (&[OPEN], "-NOPERM_no", &refused),
-        ],
-    );
-    assert_none(
-        told,
-        &[(
-            &fenced,
-            &[
-                "$-1",
-                ":1",
-                "*0",
-                "*1 $2 OK",
-                "*1 $5 STALE",
-                "*2 $5 STALE :-1",
-                "*2 $5 STALE $1 5",
-                "*2 $6 CLOSED :5",
-                "*2 $6 MARKER :5",
-                "*1 $7 COUNTER",
-                "*2 $7 COUNTER :0",
-                "*2 $7 COUNTER :2",
-                "*2 $7 COUNTER $1 2",
-            ],
-        )],
-    );
-}
-
-#[test]
-fn a_bell_rings_or_does_not() {
-    const LISTEN: Asks = || Verb::Listen {
-        bell: "bell",
-        until: Timestamp::from_nanos(0),
-        patience: Duration::ZERO,
-        given_up: None,
-    };
-    assert_table(
-        told,
-        &[
-            (&[LISTEN], "*2 $4 bell $1 1", "rang: true"),
-            (&[LISTEN], "*-1", "rang: false"),
-            (&[LISTEN], "-ERR_no", "the server answered ERR no"),
-        ],
-    );
-    assert_none(told, &[(&[LISTEN], &["+OK", ":1", "$1 1"])]);
 }
 
 #[test]
 fn a_pass_tells_of_the_release_and_of_what_rode_with_it() {
-    assert_table(
-        told,
-        &[
-            (&[PASS, FENCED_PASS], "*2 :1 +OK", "released / granted"),
-            (&[PASS, FENCED_PASS], "*2 *1 :-2 +OK", "no key / granted"),
-            (
-                &[PASS, FENCED_PASS],
-                "*2 :1 -OOM_no",
-                "released / the server answered OOM no (the server is out of memory)",
-            ),
-            (
-                &[PASS, FENCED_PASS],
-                "-ERR_no",
-                "the server answered ERR no / the server answered ERR no",
-            ),
-            (
-                &[PASS, FENCED_PASS],
-                "*2 :2 :0",
-                "released, woke 1 / nothing",
-            ),
-            (
-                &[PASS, FENCED_PASS],
-                "*2 *1 :2 *1 :2",
-                "held by another, for another 2.0ms / held by another, for another 2.0ms",
-            ),
-            (
-                &[FENCED_PASS],
-                "*2 :1 *2 $5 STALE :5",
-                "released / the proposed fencing token is not above its counter, 5",
-            ),
-        ],
+    assert_all(
+        &of_one(),
+        "
+        PQ *2 :1 +OK => released / granted
+        PQ *2 *1 :-2 +OK => no key / granted
+        PQ *2 :1 -OOM_no => released / <OOM>
+        PQ -OOM_no => <OOM> / <OOM>
+        PQ *2 :2 :0 => released, woke 1 / nothing
+        PQ *2 *1 :2 *1 :2 => held by another, for another 2.0ms / held by another, for another 2.0ms
+        Q *2 :1 *2 $5 STALE :5 => released / the proposed fencing token is not above its counter, 5
+        P ! :1|:2|+OK|$-1|*0|*1 :1|*2 :2 +OK|*2 :1 :0|*2 :1 :1|*2 +OK +OK|*2 :1 +PONG|*2 :3 +OK|*3 :1 +OK +OK
+        P ! *2 :1 *2 $5 STALE :5
+        ",
     );
-    assert_none(
-        told,
-        &[(
-            &[PASS],
-            &[
-                ":1",
-                ":2",
-                "+OK",
-                "$-1",
-                "*0",
-                "*1 :1",
-                "*2 :2 +OK",
-                "*2 :1 :0",
-                "*2 :1 :1",
-                "*2 +OK +OK",
-                "*2 :1 +PONG",
-                "*2 :3 +OK",
-                "*3 :1 +OK +OK",
-                "*2 :1 *2 $5 STALE :5",
-            ],
-        )],
+}
+
+#[test]
+fn a_vote_on_several_resources_is_what_tells_most() {
+    assert_all(
+        &of_two(),
+        "
+        TF +OK => granted
+        TF *2 :0 *1 :1500 => \"b\" held by another, for another 1.5s
+        TF *2 *2 :1500 :2 :0 => \"a\" read by 2, for another 1.5s
+        K *2 :1 :1 => granted
+        K *2 :1 *1 :-2 => no key
+        K *2 *1 :-2 :1 => no key
+        K *2 *1 :2500 *1 :1500 => \"a\" held by another, for another 2.5s
+        K *2 *1 :-1 *1 :1500 => \"b\" held by another, for another 1.5s
+        K *2 *1 :-2 *1 :-1 => the key of \"b\" is not a lock: it never expires; choose another resource or key_prefix, or delete the key
+        K *2 *1 :-2 -OOM_no => <OOM>
+        KD -OOM_no => <OOM>
+        D *2 :1 :1 => released
+        D *2 :1 :2 => released, woke 2
+        K *2 :1 :2 => granted, woke 2
+        D *2 :2 *1 :-2 => no key, woke 1
+
+        TF ! $-1|:1|*2 :0 :0|*1 :0|*3 :0 *1 :5 :0|*2 :1 *1 :5|*2 *1 :-2 :0|*2 :1 *1 :1500
+        KD ! +OK|$-1|:1|*1 :1|*2 :0 :0|*2 :1 :3|*2 :1 +OK|*3 :1 :1 :1
+        ",
     );
 }
 
@@ -339,7 +263,110 @@ fn one_whom_several_nodes_have_woken_is_woken() {
     assert!([0, 3].into_iter().all(|place| both.has(place)));
     assert!(both.any() && !both.has(1));
     assert_eq!(both.and(3), both);
-    assert_eq!(both.or(both), both);
     assert_eq!(both.or(Woken::one(false)), both);
     assert_eq!(Woken::default().or(both), both);
+}
+
+#[test]
+fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
+    let row = "held by me, for another 1.5s Some(\"me\") true";
+    assert_all(
+        &of_one(),
+        &format!(
+            "
+        S *1 :-2 => no key None false
+        S *1 :-3 => <TYPE> None false
+        S *3 :-1 :2 $2 me => the key is not a lock: it never expires; its value has 2 bytes; \
+             choose another resource or key_prefix, or delete the key None true
+        S *2 :-1 $2 me => <NEVER> None false
+        S *3 :1500 :2 $2 me => {row}
+        S *4 :1500 :2 $2 me :1 => {row}
+        S *3 :0 :0 $0  => held by an empty value, for another 1.0ms Some(\"\") true
+        S *3 :1500 :9000 $2 me => held by me\u{2026} (9000 bytes), for another 1.5s Some(\"me\u{2026} (9000 bytes)\") true
+        S *3 :9000 :3 :4000 => read by 3, oldest for another 4.0s, last for another 9.0s None false
+        S *2 $6 READER $2 me => held by another None true as a reader
+        S -OOM_no => <OOM> None false
+
+        S ! +OK|:1|:-2|$-1|$2 me|*0|*1 :-1|*2 :-2 $2 me|*1 :-4|*1 :1500|*1 $2 -2|*2 :1500 $2 me|*3 :-2 :2 $2 me
+        S ! *3 :1500 :0 :2|*3 :1500 :-1 :2|*3 :1500 :2 :-1|*3 :-1 :2 :2|*3 :-2 :2 :2|*4 :1500 :2 :2 :2|*3 :1500 :2 $-1
+        S ! *3 :1500 :1 $2 me|*3 :1500 :-1 $2 me|*4 :1500 :2 $2 me :2|*4 :1500 :2 $2 me :0|*5 :1500 :2 $2 me :1 :1
+        S ! *2 $6 reader $2 me
+        "
+        ),
+    );
+    assert_all(
+        &command::show(&["a".into(), "b".into()]),
+        "
+        S *2 *1 :-2 -OOM_no => no key None false + <OOM> None false
+        S -OOM_no => <OOM> None false + <OOM> None false
+        S ! *1 :-2|*1 *1 :-2|*3 *1 :-2 *1 :-2 *1 :-2
+        ",
+    );
+}
+
+#[test]
+fn a_look_tells_of_a_lock_or_of_all_slots_and_a_bell_rings_or_does_not() {
+    assert_all(
+        &of_one(),
+        "
+        L *4 :1 :-2 :0 $0  => Free false [] at 0
+        L *4 :1 :-1 :0 $0  => Stuck false [] at 0
+        L *4 :1 :-3 :0 $0  => Deserted false [] at 0
+        L *4 :1 :0 :1 $0  => Held(0ns) true [] at 0
+        L *4 :1 :1500 :1 $0  => Held(1.5s) true [] at 0
+        M *4 :1 :-2 :0 $3 101 => Free false [0, 2] at 0
+        M *4 :1 :-2 :0 $3 000 => Free false [] at 0
+        L ! :5|$-1|*4 :1 :-4 :0 $0 |*4 :1 :5 :2 $0 |*1 :5|*3 :1 :5 :1|*4 :1 :5 :1 :1|*4 :2 :5 :1 $0 |*4 :1 :-2 :0 $3 101
+        M ! *4 :1 :-2 :0 $4 1010|*4 :1 :-2 :0 $2 10|*4 :1 :-2 :0 $3 1x1|*4 :1 :-2 :0 $0 \n
+        W *2 $4 bell $1 1 => rang: true
+        W *-1 => rang: false
+        W -OOM_no => <OOM>
+        W ! +OK|:1|$1 1
+        ",
+    );
+    assert_all(
+        &of_two(),
+        "
+        L *4 :2 :-2 :0 $0  => Free false [] at 1
+        L ! *4 :0 :-2 :0 $0 |*4 :3 :-2 :0 $0 \n",
+    );
+}
+
+#[test]
+fn a_page_has_a_cursor_and_keys_of_any_bytes() {
+    assert_all(
+        &of_one(),
+        "
+        N *1 $1 0 => 0:\u{20}
+        N *2 $2 17 $3 job => 17: job
+        N *1 $20 18446744073709551615 => 18446744073709551615:\u{20}
+        N -OOM_no => <OOM>
+        N ! +OK|:0|$-1|*0|*1 :0|*1 $0 |*1 $2 -1|*1 $2 00|*1 $2 +1|*1 $20 18446744073709551616|*2 $1 0 :1|*2 $1 0 $-1
+        N ! *2 $1 0 *1 $1 x
+        ",
+    );
+    let of_keys = |count: usize| format!("*{} $1 0{}", count + 1, " $1 x".repeat(count));
+    assert!(told(&of_one(), 'N', &of_keys(MOST_KEYS)).is_some());
+    assert_eq!(told(&of_one(), 'N', &of_keys(MOST_KEYS + 1)), None);
+}
+
+#[test]
+fn a_fact_of_its_type_is_read_and_any_other_is_not() {
+    assert_all(
+        &of_one(),
+        "
+        k $-1 => Nothing
+        k $3 a|b => Text(\"a|b\")
+        i $0  => Text(\"\")
+        i $2 ab => Text(\"ab\")
+        t *2 $1 5 $1 7 => Time(5000007)
+        k ! +OK|:1|*0
+        i ! $-1|+redis_version:7
+        t ! $-1|*-1|*1 $1 5|*2 :5 :7|*2 $2 -5 $1 7|*2 $1 5 $7 1000000|*2 $14 18446744073710 $1 0|*2 $1 5 $1 x
+        ",
+    );
+    for letter in "kit".chars() {
+        let refused = told(&of_one(), letter, "-ERR_no").unwrap();
+        assert!(refused.starts_with("Refusal("), "{refused}");
+    }
 }
