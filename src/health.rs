@@ -1,8 +1,8 @@
 //! Pure: `Health`, judged from the answers of the servers.
 //!
-//! `answers` reads the answers, with `info` for the fields of `INFO` and `marker` for the key of the fenced protocol; `facts`
-//! has what is known about one node; `findings` is the table of all findings; `table` is the output for people, and
-//! `serialise` for programs.
+//! `facts` has what is known about one node, with `info` for the fields of `INFO` and `marker` for the key of the fenced
+//! protocol; `answers` notes what the server answers; `findings` is the table of all findings; `table` is the output for
+//! people, and `serialise` for programs.
 
 use crate::fencing::Rules;
 use crate::quorum;
@@ -144,13 +144,10 @@ impl Health {
     /// ```
     pub fn fact(&self, node: &str, name: &str) -> Option<String> {
         let facts = self.nodes.iter().find(|facts| *facts.node == *node)?;
-        let mut named = facts.all();
-        let (_, fact) = named.find(|(other, _)| *other == name)?;
-        fact.map(|fact| fact.to_string())
+        let named = facts.all().into_iter().find(|(other, _)| *other == name);
+        named.and_then(|(_, fact)| Some(fact?.to_string()))
     }
 }
 
 #[cfg(test)]
-mod exhaustive;
-#[cfg(test)]
-mod texts;
+mod cases;

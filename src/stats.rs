@@ -1,7 +1,6 @@
 //! `Stats`: the counters of a manager, and how long its calls for locks took.
 //!
-//! `recorder` counts and has the name and the description of each figure; `facade` hands the figures on to the crate
-//! `metrics`; `serialise` makes data of a snapshot.
+//! `recorder` counts; `facade` hands the figures on to the crate `metrics`; `serialise` makes data of a snapshot.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,67 +13,112 @@ mod recorder;
 #[cfg(feature = "serde")]
 mod serialise;
 
-pub(crate) use self::recorder::{NodeRecorder, Recorder};
+use self::facade::{Export, FigureKind};
+use self::recorder::CounterKind::{Begins, Ends, Failed, Plain};
+pub(crate) use self::recorder::NodeRecorder;
+use self::recorder::{Counter, Waits};
 
-/// What a manager and its clones have done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
-///
-/// Counters begin at zero and only grow, so a monitoring program takes the difference of two snapshots. Each counter is
-/// read by itself: while other threads lock, the counters may differ by the calls that are under way. A "call" is one
-/// of [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
-/// [`Error::Invalid`](crate::Error::Invalid), is counted nowhere.
-///
-/// Wait times are those of the calls that returned a guard, from the call to its return, including all waiting. They are
-/// kept in microseconds, to within 1 %. A time of more than one hour counts as one hour.
-///
-/// [`Display`](fmt::Display) is for people, and may change. With the cargo feature `metrics`, the recorder that the program
-/// has installed for the crate [`metrics`](https://docs.rs/metrics) gets the same figures as they happen.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Stats {
+/// Makes [`Stats`] and [`Recorder`] of one list: the description of each counter, its name, what it does to the gauge of
+/// the locks that are held, and its description for monitoring systems.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident: $kind:expr, $text:literal;)*) => {
+        /// What a manager and its clones have done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
+        ///
+        /// Counters begin at zero and only grow, so a monitoring program takes the difference of two snapshots. Each counter is
+        /// read by itself: while other threads lock, the counters may differ by the calls that are under way. A "call" is one
+        /// of [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
+        /// [`Error::Invalid`](crate::Error::Invalid), is counted nowhere.
+        ///
+        /// Wait times are those of the calls that returned a guard, from the call to its return, including all waiting. They are
+        /// kept in microseconds, to within 1 %. A time of more than one hour counts as one hour.
+        ///
+        /// [`Display`](fmt::Display) is for people, and may change. With the cargo feature `metrics`, the recorder that the program
+        /// has installed for the crate [`metrics`](https://docs.rs/metrics) gets the same figures as they happen.
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: u64,)*
+            /// What each node said, in the canonical order.
+            pub nodes: Vec<NodeStats>,
+            /// In microseconds. None before the first time is recorded.
+            waits: Option<Histogram<u64>>,
+        }
+
+        impl Stats {
+            /// The counters in the order of the list.
+            #[cfg(feature = "serde")]
+            fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
+
+        /// The counters of a manager. [`Stats`] says what each of them is.
+        #[derive(Debug)]
+        pub(crate) struct Recorder {
+            $(pub(crate) $name: Counter,)*
+            pub(crate) waits: Waits,
+        }
+
+        impl Default for Recorder {
+            fn default() -> Self {
+                let held = Export::new(FigureKind::Gauge, "held", "Locks that are held now.", &[]);
+                Self {
+                    $($name: Counter::of_manager($kind, stringify!($name), $text, &held),)*
+                    waits: Waits::default(),
+                }
+            }
+        }
+
+        impl Recorder {
+            /// The counters up to now, with those of the nodes.
+            pub(crate) fn snapshot(&self, nodes: Vec<NodeStats>, waits: Option<Histogram<u64>>) -> Stats {
+                Stats { $($name: self.$name.get(),)* nodes, waits }
+            }
+        }
+    };
+}
+
+counters! {
     /// Rounds over the nodes, one for each attempt of a call.
-    pub attempts: u64,
+    attempts: Plain, "Rounds over the nodes for a lock.";
     /// Calls that returned a guard.
-    pub acquired: u64,
+    acquired: Begins, "Calls that got the lock.";
     /// Calls that met another holder: an attempt failed with [`Error::Held`](crate::Error::Held), and a node had
     /// another holder's key. Each call is counted once, however long it waited and however it ended.
-    pub contended: u64,
+    contended: Plain, "Calls that met another holder.";
     /// Calls that found another thread of this manager with the lock or asking for it, and waited for that thread or
     /// failed.
-    pub queued: u64,
+    queued: Plain, "Calls that waited for another thread of this process.";
     /// Waits for another process that were ended early by its release.
-    pub woken: u64,
+    woken: Plain, "Waits that the release of another process ended.";
     /// Calls that failed with [`Error::Held`](crate::Error::Held).
-    pub failed_held: u64,
+    failed_held: Failed("held"), "Calls that did not get the lock.";
     /// Calls that failed with [`Error::Unavailable`](crate::Error::Unavailable) or [`Error::NotALock`](crate::Error::NotALock).
-    pub failed_unavailable: u64,
+    failed_unavailable: Failed("unavailable"), "Calls that did not get the lock.";
     /// Calls that failed with [`Error::TooSlow`](crate::Error::TooSlow).
-    pub failed_too_slow: u64,
+    failed_too_slow: Failed("too_slow"), "Calls that did not get the lock.";
     /// Guards that were made of a [`Lease`](crate::Lease) by [`LockManager::adopt`](crate::LockManager::adopt).
-    pub adopted: u64,
+    adopted: Begins, "Locks that were taken over as a lease.";
     /// Calls of [`LockGuard::extend`](crate::LockGuard::extend) that succeeded.
-    pub extended: u64,
+    extended: Plain, "Extensions by a call that succeeded.";
     /// Renewals in the background that succeeded.
-    pub renewed: u64,
+    renewed: Plain, "Renewals in the background that succeeded.";
     /// Keys that were set again: each is a vote of a node that had no key of a held lock, as after a restart without
     /// persistence, or where the node could not be reached when the lock was acquired.
-    pub healed: u64,
+    healed: Plain, "Keys that were set again on a node that had none.";
     /// Renewals in the background that failed. Each is repeated while the lock is held.
-    pub failed_renewals: u64,
+    failed_renewals: Plain, "Renewals in the background that failed.";
     /// Guards that released a lock that was held up to then, by [`unlock`](crate::LockGuard::unlock) or their drop. A
     /// majority of the nodes has confirmed it.
-    pub released: u64,
+    released: Ends, "Locks that were given back.";
     /// Guards that gave a lock back, and too few nodes answered to confirm it. The nodes that did not answer are told again in
     /// the background. Until then, or until the time to live ends, nobody may get the lock.
-    pub unconfirmed: u64,
+    unconfirmed: Ends, "Locks that were given back, without a majority to confirm it.";
     /// Guards that were turned into a [`Lease`](crate::Lease) while the lock was held.
-    pub passed_on: u64,
+    passed_on: Ends, "Locks that were passed on as a lease.";
     /// Locks that were lost before their guard ended. A lock that has expired is counted when that is noticed, at the
     /// latest by the next call for these figures, also where its guard was forgotten and is never dropped.
-    pub lost: u64,
-    /// What each node said, in the canonical order.
-    pub nodes: Vec<NodeStats>,
-    /// In microseconds. None before the first time is recorded.
-    waits: Option<Histogram<u64>>,
+    lost: Ends, "Locks that were lost before their end.";
 }
 
 /// What one node answered to the attempts of a manager.

@@ -1,11 +1,9 @@
-//! Reads the answers of one server into facts about it.
+//! The questions to a server, and the facts that its answers tell.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::facts::{ClockOffset, Facts};
-use super::info::Info;
-use super::marker::{self, Marker};
+use super::marker::Marker;
 use crate::error::NodeError;
 
 /// The questions to a server.
@@ -30,18 +28,6 @@ pub(crate) enum Statement {
     Refusal(NodeError),
 }
 
-/// The answers of a server up to now.
-#[derive(Debug, Default)]
-pub(crate) struct Interview {
-    /// The facts that come neither from `INFO` nor from the marker.
-    facts: Facts,
-    marker: Option<Marker>,
-    /// All sections, one after the other.
-    info: Info,
-    /// The time of the node's wall clock, and its offset from this client's.
-    time: Option<(u64, ClockOffset)>,
-}
-
 impl Question {
     /// In the order in which they are asked.
     pub(crate) const ALL: [Self; 6] = [
@@ -63,10 +49,10 @@ impl Question {
     }
 }
 
-impl Interview {
+impl Facts {
     /// Whether the server should be asked a further question.
     pub(crate) fn is_to_be_asked(&self) -> bool {
-        self.facts.silence.is_none()
+        self.silence.is_none()
     }
 
     /// Records the answer to a question, with the time of this client's wall clock in microseconds since the Unix
@@ -77,29 +63,31 @@ impl Interview {
         elapsed: Duration,
         answer: Result<(Statement, u64), NodeError>,
     ) {
-        let facts = &mut self.facts;
         let (content, client_us) = match answer {
             Ok(answer) => answer,
             // The next question may be answered.
             Err(error @ NodeError::Protocol { .. }) => {
-                facts.unreadable.get_or_insert(error);
+                self.unreadable.get_or_insert(error);
                 if question == Question::Marker {
-                    self.marker = Some(Marker::Unreadable);
+                    self.marker = Some(Marker::Text(String::new()));
                 }
                 return;
             }
             Err(error) => {
-                facts.silence = Some(error);
+                self.silence = Some(error);
                 return;
             }
         };
         let shortest = |other: Duration| other.min(elapsed);
-        facts.round_trip = Some(facts.round_trip.map_or(elapsed, shortest));
+        self.round_trip = Some(self.round_trip.map_or(elapsed, shortest));
         match (question, content) {
             (_, Statement::Refusal(error)) => self.note_refusal(question, error),
             (Question::Marker, Statement::Text(text)) => self.marker = Some(Marker::Text(text)),
             (_, Statement::Nothing) => self.marker = Some(Marker::Absent),
-            (_, Statement::Text(text)) => self.info.append(&text),
+            (_, Statement::Text(section)) => {
+                self.info.0.push_str(&section);
+                self.info.0.push('\n');
+            }
             (_, Statement::Time(node_us)) => {
                 let offset = ClockOffset::of(node_us, client_us, elapsed);
                 self.time = Some((node_us, offset));
@@ -110,14 +98,13 @@ impl Interview {
     /// Records an error answer: it hides a fact, or a lock would get it as well.
     fn note_refusal(&mut self, question: Question, error: NodeError) {
         let is_marker = question == Question::Marker;
-        let code = if let NodeError::Refused { code, .. } = &error {
-            code.as_str()
-        } else {
-            ""
+        let code = match &error {
+            NodeError::Refused { code, .. } => code.as_str(),
+            _ => "",
         };
         let is_hidden = match code {
             "WRONGTYPE" if is_marker => {
-                self.marker = Some(Marker::Unreadable);
+                self.marker = Some(Marker::Text(String::new()));
                 return;
             }
             // A user without access to the marker has no access to the locks either: their keys have the same prefix.
@@ -128,26 +115,10 @@ impl Interview {
         };
         let command = question.command();
         if !is_hidden {
-            self.facts.refusal.get_or_insert(error);
-        } else if !self.facts.hidden.contains(&command) {
-            self.facts.hidden.push(command);
+            self.refusal.get_or_insert(error);
+        } else if !self.hidden.contains(&command) {
+            self.hidden.push(command);
         }
-    }
-
-    /// What is known about the node with this name.
-    pub(crate) fn into_facts(self, node: Arc<str>) -> Facts {
-        let (node_us, clock) = self.time.unzip();
-        let mut facts = Facts {
-            node,
-            fails_to_save: self.info.fails_to_save(),
-            told: self.info.facts(),
-            ..self.facts
-        };
-        let run_id = facts.text("run_id").map(str::to_owned);
-        let of_marker = marker::facts(self.marker.as_ref(), run_id.as_deref(), node_us);
-        facts.told.extend(ClockOffset::facts(clock));
-        facts.told.extend(of_marker);
-        facts
     }
 }
 

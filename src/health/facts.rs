@@ -1,14 +1,17 @@
 //! What is known about one node.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::info::Info;
+use super::marker::{Marker, MarkerState};
 use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
 
-/// What one node's server tells about itself.
-#[derive(Debug, Clone, Default)]
+/// What one node's server tells about itself, and what came of a lock that was tried there.
+#[derive(Clone, Default)]
 pub(crate) struct Facts {
     pub(super) node: Arc<str>,
     /// Why the node gave no further answers.
@@ -23,19 +26,14 @@ pub(crate) struct Facts {
     pub(super) unreadable: Option<NodeError>,
     /// The commands that the user may not use, or that the server does not have.
     pub(super) hidden: Vec<&'static str>,
-    /// Whether the server says that its last write to disk failed.
-    pub(super) fails_to_save: bool,
     /// The shortest time that an answer took, with up to 2 ms for each other node that was slower.
     pub(super) round_trip: Option<Duration>,
-    /// The facts in the order and under the names of [`Health::fact`](super::Health::fact), which says what they are. A
-    /// fact is `None` if the node did not answer, the user's ACL hides it, the server does not have it, or its value makes
-    /// no sense. Texts are the server's own, of at most 64 characters, with what can't be printed escaped as in a Rust
-    /// string.
-    pub(super) told: Vec<Told>,
+    /// All sections, one after the other.
+    pub(super) info: Info,
+    pub(super) marker: Option<Marker>,
+    /// The time of the node's wall clock, and its offset from this client's.
+    pub(super) time: Option<(u64, ClockOffset)>,
 }
-
-/// The name of a fact, and the fact, if it is known.
-pub(super) type Told = (&'static str, Option<Fact>);
 
 /// One fact, as programs read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,52 +54,59 @@ pub(super) struct ClockOffset {
 }
 
 impl Facts {
-    /// All facts under the names that are promised to programs, without the name of the node.
-    pub(super) fn all(&self) -> impl Iterator<Item = Told> {
+    pub(crate) fn new(node: Arc<str>) -> Self {
+        Self {
+            node,
+            ..Self::default()
+        }
+    }
+
+    /// All facts in the order and under the names of [`Health::fact`](super::Health::fact), which says what they are. A
+    /// fact is none if the node did not answer, the user's ACL hides it, the server does not have it, or its value makes
+    /// no sense. Texts are the server's own, of at most 64 characters, with what can't be printed escaped as in a Rust
+    /// string.
+    pub(super) fn all(&self) -> [(&'static str, Option<Fact>); 17] {
+        let (info, clock, marker) = (&self.info, self.clock(), self.marker());
+        let (server, version) = info.server();
+        let (role, master) = info.role();
         let error = self.failure().or(self.refusal.as_ref());
-        let of_answers = [
-            ("state", Some(Fact::text(self.state()))),
-            ("error", error.map(Fact::text)),
+        let text = |text: Option<String>| text.map(Fact::Text);
+        let round_trip = self.round_trip.map(|time| Fact::number(time.as_micros()));
+        [
+            ("state", text(Some(self.state().into()))),
+            ("error", text(error.map(ToString::to_string))),
+            ("round_trip_us", round_trip),
+            ("server", text(server)),
+            ("version", text(version)),
+            ("mode", text(info.mode())),
+            ("role", text(role)),
+            ("master", text(master)),
+            ("run_id", text(info.run_id().map(Into::into))),
+            ("uptime_s", info.uptime_s().map(Fact::number)),
+            ("eviction", text(info.eviction())),
+            ("persistence", text(info.persistence().map(Into::into))),
+            ("clock_ahead_us", clock.map(|it| Fact::Number(it.ahead_us))),
             (
-                "round_trip_us",
-                self.round_trip.map(|time| Fact::number(time.as_micros())),
+                "clock_uncertainty_us",
+                clock.map(|it| Fact::Number(it.uncertainty_us)),
             ),
-        ];
-        of_answers.into_iter().chain(self.told.iter().cloned())
-    }
-
-    fn told(&self, name: &str) -> Option<&Fact> {
-        let (_, fact) = self.told.iter().find(|(other, _)| *other == name)?;
-        fact.as_ref()
-    }
-
-    /// What the server tells under this name, if that is a text.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
-        match self.told(name)? {
-            Fact::Text(text) => Some(text),
-            Fact::Number(_) => None,
-        }
-    }
-
-    /// What the server tells under this name, if that is a number.
-    pub(super) fn number(&self, name: &str) -> Option<i64> {
-        match self.told(name)? {
-            Fact::Number(number) => Some(*number),
-            Fact::Text(_) => None,
-        }
+            ("quarantine", text(marker.quarantine.map(Into::into))),
+            (
+                "quarantine_remaining_ms",
+                marker.remaining_ms.map(Fact::number),
+            ),
+            ("settings", text(marker.settings)),
+        ]
     }
 
     pub(super) fn clock(&self) -> Option<ClockOffset> {
-        Some(ClockOffset {
-            ahead_us: self.number("clock_ahead_us")?,
-            uncertainty_us: self.number("clock_uncertainty_us")?,
-        })
+        self.time.map(|(_, offset)| offset)
     }
 
-    /// For how much longer the node is in quarantine, if it is.
-    pub(super) fn remaining_quarantine(&self) -> Option<Duration> {
-        let remaining_ms = self.number("quarantine_remaining_ms")?;
-        Some(Duration::from_millis(remaining_ms.unsigned_abs()))
+    pub(super) fn marker(&self) -> MarkerState {
+        let now_us = self.time.map(|(node_us, _)| node_us);
+        let state = |marker: &Marker| marker.state(self.info.run_id(), now_us);
+        self.marker.as_ref().map(state).unwrap_or_default()
     }
 
     pub(super) fn state(&self) -> &'static str {
@@ -128,9 +133,9 @@ impl Facts {
     /// Whether the node can vote, as far as its answers tell, for a client with these rules, or without rules for one
     /// of the classic protocol.
     pub(super) fn can_vote(&self, own: Option<&Rules>) -> bool {
-        let is_open = matches!(self.text("quarantine"), Some("open") | None);
-        let may_vote = |rules| is_open && self.objection(rules).is_none();
-        let is_sentinel = self.text("mode") == Some("sentinel");
+        let is_open = || matches!(self.marker().quarantine, Some("open") | None);
+        let may_vote = |rules| is_open() && self.objection(rules).is_none();
+        let is_sentinel = self.info.mode().as_deref() == Some("sentinel");
         self.answers() && !self.is_replica() && !is_sentinel && own.is_none_or(may_vote)
     }
 
@@ -138,7 +143,7 @@ impl Facts {
     /// where it may vote, as far as is known. With fencing, also only where the marker is that of the process and of such
     /// clients: elsewhere, a request for a lock writes a marker.
     pub(crate) fn is_to_be_tried(&self, own: Option<&Rules>) -> bool {
-        self.can_vote(own) && (own.is_none() || self.text("settings").is_some())
+        self.can_vote(own) && (own.is_none() || self.marker().settings.is_some())
     }
 
     /// Records what came of the lock that was tried: of asking for it, and of giving it back.
@@ -157,7 +162,8 @@ impl Facts {
     }
 
     pub(super) fn is_replica(&self) -> bool {
-        matches!(self.text("role"), Some("replica" | "active_replica"))
+        let (role, _) = self.info.role();
+        matches!(role.as_deref(), Some("replica" | "active_replica"))
     }
 
     /// Why the node gives no vote to a client with these rules and a right clock, for reasons other than quarantine.
@@ -165,12 +171,12 @@ impl Facts {
         if !self.answers() {
             return None;
         }
-        if self.text("run_id").is_none() {
+        if self.info.run_id().is_none() {
             let reason = "INFO has shown none".into();
             return Some(NodeError::Unidentified { reason });
         }
-        let other = |theirs: &&str| **theirs != *rules.config;
-        if let Some(theirs) = self.text("settings").filter(other) {
+        let settings = self.marker().settings;
+        if let Some(theirs) = settings.filter(|theirs| *theirs != *rules.config) {
             return Some(NodeError::ConfigMismatch {
                 ours: rules.config.clone(),
                 theirs: theirs.into(),
@@ -179,36 +185,26 @@ impl Facts {
         let clock = self.clock()?;
         let is_too_far = clock.ahead_us < 0 && clock.at_least() > rules.quarantine;
         is_too_far.then(|| NodeError::ClockSkew {
-            difference: clock.by(),
+            difference: micros(clock.ahead_us),
             node_is_ahead: false,
             allowed: rules.skew,
         })
-    }
-
-    pub(super) fn is_same_server(&self, other: &Self) -> bool {
-        let run_id = self.text("run_id");
-        run_id.is_some() && run_id == other.text("run_id")
     }
 }
 
 /// How many nodes can vote; nodes that are the same server have one vote.
 pub(super) fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
-    let mut voters: Vec<&Facts> = Vec::with_capacity(nodes.len());
-    for node in nodes.iter().filter(|node| node.can_vote(own)) {
-        if !voters.iter().any(|other| node.is_same_server(other)) {
-            voters.push(node);
-        }
-    }
-    voters.len()
+    let voters = nodes.iter().filter(|node| node.can_vote(own));
+    let (known, unknown): (Vec<_>, Vec<_>) = voters
+        .map(|node| node.info.run_id())
+        .partition(Option::is_some);
+    let servers: HashSet<_> = known.into_iter().collect();
+    servers.len().saturating_add(unknown.len())
 }
 
 impl Fact {
-    pub(super) fn text(value: impl fmt::Display) -> Self {
-        Self::Text(value.to_string())
-    }
-
     /// The number, or the largest that there is.
-    pub(super) fn number(value: impl TryInto<i64>) -> Self {
+    fn number(value: impl TryInto<i64>) -> Self {
         Self::Number(value.try_into().unwrap_or(i64::MAX))
     }
 }
@@ -226,38 +222,32 @@ impl ClockOffset {
         }
     }
 
-    pub(super) fn facts(clock: Option<Self>) -> [Told; 2] {
-        let (ahead, uncertainty) = clock.map(|c| (c.ahead_us, c.uncertainty_us)).unzip();
-        [
-            ("clock_ahead_us", ahead.map(Fact::Number)),
-            ("clock_uncertainty_us", uncertainty.map(Fact::Number)),
-        ]
-    }
-
-    /// The difference, whichever clock is ahead.
-    pub(super) fn by(self) -> Duration {
-        Duration::from_micros(self.ahead_us.unsigned_abs())
-    }
-
-    pub(super) fn uncertainty(self) -> Duration {
-        Duration::from_micros(self.uncertainty_us.unsigned_abs())
-    }
-
     /// The least difference that is certain.
     pub(super) fn at_least(self) -> Duration {
-        self.by().saturating_sub(self.uncertainty())
+        micros(self.ahead_us).saturating_sub(micros(self.uncertainty_us))
+    }
+}
+
+fn micros(signed: i64) -> Duration {
+    Duration::from_micros(signed.unsigned_abs())
+}
+
+/// What a server wrote is shown as far as it makes sense.
+impl fmt::Debug for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let facts = self.all();
+        f.debug_map()
+            .entries([("node", &self.node)])
+            .entries(facts)
+            .finish()
     }
 }
 
 impl fmt::Display for ClockOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.ahead_us < 0 { '-' } else { '+' };
-        write!(
-            f,
-            "{sign}{:.1?} \u{b1}{:.1?}",
-            self.by(),
-            self.uncertainty()
-        )
+        let (by, uncertainty) = (micros(self.ahead_us), micros(self.uncertainty_us));
+        write!(f, "{sign}{by:.1?} \u{b1}{uncertainty:.1?}")
     }
 }
 

@@ -1,12 +1,12 @@
 //! The table of all findings, with what each of them says.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::Search::{All, Each};
-use super::facts::{ClockOffset, Facts, voters};
+use super::facts::{Facts, voters};
 use super::finding::Finding;
 use super::finding::Severity::{self, Critical, Notice, Warning};
 use crate::error::NodeError;
@@ -74,12 +74,16 @@ pub(super) fn find(nodes: &[Facts], own: Option<&Rules>) -> Vec<Finding> {
 }
 
 impl Found {
-    fn of<'n>(self, nodes: impl IntoIterator<Item = &'n Facts>) -> Self {
-        let nodes = nodes.into_iter().map(|node| Arc::clone(&node.node));
-        Self {
-            nodes: nodes.collect(),
-            ..self
-        }
+    fn of<'n>(mut self, nodes: impl IntoIterator<Item = &'n Facts>) -> Self {
+        let names = nodes.into_iter().map(|node| Arc::clone(&node.node));
+        self.nodes.extend(names);
+        self
+    }
+
+    /// Of those among all nodes that are such, if there are any.
+    fn where_any(self, nodes: &[Facts], is_such: impl Fn(&Facts) -> bool) -> Vec<Self> {
+        let found = self.of(nodes.iter().filter(|node| is_such(node)));
+        Vec::from_iter((!found.nodes.is_empty()).then_some(found))
     }
 }
 
@@ -93,18 +97,21 @@ fn found(message: impl Into<String>, advice: impl Into<String>) -> Found {
 
 fn no_majority(nodes: &[Facts], own: Option<&Rules>) -> Vec<Found> {
     let (voters, quorum) = (voters(nodes, own), quorum(nodes.len()));
-    if voters >= quorum {
-        return Vec::new();
-    }
-    let message = format!("no lock can be taken: {quorum} nodes have to vote, and {voters} can");
-    vec![found(message, "fix the nodes that the other findings name")]
+    let have_to = if quorum == 1 {
+        "node has to"
+    } else {
+        "nodes have to"
+    };
+    let message = format!("no lock can be taken: {quorum} {have_to} vote, and {voters} can");
+    let found = found(message, "fix the nodes that the other findings name");
+    Vec::from_iter((voters < quorum).then_some(found))
 }
 
 /// One finding for each server that is named more than once.
 fn same_servers(nodes: &[Facts], _: Option<&Rules>) -> Vec<Found> {
     let mut servers: BTreeMap<&str, Vec<&Facts>> = BTreeMap::new();
     for node in nodes {
-        if let Some(run_id) = node.text("run_id") {
+        if let Some(run_id) = node.info.run_id() {
             servers.entry(run_id).or_default().push(node);
         }
     }
@@ -117,18 +124,19 @@ fn same_servers(nodes: &[Facts], _: Option<&Rules>) -> Vec<Found> {
 }
 
 fn settings_differ(nodes: &[Facts], own: Option<&Rules>) -> Vec<Found> {
-    let mut known: Vec<(&Facts, &str)> = Vec::new();
-    for node in nodes {
-        known.extend(node.text("settings").map(|settings| (node, settings)));
-    }
-    let first = known.first().map(|(_, settings)| *settings);
-    if own.is_none() || known.iter().all(|(_, settings)| Some(*settings) == first) {
+    let known = nodes
+        .iter()
+        .filter_map(|node| Some((node, node.marker().settings?)));
+    let known: Vec<(&Facts, String)> = known.collect();
+    let different: BTreeSet<&String> = known.iter().map(|(_, settings)| settings).collect();
+    if own.is_none() || different.len() < 2 {
         return Vec::new();
     }
-    let each = known
+    let each: Vec<String> = known
         .iter()
-        .map(|(node, has)| format!("{} has {has}", node.node));
-    let each = each.collect::<Vec<_>>().join(", ");
+        .map(|(node, has)| format!("{} has {has}", node.node))
+        .collect();
+    let each = each.join(", ");
     let message = format!("the clients have different settings (nodes, quorum, max_ttl): {each}");
     let nodes = known.iter().map(|(node, _)| *node);
     vec![found(message, "give all clients the same").of(nodes)]
@@ -136,52 +144,33 @@ fn settings_differ(nodes: &[Facts], own: Option<&Rules>) -> Vec<Found> {
 
 /// Only for the classic protocol: there, nothing keeps a node that has forgotten its keys from voting twice.
 fn forgets(nodes: &[Facts], own: Option<&Rules>) -> Vec<Found> {
-    let has_no_aof = |node: &Facts| matches!(node.text("persistence"), Some("off" | "rdb"));
-    let message =
-        "without an append-only file a restart forgets locks, which others may then get as well";
-    let advice = "set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
-                  ttl, or use the fenced protocol";
-    of_classic(
-        nodes,
-        own,
-        |node| has_no_aof(node) && node.can_vote(None),
-        found(message, advice),
+    let has_no_aof = |node: &Facts| matches!(node.info.persistence(), Some("off" | "rdb"));
+    found(
+        "without an append-only file a restart forgets locks, which others may then get as well",
+        "set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
+         ttl, or use the fenced protocol",
     )
+    .where_any(nodes, |node| {
+        own.is_none() && has_no_aof(node) && node.can_vote(None)
+    })
 }
 
 fn marked(nodes: &[Facts], own: Option<&Rules>) -> Vec<Found> {
-    let is_marked = |state: &str| !matches!(state, "no_marker" | "unreadable");
-    let is_marked = |node: &Facts| node.text("quarantine").is_some_and(is_marked);
-    let advice = "to see what they meet, look with the fenced protocol (redlatch health --fenced)";
-    of_classic(
-        nodes,
-        own,
-        is_marked,
-        found("clients that fence have been here", advice),
+    let state = |node: &Facts| node.marker().quarantine;
+    let is_marked =
+        |node: &Facts| state(node).is_some_and(|it| it != "no_marker" && it != "unreadable");
+    found(
+        "clients that fence have been here",
+        "to see what they meet, look with the fenced protocol (redlatch health --fenced)",
     )
-}
-
-/// One finding for all nodes for which `is_it` holds, for a client of the classic protocol.
-fn of_classic(
-    nodes: &[Facts],
-    own: Option<&Rules>,
-    is_it: impl Fn(&Facts) -> bool,
-    found: Found,
-) -> Vec<Found> {
-    let nodes = nodes.iter().filter(|node| own.is_none() && is_it(node));
-    let found = found.of(nodes);
-    if found.nodes.is_empty() {
-        Vec::new()
-    } else {
-        vec![found]
-    }
+    .where_any(nodes, |node| own.is_none() && is_marked(node))
 }
 
 fn replica(node: &Facts, _: Option<&Rules>) -> Option<Found> {
-    let message = match (node.text("role")?, node.text("master")) {
-        ("replica", Some(master)) => format!("a replica of {master}"),
-        ("replica", None) => "a replica".into(),
-        ("active_replica", _) => "an active-replica, which shares its locks".into(),
+    let message = match node.info.role() {
+        (Some(role), Some(master)) if role == "replica" => format!("a replica of {master}"),
+        (Some(role), _) if role == "replica" => "a replica".into(),
+        _ if node.is_replica() => "an active-replica, which shares its locks".into(),
         _ => return None,
     };
     let advice = "make it an independent master (REPLICAOF NO ONE), without automatic failover";
@@ -190,16 +179,14 @@ fn replica(node: &Facts, _: Option<&Rules>) -> Option<Found> {
 
 /// A node with an unknown role counts as one that can vote.
 fn unknown_role(node: &Facts, _: Option<&Rules>) -> Option<Found> {
-    let role = node.text("role").filter(|role| *role != "master")?;
+    let role = node.info.role().0.filter(|role| role != "master")?;
     let message = format!("has the role {role}, which redlatch does not know");
     let advice = "check that it is an independent master";
     (!node.is_replica()).then(|| found(message, advice))
 }
 
 fn evicts(node: &Facts, _: Option<&Rules>) -> Option<Found> {
-    let policy = node
-        .text("eviction")
-        .filter(|policy| *policy != "noeviction")?;
+    let policy = node.info.eviction().filter(|it| it != "noeviction")?;
     let message = format!("deletes keys, and so locks, when its memory is full ({policy})");
     let advice =
         "run CONFIG SET maxmemory-policy noeviction, and set the same in its configuration";
@@ -207,24 +194,24 @@ fn evicts(node: &Facts, _: Option<&Rules>) -> Option<Found> {
 }
 
 fn unreachable(node: &Facts, _: Option<&Rules>) -> Option<Found> {
-    let error = node.failure();
+    let error = node.failure()?;
     let advice = match error {
-        Some(NodeError::TimedOut) => {
+        NodeError::TimedOut => {
             "check whether its process hangs, its machine is up, and the network is faster than node_timeout"
         }
-        Some(NodeError::Connect { .. }) => "start the server, or fix its address or the network",
-        Some(NodeError::Login { .. }) => {
+        NodeError::Connect { .. } => "start the server, or fix its address or the network",
+        NodeError::Login { .. } => {
             "fix the user, the password or the database that the client gives"
         }
-        Some(NodeError::NoCredentials { .. }) => {
+        NodeError::NoCredentials { .. } => {
             "find out why the program's credentials callback gives none"
         }
-        Some(NodeError::InCluster) => "give the node a server of its own",
-        Some(NodeError::PoolExhausted) => "nothing is known about the node; look again",
-        Some(NodeError::Protocol { .. }) => "check that it is a Redis server",
-        Some(_) | None => "look at the server's log",
+        NodeError::InCluster => "give the node a server of its own",
+        NodeError::PoolExhausted => "nothing is known about the node; look again",
+        NodeError::Protocol { .. } => "check that it is a Redis server",
+        _ => "look at the server's log",
     };
-    Some(found(error?.to_string(), advice))
+    Some(found(error.to_string(), advice))
 }
 
 /// The node answers with an error that a lock would get as well, or gave no vote to the lock that was tried, or its facts rule
@@ -260,7 +247,7 @@ fn not_released(node: &Facts, _: Option<&Rules>) -> Option<Found> {
 }
 
 fn not_standalone(node: &Facts, _: Option<&Rules>) -> Option<Found> {
-    let mode = node.text("mode").filter(|mode| *mode != "standalone")?;
+    let mode = node.info.mode().filter(|mode| mode != "standalone")?;
     let advice = "give each node a server of its own, in mode standalone";
     Some(found(format!("runs in mode {mode}"), advice))
 }
@@ -268,45 +255,50 @@ fn not_standalone(node: &Facts, _: Option<&Rules>) -> Option<Found> {
 fn fails_to_save(node: &Facts, _: Option<&Rules>) -> Option<Found> {
     let message = "its last write to disk failed, after which a server may refuse locks (MISCONF)";
     let advice = "look at its log, and at the space on its disk";
-    node.fails_to_save.then(|| found(message, advice))
+    node.info.fails_to_save().then(|| found(message, advice))
 }
 
 /// Clocks that certainly differ by more than a second are not synchronised.
 fn clock_differs(node: &Facts, _: Option<&Rules>) -> Option<Found> {
-    let is_off = |clock: &ClockOffset| clock.at_least() > Duration::from_secs(1);
-    let clock = node.clock().filter(is_off)?;
+    let clock = node.clock()?;
+    let message = format!("its clock is {clock} from this client's");
     let advice =
         "set up time synchronization (NTP) on both, and let it slew the clock, not step it";
-    Some(found(
-        format!("its clock is {clock} from this client's"),
-        advice,
-    ))
+    (clock.at_least() > Duration::from_secs(1)).then(|| found(message, advice))
 }
 
 /// The node abstains for clients of the fenced protocol.
 fn quarantined(node: &Facts, own: Option<&Rules>) -> Option<Found> {
     const NEXT: &str = "it may have forgotten locks, and its quarantine begins with the next lock";
-    const TAKE_ONE: &str =
-        "take a lock; the node votes again by itself when the quarantine is over";
     own.filter(|_| node.answers())?;
-    if let Some(remaining) = node.remaining_quarantine() {
-        let message = format!(
-            "in quarantine for another {remaining:.0?}, because it may have forgotten locks"
-        );
-        return Some(found(message, "wait; the node votes again by itself"));
-    }
-    Some(match node.text("quarantine")? {
-        "no_marker" => found(format!("has no marker: {NEXT}"), TAKE_ONE),
-        "other_process" => found(
-            format!("its marker is of another process: {NEXT}"),
-            TAKE_ONE,
-        ),
-        "unreadable" => found(
-            "the key of its marker holds something else, so it does not vote",
+    let marker = node.marker();
+    let (message, advice) = match (marker.quarantine?, marker.remaining_ms) {
+        ("quarantined", Some(ms)) => {
+            let remaining = Duration::from_millis(ms);
+            let why = "because it may have forgotten locks";
+            (
+                format!("in quarantine for another {remaining:.0?}, {why}"),
+                "wait; the node votes again by itself",
+            )
+        }
+        (state @ ("no_marker" | "other_process"), _) => {
+            let marker = if state == "no_marker" {
+                "has no marker"
+            } else {
+                "its marker is of another process"
+            };
+            (
+                format!("{marker}: {NEXT}"),
+                "take a lock; the node votes again by itself when the quarantine is over",
+            )
+        }
+        ("unreadable", _) => (
+            "the key of its marker holds something else, so it does not vote".into(),
             "find out who wrote the key, then delete it; after a quarantine the node votes again",
         ),
         _ => return None,
-    })
+    };
+    Some(found(message, advice))
 }
 
 fn unreadable(node: &Facts, _: Option<&Rules>) -> Option<Found> {
@@ -320,4 +312,30 @@ fn hidden(node: &Facts, _: Option<&Rules>) -> Option<Found> {
     let is_hidden = node.answers() && !node.hidden.is_empty();
     let advice = format!("to see it, allow the user {}", node.hidden.join(" and "));
     is_hidden.then(|| found("does not tell everything", advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs branch on the codes, and operators look them up.
+    #[test]
+    fn every_code_is_listed_with_its_severity() {
+        let source = include_str!("finding.rs");
+        let (_, listed) = source.split_once("The kind of finding").unwrap();
+        let page = include_str!("../../docs/operations.md");
+        for (code, severity, _) in FINDINGS {
+            let heading = match severity {
+                Critical => "Critical:",
+                Warning => "Warnings:",
+                Notice => "Notices:",
+                Severity::Ok => panic!("{code}"),
+            };
+            let list = listed.split_once(heading).unwrap().1;
+            let list = list.split_once('.').unwrap().0;
+            assert!(list.contains(&format!("`{code}`")), "{code}");
+            let row = format!("| `{code}` | {severity} | ");
+            assert!(page.contains(&row), "docs/operations.md has no row {row}");
+        }
+    }
 }

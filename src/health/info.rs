@@ -1,21 +1,16 @@
-//! The text of a server's answer to `INFO`.
+//! The text of a server's answers to `INFO`.
 
-use super::facts::{Fact, Told};
 use crate::shown;
 
 /// No name, version or mode is longer.
-const LONGEST_TEXT: usize = 64;
+pub(super) const LONGEST_TEXT: usize = 64;
 
 /// Sections: lines of `name:value` between headings that begin with `#`. A server wrote the text, so it is not trusted.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Info(String);
+/// What it does not tell, or tells without sense, is none.
+#[derive(Clone, Default)]
+pub(super) struct Info(pub(super) String);
 
 impl Info {
-    pub(super) fn append(&mut self, section: &str) {
-        self.0.push_str(section);
-        self.0.push('\n');
-    }
-
     /// The value of the first field with this name, unless it is empty.
     fn field(&self, name: &str) -> Option<&str> {
         let lines = self.0.lines().filter(|line| !line.starts_with('#'));
@@ -33,35 +28,16 @@ impl Info {
         self.field(name)?.parse().ok()
     }
 
-    fn is(&self, name: &str, value: &str) -> bool {
-        self.field(name) == Some(value)
+    /// An id that can be compared: one word. Only zeros mean that there is none.
+    fn id(&self, name: &str) -> Option<&str> {
+        self.field(name).filter(|id| {
+            let is_word = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            is_word && id.len() <= LONGEST_TEXT && id.bytes().any(|byte| byte != b'0')
+        })
     }
 
-    /// What the server tells, in the order in which programs get it.
-    pub(super) fn facts(&self) -> Vec<Told> {
-        let (server, version) = self.server();
-        let (role, master) = self.role();
-        // It replaces a run_id that the server does not have, but not one that could not be read. A replica has the
-        // replid of its master.
-        let has_none = version.is_some() && role.as_deref() == Some("master");
-        let replid = || self.id("master_replid").filter(|_| has_none);
-        let text = |text: Option<String>| text.map(Fact::Text);
-        let uptime = self.number("uptime_in_seconds");
-        vec![
-            ("server", text(server)),
-            ("version", text(version)),
-            ("mode", text(self.text("redis_mode"))),
-            ("role", text(role)),
-            ("master", text(master)),
-            ("run_id", self.id("run_id").or_else(replid).map(Fact::text)),
-            ("uptime_s", uptime.map(Fact::number)),
-            ("eviction", text(self.eviction())),
-            ("persistence", self.persistence().map(Fact::text)),
-        ]
-    }
-
-    /// Of `INFO server`: what the server is, and its version.
-    fn server(&self) -> (Option<String>, Option<String>) {
+    /// What the server is, and its version.
+    pub(super) fn server(&self) -> (Option<String>, Option<String>) {
         // All of these servers also give a version of Redis, for compatibility, so their own version is looked for
         // first.
         let own = [
@@ -84,41 +60,50 @@ impl Info {
         (name, version)
     }
 
-    /// An id that can be compared: one word. Only zeros mean that there is none.
-    fn id(&self, name: &str) -> Option<&str> {
-        self.field(name).filter(|id| {
-            let is_word = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-            is_word && id.len() <= LONGEST_TEXT && id.bytes().any(|byte| byte != b'0')
-        })
+    pub(super) fn mode(&self) -> Option<String> {
+        self.text("redis_mode")
     }
 
-    /// Of `INFO replication`: the role, and the master of a replica as `host:port`.
-    fn role(&self) -> (Option<String>, Option<String>) {
+    pub(super) fn uptime_s(&self) -> Option<u64> {
+        self.number("uptime_in_seconds")
+    }
+
+    /// The `run_id`, or else the replication id of a master, which takes the place of a `run_id` that the server does not
+    /// have, but not of one that could not be read. A replica has the replication id of its master.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        let replid = || {
+            let has_none = self.server().1.is_some() && self.field("role") == Some("master");
+            self.id("master_replid").filter(|_| has_none)
+        };
+        self.id("run_id").or_else(replid)
+    }
+
+    /// The role, and the master of a replica as `host:port`.
+    pub(super) fn role(&self) -> (Option<String>, Option<String>) {
+        let master = || {
+            let (host, port) = (self.text("master_host")?, self.number("master_port")?);
+            Some(format!("{host}:{port}"))
+        };
         match self.field("role") {
-            Some("slave" | "replica") => (Some("replica".into()), self.master()),
+            Some("slave" | "replica") => (Some("replica".into()), master()),
             Some("active-replica") => (Some("active_replica".into()), None),
             _ => (self.text("role"), None),
         }
     }
 
-    fn master(&self) -> Option<String> {
-        let (host, port) = (self.text("master_host")?, self.number("master_port")?);
-        Some(format!("{host}:{port}"))
-    }
-
-    /// Of `INFO memory`.
-    fn eviction(&self) -> Option<String> {
-        let policy = self.text("maxmemory_policy");
-        // Dragonfly's field for it; older versions have no policy.
-        policy.or_else(|| match self.field("cache_mode")? {
+    /// What deletes keys when the memory is full.
+    pub(super) fn eviction(&self) -> Option<String> {
+        // Older versions of Dragonfly have a mode and no policy.
+        let of_mode = || match self.field("cache_mode")? {
             "cache" => Some("cache_mode".into()),
             "store" => Some("noeviction".into()),
             _ => None,
-        })
+        };
+        self.text("maxmemory_policy").or_else(of_mode)
     }
 
-    /// Of `INFO persistence`. Snapshots count if this process has taken one, or is taking one.
-    fn persistence(&self) -> Option<&'static str> {
+    /// What keeps keys over a restart. Snapshots count if this process has taken one, or is taking one.
+    pub(super) fn persistence(&self) -> Option<&'static str> {
         let is_positive = |name| self.number(name).is_some_and(|number| number > 0);
         let has_snapshots = is_positive("rdb_saves")
             || is_positive("rdb_bgsave_in_progress")
@@ -133,19 +118,15 @@ impl Info {
         }
     }
 
-    /// Of `INFO persistence`: whether the last snapshot or write failed. By default, Redis then refuses writes.
+    /// Whether the last snapshot or write failed. By default, Redis then refuses writes.
     pub(super) fn fails_to_save(&self) -> bool {
-        self.is("rdb_last_bgsave_status", "err") || self.is("aof_last_write_status", "err")
+        let failed = |name| self.field(name) == Some("err");
+        failed("rdb_last_bgsave_status") || failed("aof_last_write_status")
     }
 }
 
 /// A text of a server made printable: in one line, of bounded length.
 pub(super) fn printable(text: &str) -> String {
-    shown::text(text.as_bytes())
-        .chars()
-        .take(LONGEST_TEXT)
-        .collect()
+    let shown = shown::text(text.as_bytes());
+    shown.chars().take(LONGEST_TEXT).collect()
 }
-
-#[cfg(test)]
-mod properties;

@@ -1,40 +1,15 @@
 //! `Health` as text for people: the table, the findings and the verdict.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::Health;
 use super::facts::Facts;
 
-/// What is above a column, and what is in it, unless that is unknown.
-type Column = (&'static str, fn(&Facts) -> Option<String>);
-
-/// The columns behind the name and the state of a node.
-const COLUMNS: [Column; 9] = [
-    ("ROUND TRIP", |node| {
-        node.round_trip.map(|time| format!("{time:.1?}"))
-    }),
-    ("SERVER", server),
-    ("ROLE", |node| node.text("role").map(str::to_owned)),
-    ("RUN ID", |node| {
-        node.text("run_id").map(|id| id.chars().take(8).collect())
-    }),
-    ("UP", |node| node.number("uptime_s").map(age)),
-    ("EVICTION", |node| node.text("eviction").map(str::to_owned)),
-    ("PERSISTENCE", |node| {
-        node.text("persistence").map(str::to_owned)
-    }),
-    ("CLOCK", |node| {
-        node.clock().map(|offset| offset.to_string())
-    }),
-    ("MARKER", marker),
-];
-
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let head = ["NODE", "STATE"]
-            .into_iter()
-            .chain(COLUMNS.map(|(name, _)| name));
-        let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).collect()];
+        let columns = cells(&Facts::default()).map(|(heading, _)| heading);
+        let mut rows: Vec<Vec<String>> = vec![columns.map(str::to_owned).into()];
         rows.extend(self.nodes.iter().map(row));
         let column = |number| rows.iter().filter_map(move |row| row.get(number));
         let length = |cell: &String| cell.chars().count();
@@ -50,10 +25,11 @@ impl fmt::Display for Health {
         }
         let (severity, nodes) = (self.severity, self.nodes.len());
         let (voters, quorum) = (self.voters, self.quorum);
+        let have_to = if quorum == 1 { "has to" } else { "have to" };
         let margin = margin(self.margin);
         write!(
             f,
-            "verdict: {severity}; {voters} of {nodes} can vote, {quorum} have to: {margin}"
+            "verdict: {severity}; {voters} of {nodes} can vote, {quorum} {have_to}: {margin}"
         )
     }
 }
@@ -70,33 +46,53 @@ fn margin(failures: i64) -> String {
 }
 
 fn row(node: &Facts) -> Vec<String> {
-    // An unknown fact is a dash for a silent node, and "unknown" for a node that answers.
-    let (state, unknown) = match node.state() {
-        "up" => ("up", "unknown"),
-        "refuses" => ("REFUSES", "unknown"),
-        "timed_out" => ("SILENT", "-"),
-        _ => ("FAILED", "-"),
+    let unknown = if node.failure().is_some() {
+        "-"
+    } else {
+        "unknown"
     };
-    let cells = COLUMNS.map(|(_, cell)| cell(node).unwrap_or_else(|| unknown.into()));
-    let start = [node.node.to_string(), state.into()];
-    start.into_iter().chain(cells).collect()
+    let cells = cells(node).map(|(_, cell)| cell.unwrap_or_else(|| unknown.into()));
+    cells.into()
 }
 
-fn marker(node: &Facts) -> Option<String> {
-    if let Some(remaining) = node.remaining_quarantine() {
-        return Some(format!("quarantine {remaining:.0?}"));
-    }
-    Some(node.text("quarantine")?.replace('_', " "))
-}
-
-fn server(node: &Facts) -> Option<String> {
-    let words = [node.text("server"), node.text("version")];
-    let words: Vec<&str> = words.into_iter().flatten().collect();
-    (!words.is_empty()).then(|| words.join(" "))
+/// What is above each column, and what is in it, unless that is unknown.
+fn cells(node: &Facts) -> [(&'static str, Option<String>); 11] {
+    let state = match node.state() {
+        "up" => "up",
+        "refuses" => "REFUSES",
+        "timed_out" => "SILENT",
+        _ => "FAILED",
+    };
+    let (server, version) = node.info.server();
+    let server: Vec<String> = [server, version].into_iter().flatten().collect();
+    let (role, _) = node.info.role();
+    let run_id = node.info.run_id();
+    let marker = node.marker();
+    let quarantine = |ms| format!("quarantine {:.0?}", Duration::from_millis(ms));
+    let marker = marker
+        .remaining_ms
+        .map(quarantine)
+        .or_else(|| Some(marker.quarantine?.replace('_', " ")));
+    [
+        ("NODE", Some(node.node.to_string())),
+        ("STATE", Some(state.into())),
+        (
+            "ROUND TRIP",
+            node.round_trip.map(|time| format!("{time:.1?}")),
+        ),
+        ("SERVER", Some(server.join(" ")).filter(|it| !it.is_empty())),
+        ("ROLE", role),
+        ("RUN ID", run_id.map(|id| id.chars().take(8).collect())),
+        ("UP", node.info.uptime_s().map(age)),
+        ("EVICTION", node.info.eviction()),
+        ("PERSISTENCE", node.info.persistence().map(Into::into)),
+        ("CLOCK", node.clock().map(|offset| offset.to_string())),
+        ("MARKER", marker),
+    ]
 }
 
 /// The two largest units of a long time.
-fn age(seconds: i64) -> String {
+fn age(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds}s"),

@@ -9,7 +9,6 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::mem::replace;
 
-mod cursor;
 mod scan;
 
 use self::scan::{MOST_FAILURES, Names, Scan, State};
@@ -68,7 +67,12 @@ impl List {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        if self.count(State::is_complete) >= self.scans_needed() {
+        // Any majority has one of so many nodes.
+        let nodes = self.scans.len();
+        let needed = nodes
+            .saturating_add(1)
+            .saturating_sub(quorum::quorum(nodes));
+        if self.count(|state| matches!(state, State::Complete)) >= needed {
             self.share = 1.0;
             return Ok(None);
         }
@@ -76,10 +80,13 @@ impl List {
             return Err(self.incomplete(cluster, Vec::new()));
         };
         let keys = scan.step(node, &self.names);
-        if quorum::is_ruled_out(self.scans.len(), self.count(State::is_failed)) {
+        let failed = self.count(|state| matches!(state, State::Failed(_)));
+        if quorum::is_ruled_out(nodes, failed) {
             return Err(self.incomplete(cluster, Vec::new()));
         }
-        self.note_share();
+        let done: f64 = self.scans.iter().map(Scan::share).sum();
+        let needed = u32::try_from(needed).unwrap_or(u32::MAX);
+        self.share = (done / f64::from(needed)).clamp(self.share, 1.0);
         Ok(Some(self.look_at(cluster, &keys)))
     }
 
@@ -88,27 +95,8 @@ impl List {
         self.share
     }
 
-    /// Of how many nodes any majority has one.
-    fn scans_needed(&self) -> usize {
-        let nodes = self.scans.len();
-        nodes
-            .saturating_add(1)
-            .saturating_sub(quorum::quorum(nodes))
-    }
-
     fn count(&self, kind: fn(&State) -> bool) -> usize {
         self.scans.iter().filter(|scan| kind(&scan.state)).count()
-    }
-
-    fn note_share(&mut self) {
-        let done = |scan: &Scan| match scan.state {
-            State::Complete => 1.0,
-            State::UnderWay(cursor) => cursor.share(),
-            State::NotBegun | State::Failed(_) => 0.0,
-        };
-        let needed = u32::try_from(self.scans_needed()).unwrap_or(u32::MAX);
-        let done: f64 = self.scans.iter().map(done).sum();
-        self.share = (done / f64::from(needed)).clamp(self.share, 1.0);
     }
 
     /// The locks among these keys.
@@ -167,7 +155,7 @@ impl List {
     fn incomplete(&self, cluster: &Cluster, silent: Vec<NodeReport>) -> Error {
         let failed = self.scans.iter().filter_map(|scan| match &scan.state {
             State::Failed(report) => Some(report.clone()),
-            State::NotBegun | State::UnderWay(_) | State::Complete => None,
+            State::NotBegun | State::UnderWay | State::Complete => None,
         });
         let nodes = if silent.is_empty() {
             failed.collect()
@@ -187,7 +175,7 @@ fn next_scan<'c, 's>(
     scans: &'s mut [Scan],
 ) -> Option<(&'c Node, &'s mut Scan)> {
     let rank = |node: &Node, scan: &Scan| match scan.state {
-        State::UnderWay(_) => Some(0),
+        State::UnderWay => Some(0),
         State::NotBegun if node.is_closed() => Some(1),
         State::NotBegun => Some(2),
         State::Complete | State::Failed(_) => None,
@@ -211,9 +199,8 @@ struct Candidate {
 impl Candidate {
     fn new(cluster: &Cluster, key: &[u8]) -> Option<Self> {
         let (resource, slot) = cluster.resource_of(key)?;
-        let key = str::from_utf8(key).ok()?.to_owned();
         Some(Self {
-            key,
+            key: str::from_utf8(key).ok()?.to_owned(),
             resource,
             slot,
         })

@@ -1,5 +1,4 @@
-//! The counters behind `Stats`: atomic numbers, and a histogram behind a mutex. The names and the descriptions that
-//! monitoring systems get are here, and nowhere else.
+//! The counters behind `Stats`: atomic numbers, and a histogram behind a mutex.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +7,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
+use super::NodeStats;
 use super::facade::{Export, FigureKind};
-use super::{NodeStats, Stats};
 use crate::error::Vote;
 
 /// A number that only grows.
@@ -17,6 +16,18 @@ use crate::error::Vote;
 pub(crate) struct Counter {
     value: AtomicU64,
     export: Export,
+}
+
+/// What a counter of a manager counts.
+pub(super) enum CounterKind {
+    /// Neither of the following.
+    Plain,
+    /// Locks that are held from then on.
+    Begins,
+    /// Locks that are held no more.
+    Ends,
+    /// Calls that got no lock, for this reason.
+    Failed(&'static str),
 }
 
 impl Counter {
@@ -27,10 +38,24 @@ impl Counter {
         }
     }
 
-    /// Has a gauge change with this counter.
-    fn changing(self, gauge: &Export, by: f64) -> Self {
-        let export = self.export.changing(gauge, by);
-        Self { export, ..self }
+    /// With the gauge of the locks that are held.
+    pub(super) fn of_manager(
+        kind: CounterKind,
+        name: &str,
+        text: &'static str,
+        held: &Export,
+    ) -> Self {
+        let (name, reason, by) = match kind {
+            CounterKind::Plain => (name, None, None),
+            CounterKind::Begins => (name, None, Some(1.0)),
+            CounterKind::Ends => (name, None, Some(-1.0)),
+            CounterKind::Failed(reason) => ("failed_calls", Some(("reason", reason)), None),
+        };
+        let mut counter = Self::new(name, text, reason.as_slice());
+        if let Some(by) = by {
+            counter.export = counter.export.changing(held, by);
+        }
+        counter
     }
 
     pub(crate) fn count(&self) {
@@ -38,100 +63,8 @@ impl Counter {
         self.export.count();
     }
 
-    fn get(&self) -> u64 {
+    pub(super) fn get(&self) -> u64 {
         self.value.load(Ordering::Relaxed)
-    }
-}
-
-/// The counters of a manager. [`Stats`] says what each of them is.
-#[derive(Debug)]
-pub(crate) struct Recorder {
-    pub(crate) attempts: Counter,
-    pub(crate) acquired: Counter,
-    pub(crate) contended: Counter,
-    pub(crate) queued: Counter,
-    pub(crate) woken: Counter,
-    pub(crate) failed_held: Counter,
-    pub(crate) failed_unavailable: Counter,
-    pub(crate) failed_too_slow: Counter,
-    pub(crate) adopted: Counter,
-    pub(crate) extended: Counter,
-    pub(crate) renewed: Counter,
-    pub(crate) healed: Counter,
-    pub(crate) failed_renewals: Counter,
-    pub(crate) released: Counter,
-    pub(crate) unconfirmed: Counter,
-    pub(crate) passed_on: Counter,
-    pub(crate) lost: Counter,
-    pub(crate) waits: Waits,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        let held = Export::new(FigureKind::Gauge, "held", "Locks that are held now.", &[]);
-        let counter = |name, text| Counter::new(name, text, &[]);
-        let begun = |name, text| counter(name, text).changing(&held, 1.0);
-        let ended = |name, text| counter(name, text).changing(&held, -1.0);
-        let failed = |reason| {
-            let text = "Calls that did not get the lock.";
-            Counter::new("failed_calls", text, &[("reason", reason)])
-        };
-        Self {
-            attempts: counter("attempts", "Rounds over the nodes for a lock."),
-            acquired: begun("acquired", "Calls that got the lock."),
-            contended: counter("contended", "Calls that met another holder."),
-            queued: counter(
-                "queued",
-                "Calls that waited for another thread of this process.",
-            ),
-            woken: counter("woken", "Waits that the release of another process ended."),
-            failed_held: failed("held"),
-            failed_unavailable: failed("unavailable"),
-            failed_too_slow: failed("too_slow"),
-            adopted: begun("adopted", "Locks that were taken over as a lease."),
-            extended: counter("extended", "Extensions by a call that succeeded."),
-            renewed: counter("renewed", "Renewals in the background that succeeded."),
-            healed: counter(
-                "healed",
-                "Keys that were set again on a node that had none.",
-            ),
-            failed_renewals: counter("failed_renewals", "Renewals in the background that failed."),
-            released: ended("released", "Locks that were given back."),
-            unconfirmed: ended(
-                "unconfirmed",
-                "Locks that were given back, without a majority to confirm it.",
-            ),
-            passed_on: ended("passed_on", "Locks that were passed on as a lease."),
-            lost: ended("lost", "Locks that were lost before their end."),
-            waits: Waits::default(),
-        }
-    }
-}
-
-impl Recorder {
-    /// The counters up to now, with those of the nodes.
-    pub(crate) fn snapshot(&self, nodes: Vec<NodeStats>, waits: Option<Histogram<u64>>) -> Stats {
-        Stats {
-            attempts: self.attempts.get(),
-            acquired: self.acquired.get(),
-            contended: self.contended.get(),
-            queued: self.queued.get(),
-            woken: self.woken.get(),
-            failed_held: self.failed_held.get(),
-            failed_unavailable: self.failed_unavailable.get(),
-            failed_too_slow: self.failed_too_slow.get(),
-            adopted: self.adopted.get(),
-            extended: self.extended.get(),
-            renewed: self.renewed.get(),
-            healed: self.healed.get(),
-            failed_renewals: self.failed_renewals.get(),
-            released: self.released.get(),
-            unconfirmed: self.unconfirmed.get(),
-            passed_on: self.passed_on.get(),
-            lost: self.lost.get(),
-            nodes,
-            waits,
-        }
     }
 }
 
@@ -236,6 +169,7 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Recorder;
     use super::*;
 
     #[test]
@@ -253,14 +187,10 @@ mod tests {
     fn every_wait_is_kept_within_one_percent() {
         let mut micros = 1_u64;
         while micros < LONGEST_US {
-            let waits = Waits::default();
-            waits.record(Duration::from_micros(micros));
-            let recorder = Recorder {
-                waits,
-                ..Recorder::default()
-            };
-            let stats = recorder.snapshot(Vec::new(), recorder.waits.snapshot());
+            let recorder = Recorder::default();
             let wait = Duration::from_micros(micros);
+            recorder.waits.record(wait);
+            let stats = recorder.snapshot(Vec::new(), recorder.waits.snapshot());
             let (kept, mean) = (stats.wait_quantile(1.0), stats.wait_mean());
             assert!(
                 kept >= wait && kept <= wait + wait / 100,

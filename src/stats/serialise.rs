@@ -8,28 +8,8 @@ use super::{NodeStats, Stats};
 
 impl Serialize for Stats {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let counters = [
-            ("attempts", self.attempts),
-            ("acquired", self.acquired),
-            ("contended", self.contended),
-            ("queued", self.queued),
-            ("woken", self.woken),
-            ("failed_held", self.failed_held),
-            ("failed_unavailable", self.failed_unavailable),
-            ("failed_too_slow", self.failed_too_slow),
-            ("adopted", self.adopted),
-            ("extended", self.extended),
-            ("renewed", self.renewed),
-            ("healed", self.healed),
-            ("failed_renewals", self.failed_renewals),
-            ("released", self.released),
-            ("unconfirmed", self.unconfirmed),
-            ("passed_on", self.passed_on),
-            ("lost", self.lost),
-            ("held", self.held()),
-        ];
         let mut stats = serializer.serialize_map(None)?;
-        for (name, count) in counters {
+        for (name, count) in self.counters().chain([("held", self.held())]) {
             stats.serialize_entry(name, &count)?;
         }
         stats.serialize_entry("wait", &WaitTimes(self))?;

@@ -1,28 +1,26 @@
-//! One case after the other of what a server may answer.
-
-#![expect(
-    clippy::arithmetic_side_effects,
-    reason = "a test that overflows fails, as it should"
-)]
+//! What servers may answer, and what is known then.
 
 use std::io;
+use std::sync::Arc;
 
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::super::facts::Fact;
+use super::super::info::LONGEST_TEXT;
 use super::*;
 
 const RUN_ID: &str = "9f4e9028a4c6fdeae4b34d905e3e1b63e64a24b3";
 const NOW_US: u64 = 1_700_000_000_000_000;
-
 const SERVER: Question = Question::Info("server");
-const REPLICATION: Question = Question::Info("replication");
 
-fn answers(replies: &[(Question, Result<Statement, NodeError>)]) -> Facts {
-    let mut answers = Interview::default();
+fn answers(replies: Vec<(Question, Result<Statement, NodeError>)>) -> Facts {
+    let mut facts = Facts::new("h:1".into());
     for (i, (question, result)) in (1..).zip(replies) {
-        let elapsed = Duration::from_micros(1000 / i);
-        let answer = result.clone().map(|content| (content, NOW_US));
-        answers.note(*question, elapsed, answer);
+        let elapsed = Duration::from_micros(1000_u64.checked_div(i).unwrap());
+        facts.note(question, elapsed, result.map(|content| (content, NOW_US)));
     }
-    answers.into_facts("h:1".into())
+    facts
 }
 
 #[expect(
@@ -33,15 +31,11 @@ fn text(text: &str) -> Result<Statement, NodeError> {
     Ok(Statement::Text(text.into()))
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "as the outcome that it stands for"
-)]
-fn refusal(code: &str) -> Result<Statement, NodeError> {
-    Ok(Statement::Refusal(NodeError::Refused {
+fn refusal(code: &str) -> Statement {
+    Statement::Refusal(NodeError::Refused {
         code: code.into(),
         message: "no".into(),
-    }))
+    })
 }
 
 fn unreadable() -> Result<Statement, NodeError> {
@@ -49,17 +43,28 @@ fn unreadable() -> Result<Statement, NodeError> {
     Err(NodeError::Protocol { got })
 }
 
+/// What is known of these names, with a dash for what is not.
+fn told(facts: &Facts, names: &str) -> String {
+    let all = facts.all();
+    let told = names.split(' ').map(|name| {
+        let (_, fact) = all.iter().find(|(other, _)| *other == name).unwrap();
+        fact.as_ref().map_or("-".to_owned(), ToString::to_string)
+    });
+    told.collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn a_server_that_answers_everything_is_known() {
-    let health = answers(&[
+    let server = format!(
+        "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:{RUN_ID}\r\nuptime_in_seconds:5"
+    );
+    let facts = answers(vec![
         (Question::Marker, Ok(Statement::Nothing)),
+        (SERVER, text(&server)),
         (
-            SERVER,
-            text(&format!(
-                "redis_version:7.0.15\r\nrun_id:{RUN_ID}\r\nuptime_in_seconds:5\r\n"
-            )),
+            Question::Info("replication"),
+            text("role:master\r\nmaster_replid:ff\r\n"),
         ),
-        (REPLICATION, text("role:master\r\nmaster_replid:ff\r\n")),
         (
             Question::Info("memory"),
             text("maxmemory_policy:noeviction\r\n"),
@@ -67,184 +72,212 @@ fn a_server_that_answers_everything_is_known() {
         (Question::Info("persistence"), text("aof_enabled:1\r\n")),
         (Question::Time, Ok(Statement::Time(NOW_US + 2_000))),
     ]);
-    assert!(health.answers());
-    // The shortest one, which is that of the last question.
-    assert_eq!(health.round_trip, Some(Duration::from_micros(166)));
-    assert_eq!(health.text("role"), Some("master"));
-    assert_eq!(health.text("run_id"), Some(RUN_ID));
-    assert_eq!(health.number("uptime_s"), Some(5));
-    assert_eq!(health.text("eviction"), Some("noeviction"));
-    assert_eq!(health.text("persistence"), Some("aof"));
-    assert_eq!(health.text("quarantine"), Some("no_marker"));
-    let offset = health.clock().unwrap();
-    assert_eq!(offset.ahead_us, 2_083);
-    assert_eq!(offset.uncertainty_us, 83);
+    // The shortest time is that of the last question.
+    let names = "state error round_trip_us server version mode role master run_id uptime_s eviction persistence \
+                 clock_ahead_us clock_uncertainty_us quarantine quarantine_remaining_ms settings";
+    assert_eq!(
+        told(&facts, names),
+        format!(
+            "up - 166 redis 7.0.15 standalone master - {RUN_ID} 5 noeviction aof 2083 83 no_marker - -"
+        )
+    );
 }
 
+/// The lines of a section, the names of facts, and what is known of them then.
+const SECTIONS: &str = "
+redis_version:7.2.4, server_name:valkey, valkey_version:8.0.1 => server version => valkey 8.0.1
+redis_version:7.4.0, dragonfly_version:df-v1.30.0 => server version => Dragonfly df-v1.30.0
+redis_version:6.3.4, executable:/usr/bin/keydb-server => server version => KeyDB 6.3.4
+redis_version:7.0.0, server_name:fake => server version => fake 7.0.0
+# Server, redis_version: => server version => - -
+role:slave, master_host:h, master_port:6379 => role master => replica h:6379
+role:slave, master_host:h, master_port:-1 => role master => replica -
+role:replica => role master => replica -
+role:active-replica => role => active_replica
+role:\u{202e}boss => role => \\u{202e}boss
+role:Master => role => Master
+# role:master => role => -
+maxmemory_policy:allkeys-lru => eviction => allkeys-lru
+cache_mode:cache, maxmemory_policy:eviction => eviction => eviction
+cache_mode:cache => eviction => cache_mode
+cache_mode:store => eviction => noeviction
+cache_mode:x => eviction => -
+aof_enabled:0, rdb_saves:0, rdb_bgsave_in_progress:0, rdb_last_bgsave_time_sec:-1 => persistence => off
+# Persistence, aof_enabled:1, rdb_saves:0 => persistence => aof
+aof_enabled:0, rdb_saves:1 => persistence => rdb
+aof_enabled:0, rdb_last_bgsave_time_sec:0 => persistence => rdb
+aof_enabled:1, rdb_bgsave_in_progress:1 => persistence => aof+rdb
+aof_enabled:2 => persistence => -
+aof_enabled:-1 => persistence => -
+rdb_saves:1 => persistence => -
+run_id: a1  => run_id => a1
+run_id:0000 => run_id => -
+run_id:a b => run_id => -
+run_id:a|b => run_id => -
+run_id:\u{e9} => run_id => -
+run_id:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa => run_id => -
+dragonfly_version:1, role:master, master_replid:ab => run_id => ab
+dragonfly_version:1, role:slave, master_replid:ab => run_id => -
+dragonfly_version:1, role:master, master_replid:0000 => run_id => -
+role:master, master_replid:ab => run_id => -";
+
 #[test]
-fn a_master_without_a_run_id_is_known_by_its_replication_id_and_a_replica_is_not() {
-    let of = |replication: &str| {
-        let health = answers(&[
-            (SERVER, text("dragonfly_version:df-v1.30.0\r\n")),
-            (REPLICATION, text(replication)),
-        ]);
-        health.text("run_id").map(str::to_owned)
-    };
-    assert_eq!(
-        of("role:master\r\nmaster_replid:ab\r\n").as_deref(),
-        Some("ab")
-    );
-    assert_eq!(of("role:slave\r\nmaster_replid:ab\r\n"), None);
-    assert_eq!(of("role:master\r\nmaster_replid:0000\r\n"), None);
-    // The run_id could not be read, so the master_replid must not take its place.
-    let replication = text("role:master\r\nmaster_replid:ab\r\n");
-    let unread = [(SERVER, unreadable()), (REPLICATION, replication)];
-    assert_eq!(answers(&unread).text("run_id"), None);
+fn what_a_section_says_is_read_in_the_words_of_each_server() {
+    for row in SECTIONS.lines().skip(1) {
+        let cells: Vec<&str> = row.split(" => ").collect();
+        let section = cells[0].replace(", ", "\r\n");
+        let facts = answers(vec![(SERVER, text(&section))]);
+        assert_eq!(told(&facts, cells[1]), cells[2], "{row}");
+    }
+    for (status, fails) in [
+        ("rdb_last_bgsave_status:err", true),
+        ("aof_last_write_status:err", true),
+        ("aof_last_write_status:ok", false),
+    ] {
+        let facts = answers(vec![(SERVER, text(status))]);
+        assert_eq!(facts.info.fails_to_save(), fails);
+    }
 }
 
 #[test]
 fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks() {
-    let health = answers(&[
-        (Question::Marker, refusal("NOPERM")),
-        (SERVER, refusal("NOPERM")),
-        (Question::Info("memory"), refusal("NOPERM")),
-        (Question::Time, refusal("ERR")),
+    let facts = answers(vec![
+        (Question::Marker, Ok(refusal("NOPERM"))),
+        (SERVER, Ok(refusal("NOPERM"))),
+        (Question::Info("memory"), Ok(refusal("NOPERM"))),
+        (Question::Time, Ok(refusal("ERR"))),
     ]);
-    assert!(health.answers());
-    assert_eq!(health.hidden, ["GET", "INFO", "TIME"]);
-    assert_eq!(health.text("quarantine"), None);
-    for (question, code) in [
-        (Question::Marker, "LOADING"),
-        (Question::Marker, "NOAUTH"),
-        // Too many clients, or a sentinel.
-        (Question::Marker, "ERR"),
-        (SERVER, "BUSY"),
-        (Question::Time, "MASTERDOWN"),
-    ] {
-        let health = answers(&[(question, refusal(code))]);
-        assert_eq!(health.state(), "refuses", "{code}");
-        assert!(health.hidden.is_empty());
-    }
-}
-
-#[test]
-fn one_answer_that_cant_be_read_is_not_the_end_and_nothing_else_is() {
-    let health = answers(&[
-        (Question::Marker, unreadable()),
-        (SERVER, text("redis_version:7\r\n")),
-        (Question::Time, unreadable()),
-    ]);
-    assert!(health.answers());
-    assert!(health.unreadable.is_some());
-    assert_eq!(health.text("quarantine"), Some("unreadable"));
-    let health = answers(&Question::ALL.map(|question| (question, unreadable())));
-    assert!(matches!(health.failure(), Some(NodeError::Protocol { .. })));
-}
-
-#[test]
-fn a_server_that_falls_silent_keeps_what_it_said() {
+    assert_eq!(facts.hidden, ["GET", "INFO", "TIME"]);
+    assert_eq!(told(&facts, "state quarantine"), "up -");
+    let refused = |question, code| vec![(question, Ok(refusal(code)))];
     let broken = NodeError::Broken {
         source: Arc::new(io::ErrorKind::ConnectionReset.into()),
     };
-    for (silence, state) in [(NodeError::TimedOut, "timed_out"), (broken, "failed")] {
-        let health = answers(&[
-            (Question::Marker, Ok(Statement::Nothing)),
-            (SERVER, text("redis_version:7\r\n")),
-            (REPLICATION, Err(silence)),
-        ]);
-        assert_eq!(health.state(), state);
-        assert_eq!(health.text("version"), Some("7"));
-        assert_eq!(health.text("role"), None);
+    let after_one = |end| vec![(SERVER, text("redis_version:7")), (Question::Time, end)];
+    let nonsense = |question| (question, unreadable());
+    for (replies, expected) in [
+        (refused(Question::Marker, "LOADING"), "refuses - -"),
+        (refused(Question::Marker, "NOAUTH"), "refuses - -"),
+        // Too many clients, or a sentinel.
+        (refused(Question::Marker, "ERR"), "refuses - -"),
+        (refused(SERVER, "BUSY"), "refuses - -"),
+        (refused(Question::Time, "MASTERDOWN"), "refuses - -"),
+        (refused(Question::Marker, "WRONGTYPE"), "up - unreadable"),
+        // One answer that can't be read is not the end, and nothing else is.
+        (
+            vec![
+                nonsense(Question::Marker),
+                (SERVER, text("redis_version:7")),
+            ],
+            "up 7 unreadable",
+        ),
+        (after_one(unreadable()), "up 7 -"),
+        (Question::ALL.map(nonsense).into(), "failed - unreadable"),
+        // A server that falls silent keeps what it said.
+        (after_one(Err(NodeError::TimedOut)), "timed_out 7 -"),
+        (after_one(Err(broken)), "failed 7 -"),
+    ] {
+        let facts = answers(replies);
+        assert_eq!(
+            told(&facts, "state version quarantine"),
+            expected,
+            "{facts:?}"
+        );
+        assert!(facts.hidden.is_empty());
     }
-}
-
-/// What this marker says of the quarantine, for how many milliseconds, and of the settings.
-fn state_of(marker: &str) -> (Option<String>, Option<i64>, Option<String>) {
-    let health = answers(&[
-        (Question::Marker, text(marker)),
-        (SERVER, text(&format!("run_id:{RUN_ID}\r\n"))),
-        (Question::Time, Ok(Statement::Time(NOW_US))),
-    ]);
-    let [state, settings] = ["quarantine", "settings"].map(|name| health.text(name));
-    let remaining_ms = health.number("quarantine_remaining_ms");
-    (
-        state.map(str::to_owned),
-        remaining_ms,
-        settings.map(str::to_owned),
-    )
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "as what it stands for")]
-fn is(state: &str) -> Option<String> {
-    Some(state.to_owned())
 }
 
 #[test]
 fn a_marker_says_whether_the_process_may_vote() {
-    let marker = |open_us: u64| format!("{RUN_ID}|5:3:3600000:3636003:86400000:v2|{open_us}|new");
-    let settings = Some("5:3:3600000:3636003:86400000:v2".to_owned());
-    assert_eq!(
-        state_of(&marker(NOW_US)),
-        (is("open"), None, settings.clone())
-    );
-    assert_eq!(state_of(&marker(0)), (is("open"), None, settings.clone()));
-    for (open_us, remaining_ms) in [
-        (NOW_US + 1, 1),
-        (NOW_US + 90_000_000, 90_000),
-        (
-            u64::MAX,
-            i64::try_from((u64::MAX - NOW_US).div_ceil(1_000)).unwrap(),
-        ),
-    ] {
-        assert_eq!(
-            state_of(&marker(open_us)),
-            (is("quarantined"), Some(remaining_ms), settings.clone())
-        );
-    }
-    for how in ["new", "reborn", "opened", "of a later version"] {
-        let (state, ..) = state_of(&format!("{RUN_ID}|5:3|1|{how}"));
-        assert_eq!(state, is("open"));
-    }
+    let marker = |rest: &str| format!("{RUN_ID}|{rest}");
     let other = RUN_ID.replace('9', "8");
-    assert_eq!(
-        state_of(&format!("{other}|5:3|1|new")),
-        (is("other_process"), None, None)
-    );
-}
-
-#[test]
-fn what_is_no_marker_is_unreadable_and_settings_are_made_harmless() {
-    for garbage in [
-        "",
-        "|||",
-        "token",
-        &format!("{RUN_ID}|5:3|1"),
-        &format!("{RUN_ID}|5:3|1|"),
-        &format!("{RUN_ID}|5:3|1|new|more"),
-        &format!("{RUN_ID}|5:3||new"),
-        &format!("{RUN_ID}|5:3|-1|new"),
-        &format!("{RUN_ID}|5:3|+1|new"),
-        &format!("{RUN_ID}|5:3|1.5|new"),
-        &format!("{RUN_ID}|5:3|18446744073709551616|new"),
-        "|5:3|1|new",
-    ] {
-        assert_eq!(
-            state_of(garbage),
-            (is("unreadable"), None, None),
-            "{garbage}"
-        );
+    let waits = |left_us: u64| marker(&format!("5:3|{}|new", NOW_US + left_us));
+    let mut cases = vec![
+        (waits(0), "open - 5:3"),
+        (marker("5:3|0|new"), "open - 5:3"),
+        (marker("5:3|1|reborn"), "open - 5:3"),
+        (marker("5:3|1|of a later version"), "open - 5:3"),
+        (waits(1), "quarantined 1 5:3"),
+        (waits(90_000_000), "quarantined 90000 5:3"),
+        (
+            waits(u64::MAX - NOW_US),
+            "quarantined 18445044073709552 5:3",
+        ),
+        (format!("{other}|5:3|1|new"), "other_process - -"),
+        // It is shown, so it is made harmless.
+        (marker("\u{1b}[31m|1|new"), "open - \\u{1b}[31m"),
+    ];
+    let own = "5:3|1 5:3|1| 5:3|1|new|more 5:3||new 5:3|-1|new 5:3|+1|new 5:3|1.5|new 5:3|18446744073709551616|new";
+    let garbage = own.split(' ').map(marker);
+    let garbage = garbage.chain(["", "|||", "token", "|5:3|1|new"].map(str::to_owned));
+    cases.extend(garbage.map(|marker| (marker, "unreadable - -")));
+    let names = "quarantine quarantine_remaining_ms settings";
+    let server = || (SERVER, text(&format!("run_id:{RUN_ID}\r\n")));
+    let time = || (Question::Time, Ok(Statement::Time(NOW_US)));
+    for (marker, expected) in cases {
+        let facts = answers(vec![(Question::Marker, text(&marker)), server(), time()]);
+        assert_eq!(told(&facts, names), expected, "{marker}");
     }
-    // It is shown, so it is made harmless.
-    let (.., settings) = state_of(&format!("{RUN_ID}|\u{1b}[31m|1|new"));
-    assert_eq!(settings.as_deref(), Some("\\u{1b}[31m"));
+    // It says nothing where the process or the time is hidden.
+    let marker = || (Question::Marker, text(&marker("5:3|1|new")));
+    assert_eq!(told(&answers(vec![marker(), server()]), names), "- - 5:3");
+    assert_eq!(told(&answers(vec![marker(), time()]), names), "- - -");
 }
 
-#[test]
-fn a_marker_says_nothing_where_the_process_or_the_time_is_hidden() {
-    let marker = (Question::Marker, text(&format!("{RUN_ID}|5:3|1|new")));
-    let server = (SERVER, text(&format!("run_id:{RUN_ID}\r\n")));
-    let time = (Question::Time, Ok(Statement::Time(NOW_US)));
-    let without_time = answers(&[marker.clone(), server]);
-    assert_eq!(without_time.text("quarantine"), None);
-    assert_eq!(answers(&[marker, time]).text("quarantine"), None);
+fn line() -> impl Strategy<Value = String> {
+    let names = [
+        "redis_version",
+        "valkey_version",
+        "dragonfly_version",
+        "server_name",
+        "executable",
+        "redis_mode",
+        "run_id",
+        "uptime_in_seconds",
+        "role",
+        "master_host",
+        "master_port",
+        "master_replid",
+        "maxmemory_policy",
+        "cache_mode",
+        "aof_enabled",
+        "rdb_saves",
+        "rdb_last_bgsave_time_sec",
+        "# Server",
+    ];
+    let name =
+        prop_oneof![4 => select(names.to_vec()).prop_map(str::to_owned), 1 => any::<String>()];
+    let value = prop_oneof![
+        2 => any::<String>(),
+        1 => any::<i128>().prop_map(|number| number.to_string()),
+        1 => select(vec!["", "slave", "active-replica", "-1", "1", "\u{202e}\u{0}"]).prop_map(str::to_owned),
+        1 => (50..3000_usize).prop_map(|n| "\u{e9}\u{7f}".repeat(n)),
+    ];
+    let colon = select(vec![":", "", "::", " : "]);
+    let end = select(vec!["\r\n", "\n", "\r", "", "\0"]);
+    (name, colon, value, end)
+        .prop_map(|(name, colon, value, end)| [&name, colon, &value, end].concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_section_and_marker_is_read_without_a_panic_and_shown_safely(
+        lines in proptest::collection::vec(line(), 0..30),
+        marker in any::<String>(),
+    ) {
+        let facts = answers(vec![
+            (Question::Marker, text(&marker)),
+            (SERVER, text(&lines.concat())),
+            (Question::Time, Ok(Statement::Time(NOW_US))),
+        ]);
+        for (name, fact) in facts.all() {
+            let Some(Fact::Text(text)) = fact else { continue };
+            // A master is a host and a port.
+            let longest = if name == "master" { LONGEST_TEXT + 21 } else { LONGEST_TEXT };
+            prop_assert!(text.chars().count() <= longest, "{}", text);
+            prop_assert!(!text.contains(char::is_control) && !text.is_empty(), "{:?}", text);
+        }
+    }
 }

@@ -1,68 +1,68 @@
 //! The text that a person reads, to the character.
 
-use std::time::Duration;
-
-use super::super::exhaustive::{good, loading, refused, silent};
-use super::super::facts::Fact;
+use super::super::cases::{node, refusal, silent, unconnected};
 use super::super::*;
-use super::age;
+use super::{age, margin};
 use crate::error::NodeError;
 
-#[track_caller]
-fn assert_shown(nodes: Vec<Facts>, expected: &str) {
-    let shown = Health::of(nodes, None).to_string();
-    assert_eq!(shown, expected, "\n{shown}\n{expected}");
-}
-
 #[test]
-fn all_is_well() {
-    let fenced = good("10.0.0.3:6379").with_text("persistence", "aof+rdb");
-    let fenced = fenced.with("uptime_s", Fact::Number(77 * 3600));
-    assert_shown(
-        vec![good("10.0.0.1:6379"), good("10.0.0.20:6379"), fenced],
-        "\
-NODE            STATE  ROUND TRIP  SERVER        ROLE    RUN ID    UP     EVICTION    PERSISTENCE  CLOCK            MARKER
-10.0.0.1:6379   up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.1  3s     noeviction  aof          +0.0ns \u{b1}125.0\u{b5}s  no marker
-10.0.0.20:6379  up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.2  3s     noeviction  aof          +0.0ns \u{b1}125.0\u{b5}s  no marker
-10.0.0.3:6379   up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.3  3d 5h  noeviction  aof+rdb      +0.0ns \u{b1}125.0\u{b5}s  no marker
-verdict: ok; 3 of 3 can vote, 2 have to: 1 more failure is survived",
-    );
-}
-
-#[test]
-fn much_is_wrong() {
+fn a_table_has_a_line_for_each_node_then_the_findings_and_the_verdict() {
     let hidden = Facts {
-        round_trip: Some(Duration::from_millis(1)),
+        round_trip: Some(std::time::Duration::from_millis(1)),
         hidden: vec!["INFO"],
         ..silent("c", None)
     };
-    let replica = good("e").with_text("role", "replica");
     let refuses = Facts {
-        refusal: Some(loading()),
+        refusal: Some(refusal("LOADING", "wait")),
         ..silent("d", None)
     };
-    assert_shown(
+    let shown = Health::of(
         vec![
-            silent("a", refused()),
+            silent("a", unconnected()),
             silent("b", NodeError::TimedOut),
             hidden,
             refuses,
-            replica,
+            node(
+                "10.0.0.1:6379",
+                "role:slave\r\nrdb_saves:1\r\nuptime_in_seconds:277200",
+            ),
         ],
-        "\
-NODE  STATE    ROUND TRIP  SERVER        ROLE     RUN ID    UP       EVICTION    PERSISTENCE  CLOCK            MARKER
-a     FAILED   -           -             -        -         -        -           -            -                -
-b     SILENT   -           -             -        -         -        -           -            -                -
-c     up       1.0ms       unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
-d     REFUSES  unknown     unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
-e     up       250.0\u{b5}s     redis 7.0.15  replica  eaaaaaaa  3s       noeviction  aof          +0.0ns \u{b1}125.0\u{b5}s  no marker
+        None,
+    )
+    .to_string();
+    let expected = "\
+NODE           STATE    ROUND TRIP  SERVER        ROLE     RUN ID    UP       EVICTION    PERSISTENCE  CLOCK            MARKER
+a              FAILED   -           -             -        -         -        -           -            -                -
+b              SILENT   -           -             -        -         -        -           -            -                -
+c              up       1.0ms       unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
+d              REFUSES  unknown     unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
+10.0.0.1:6379  up       250.0\u{b5}s     redis 7.0.15  replica  10001637  3d 5h    noeviction  aof+rdb      +0.0ns \u{b1}125.0\u{b5}s  no marker
 critical  no lock can be taken: 3 nodes have to vote, and 1 can; fix the nodes that the other findings name
-critical  e: a replica; make it an independent master (REPLICAOF NO ONE), without automatic failover
+critical  10.0.0.1:6379: a replica; make it an independent master (REPLICAOF NO ONE), without automatic failover
 warning   a: no connection: connection refused; start the server, or fix its address or the network
 warning   b: no answer within the node timeout; check whether its process hangs, its machine is up, and the network is faster than node_timeout
 warning   d: the server answered LOADING wait (the server is loading its data: it votes once that is done); no lock can be taken there until that is fixed
 notice    c: does not tell everything; to see it, allow the user INFO
-verdict: critical; 1 of 5 can vote, 3 have to: no majority: 2 votes are missing",
+verdict: critical; 1 of 5 can vote, 3 have to: no majority: 2 votes are missing";
+    assert_eq!(shown, expected, "\n{shown}\n{expected}");
+}
+
+#[test]
+fn one_node_is_one_and_has_to_vote() {
+    let lines = |node| {
+        let shown = Health::of(vec![node], None).to_string();
+        shown.split_once('\n').unwrap().1.to_owned()
+    };
+    let verdict = "verdict: ok; 1 of 1 can vote, 1 has to: no further failure is survived";
+    assert!(lines(node("a", "")).ends_with(verdict));
+    let silent = lines(silent("a", NodeError::TimedOut));
+    assert!(silent.contains("no lock can be taken: 1 node has to vote, and 0 can;"));
+    assert!(silent.ends_with("0 of 1 can vote, 1 has to: no majority: 1 vote is missing"));
+    let margins = [-2, -1, 0, 1, 2].map(margin);
+    assert_eq!(
+        margins.join("; "),
+        "no majority: 2 votes are missing; no majority: 1 vote is missing; no further failure is survived; \
+         1 more failure is survived; 2 more failures are survived"
     );
 }
 
@@ -77,7 +77,7 @@ fn a_time_has_its_two_largest_units() {
         (86399, "23h 59m"),
         (86400, "1d 0h"),
         (400 * 86400 + 7200, "400d 2h"),
-        (i64::MAX, "106751991167300d 15h"),
+        (u64::MAX, "213503982334601d 7h"),
     ] {
         assert_eq!(age(seconds), text);
     }

@@ -1,19 +1,22 @@
 //! The scan of one node, with what is done about its failures.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::cursor::{Cursor, Next};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::node::Node;
+use crate::node::reply::Page;
 
 /// A node that fails this often in a row is given up, and another one is scanned in its place.
 pub(super) const MOST_FAILURES: u32 = 3;
+
+/// A server with as many keys as fit into its memory has no more steps than this.
+const MOST_STEPS: u64 = 1 << 24;
 
 /// The scan of one node.
 #[derive(Default)]
 pub(super) struct Scan {
     pub(super) state: State,
+    cursor: Cursor,
     /// How often it has failed since its last step.
     failures: u32,
     /// The process whose cursor it is, where that is known.
@@ -26,7 +29,7 @@ pub(super) struct Scan {
 pub(super) enum State {
     #[default]
     NotBegun,
-    UnderWay(Cursor),
+    UnderWay,
     Complete,
     Failed(NodeReport),
 }
@@ -51,83 +54,174 @@ impl Names {
         pattern.push('*');
         Self { prefix, pattern }
     }
-
-    fn has_all(&self, keys: &[Vec<u8>]) -> bool {
-        let prefix = self.prefix.as_bytes();
-        keys.iter().all(|key| key.starts_with(prefix))
-    }
-}
-
-impl State {
-    pub(super) fn is_complete(&self) -> bool {
-        matches!(self, Self::Complete)
-    }
-
-    pub(super) fn is_failed(&self) -> bool {
-        matches!(self, Self::Failed(_))
-    }
 }
 
 impl Scan {
     /// Makes one step. Returns the keys that it has found.
     pub(super) fn step(&mut self, node: &Node, names: &Names) -> Vec<Vec<u8>> {
-        let cursor = match &self.state {
-            State::UnderWay(cursor) => *cursor,
-            State::NotBegun | State::Complete | State::Failed(_) => Cursor::default(),
-        };
-        let (page, report) = node.scan(cursor.at(), &names.pattern);
-        let (elapsed, server) = (report.elapsed, report.server);
+        let (page, report) = node.scan(self.cursor.at, &names.pattern);
+        self.note(page, report.server, names)
+            .unwrap_or_else(|error| {
+                let report = node.report(Vote::Failed(error), report.elapsed, None);
+                self.state = State::Failed(report);
+                Vec::new()
+            })
+    }
+
+    /// Notes what the process has answered to a step. Returns its keys, or why the node is given up.
+    fn note(
+        &mut self,
+        page: Result<Page, NodeError>,
+        server: Option<Arc<str>>,
+        names: &Names,
+    ) -> Result<Vec<Vec<u8>>, NodeError> {
         let page = match page {
             Ok(page) => page,
             Err(error) => {
-                self.fail(node, error, elapsed);
-                return Vec::new();
+                self.failures = self.failures.saturating_add(1);
+                let may_pass = !matches!(error, NodeError::Refused { .. });
+                let is_over = !may_pass || self.failures >= MOST_FAILURES;
+                return if is_over { Err(error) } else { Ok(Vec::new()) };
             }
         };
-        if !names.has_all(&page.keys) {
-            let got = NodeError::protocol("keys that were not asked for");
-            self.give_up(node, got, elapsed);
-            return Vec::new();
+        let prefix = names.prefix.as_bytes();
+        if !page.keys.iter().all(|key| key.starts_with(prefix)) {
+            return Err(NodeError::protocol("keys that were not asked for"));
         }
-        if cursor != Cursor::default() && self.server.is_some() && self.server != server {
-            self.begin_again(node, elapsed);
-            return Vec::new();
+        if self.cursor.at != 0 && self.server.is_some() && self.server != server {
+            // The cursor means nothing to another process, so the scan begins from the first key.
+            self.cursor = Cursor::default();
+            self.replaced = self.replaced.saturating_add(1);
+            if self.replaced >= MOST_FAILURES {
+                let got =
+                    "that of another server again and again, so that no scan comes to its end";
+                return Err(NodeError::protocol(got));
+            }
+            return Ok(Vec::new());
         }
         self.failures = 0;
         self.server = server;
-        match cursor.next(page.cursor) {
-            Next::Step(next) => self.state = State::UnderWay(next),
-            Next::Complete => self.state = State::Complete,
-            Next::Endless => {
-                let got = NodeError::protocol("cursors of a scan that never ends");
-                self.give_up(node, got, elapsed);
-            }
+        self.state = State::Complete;
+        if page.cursor != 0 {
+            self.state = State::UnderWay;
+            self.cursor.advance(page.cursor)?;
         }
-        page.keys
+        Ok(page.keys)
     }
 
-    /// Begins from the first key, because the cursor means nothing to another process.
-    fn begin_again(&mut self, node: &Node, elapsed: Duration) {
-        self.replaced = self.replaced.saturating_add(1);
-        self.state = State::UnderWay(Cursor::default());
-        if self.replaced >= MOST_FAILURES {
-            self.give_up(node, NodeError::protocol(OTHER_SERVER), elapsed);
+    /// The part of the keys that the scan is past.
+    pub(super) fn share(&self) -> f64 {
+        match self.state {
+            State::Complete => 1.0,
+            State::UnderWay => self.cursor.share(),
+            State::NotBegun | State::Failed(_) => 0.0,
         }
-    }
-
-    /// Notes a failure. One that may pass is tried again.
-    fn fail(&mut self, node: &Node, error: NodeError, elapsed: Duration) {
-        self.failures = self.failures.saturating_add(1);
-        let may_pass = !matches!(error, NodeError::Refused { .. });
-        if !may_pass || self.failures >= MOST_FAILURES {
-            self.give_up(node, error, elapsed);
-        }
-    }
-
-    fn give_up(&mut self, node: &Node, error: NodeError, elapsed: Duration) {
-        self.state = State::Failed(node.report(Vote::Failed(error), elapsed, None));
     }
 }
 
-const OTHER_SERVER: &str =
-    "that of another server again and again, so that no scan comes to its end";
+/// Where the next step begins, and what shows that a server goes in a circle.
+#[derive(Debug, Default)]
+struct Cursor {
+    at: u64,
+    steps: u64,
+    /// The cursor after the last power of two of steps. A server that goes in a circle comes by it again (Brent's way to find
+    /// a cycle), however long the circle is.
+    landmark: u64,
+}
+
+impl Cursor {
+    /// Goes on to the cursor that the server has returned, unless its cursors never end.
+    fn advance(&mut self, at: u64) -> Result<(), NodeError> {
+        self.at = at;
+        self.steps = self.steps.saturating_add(1);
+        if at == self.landmark || self.steps >= MOST_STEPS {
+            return Err(NodeError::protocol("cursors of a scan that never ends"));
+        }
+        if self.steps.is_power_of_two() {
+            self.landmark = at;
+        }
+        Ok(())
+    }
+
+    /// Redis counts the buckets of its table with the bits of their numbers reversed, so that a table which grows meanwhile
+    /// does no harm. So the reversed cursor grows from zero to its maximum.
+    fn share(&self) -> f64 {
+        let high = u32::try_from(self.at.reverse_bits() >> 32).unwrap_or(u32::MAX);
+        f64::from(high) / f64::from(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the scan of a server that answers so to each cursor comes to its end, and after how many steps.
+    fn follow(server: impl Fn(u64) -> u64) -> (bool, u64) {
+        let mut cursor = Cursor::default();
+        for steps in 1.. {
+            let next = server(cursor.at);
+            if next == 0 || cursor.advance(next).is_err() {
+                return (next == 0, steps);
+            }
+        }
+        unreachable!()
+    }
+
+    /// As Redis goes from one bucket of a table to the next.
+    fn next_bucket(cursor: u64, mask: u64) -> u64 {
+        let next = (cursor | !mask).reverse_bits().wrapping_add(1);
+        next.reverse_bits()
+    }
+
+    #[test]
+    fn the_scan_of_a_table_of_any_size_ends_and_one_of_cursors_without_end_as_well() {
+        for bits in 0..12 {
+            let mask = (1_u64 << bits) - 1;
+            let scan = follow(|cursor| next_bucket(cursor, mask));
+            assert_eq!(scan, (true, mask + 1));
+        }
+        assert_eq!(follow(|cursor| cursor + 1), (false, MOST_STEPS));
+    }
+
+    #[test]
+    fn a_circle_is_found_wherever_it_begins_and_however_long_it_is() {
+        for before in 0..20_u64 {
+            for length in 1..20_u64 {
+                // 1, 2, 3 … and from the end back to the beginning of the circle.
+                let end = before + length;
+                let server = |cursor| {
+                    if cursor == end {
+                        before + 1
+                    } else {
+                        cursor + 1
+                    }
+                };
+                let (ends, steps) = follow(server);
+                assert!(!ends && steps <= 4 * end + 2, "{before} {length}: {steps}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_share_goes_from_nothing_to_all_and_never_back() {
+        let mut cursor = Cursor::default();
+        let (mut before, mut mask) = (0.0, 0xff);
+        assert!(cursor.share() <= before);
+        loop {
+            let next = next_bucket(cursor.at, mask);
+            if next == 0 {
+                break;
+            }
+            cursor.advance(next).unwrap();
+            assert!(cursor.share() > before, "{cursor:?}");
+            before = cursor.share();
+            // The table grows, and shrinks later.
+            mask = match cursor.steps {
+                40 => 0x3ff,
+                400 => 0x3f,
+                _ => mask,
+            };
+        }
+        assert!(before > 0.9 && before <= 1.0, "{before}");
+    }
+}

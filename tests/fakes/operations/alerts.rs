@@ -19,13 +19,12 @@ fn names(text: &str) -> BTreeSet<String> {
 /// The metrics of the library: one for each figure of `Stats`.
 fn metrics() -> BTreeSet<String> {
     let source = read("src/stats.rs");
-    let (_, body) = source.split_once("pub struct Stats {").unwrap();
-    let (body, _) = body.split_once("\n}").unwrap();
-    let fields = body
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("pub "));
-    let fields = fields.filter_map(|field| field.split_once(": u64").map(|(name, _)| name));
-    let counters = fields.map(|name| match name.strip_prefix("failed_") {
+    let (_, list) = source.split_once("\ncounters! {\n").unwrap();
+    let (list, _) = list.split_once("\n}\n").unwrap();
+    let rows = list.lines().map(str::trim);
+    let rows = rows.filter(|line| !line.starts_with("///"));
+    let names = rows.filter_map(|row| row.split_once(": ").map(|(name, _)| name));
+    let counters = names.map(|name| match name.strip_prefix("failed_") {
         Some(_) if name != "failed_renewals" => "redlatch_failed_calls_total".to_owned(),
         _ => format!("redlatch_{name}_total"),
     });
