@@ -1,21 +1,23 @@
 //! `Stats`: the counters of a manager, and how long its calls for locks took.
 //!
-//! `recorder` counts; `facade` hands the figures on to the crate `metrics`; `serialise` makes data of a snapshot.
+//! `recorder` counts; `node` has what is counted of a node; `facade` hands the figures on to the crate `metrics`; `serialise`
+//! makes data of a snapshot.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
 mod facade;
+mod node;
 mod recorder;
 #[cfg(feature = "serde")]
 mod serialise;
 
 use self::facade::{Export, FigureKind};
+pub(crate) use self::node::NodeRecorder;
+pub use self::node::NodeStats;
 use self::recorder::CounterKind::{Begins, Ends, Failed, Plain};
-pub(crate) use self::recorder::NodeRecorder;
 use self::recorder::{Counter, Waits};
 
 /// Makes [`Stats`] and [`Recorder`] of one list: the description of each counter, its name, what it does to the gauge of
@@ -121,24 +123,6 @@ counters! {
     lost: Ends, "Locks that were lost before their end.";
 }
 
-/// What one node answered to the attempts of a manager.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NodeStats {
-    /// The node as `host:port`, or as the path of its socket.
-    pub node: Arc<str>,
-    /// Attempts for which it voted.
-    pub granted: u64,
-    /// Attempts that it refused, because it has another holder's key, or a fencing token that is not smaller.
-    pub refused: u64,
-    /// Attempts for which it gave no vote: it did not answer in time, or failed.
-    pub failed: u64,
-    /// How often it failed at any command, and was left out from then on.
-    pub opened: u64,
-    /// How often it answered again after that. The node is left out now if this is less than `opened`.
-    pub closed: u64,
-}
-
 impl Stats {
     /// Returns the time within which this part of the calls, 0 to 1, got the lock: 0.5 is the median, 1 the longest time.
     /// Zero if no call got a lock yet. A number below 0 or above 1 counts as that bound.
@@ -241,15 +225,5 @@ impl fmt::Display for Stats {
         self.nodes
             .iter()
             .try_for_each(|node| write!(f, "\nnode      {node}"))
-    }
-}
-
-impl fmt::Display for NodeStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {} granted, {} refused, {} failed; left out {} times, back {} times",
-            self.node, self.granted, self.refused, self.failed, self.opened, self.closed
-        )
     }
 }

@@ -1,4 +1,4 @@
-//! A resource that compares fencing tokens: a ledger in `SQLite`.
+//! A resource that compares fencing tokens: a ledger in `SQLite`. This is the part to copy.
 
 use std::error::Error;
 use std::fmt;
@@ -8,91 +8,72 @@ use std::time::Duration;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 const TABLES: &str = "
-    CREATE TABLE entry (id INTEGER PRIMARY KEY, writer TEXT, amount INTEGER, balance INTEGER);
-    -- The largest token that was shown here: one row.
-    CREATE TABLE claim (token INTEGER NOT NULL);
-    INSERT INTO claim VALUES (0);";
+    CREATE TABLE ledger (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL, balance INTEGER NOT NULL);
+    -- The largest token that was shown for each resource.
+    CREATE TABLE claim (resource TEXT PRIMARY KEY, token INTEGER NOT NULL);
+    INSERT INTO claim VALUES ('ledger', 0);";
 
 pub(crate) struct Ledger {
     database: Connection,
 }
 
-/// One line of the ledger, with the balance after it.
-pub(crate) struct Entry {
-    pub(crate) writer: String,
-    pub(crate) amount: i64,
-    pub(crate) balance: i64,
-}
-
 impl Ledger {
-    /// Claims the ledger, and reads the last balance.
-    pub(crate) fn balance(&mut self, token: Option<u64>) -> Result<i64, Box<dyn Error>> {
-        let step = self.begin(token)?;
-        let last = "SELECT coalesce((SELECT balance FROM entry ORDER BY id DESC LIMIT 1), 0)";
-        let balance = step.query_row(last, [], |row| row.get(0))?;
-        step.commit()?;
-        Ok(balance)
-    }
-
-    /// Claims the ledger again, and appends: if someone else has claimed it in between, nothing is written.
-    pub(crate) fn append(
-        &mut self,
-        token: Option<u64>,
-        entry: &Entry,
-    ) -> Result<(), Box<dyn Error>> {
-        let step = self.begin(token)?;
-        step.execute(
-            "INSERT INTO entry (writer, amount, balance) VALUES (?1, ?2, ?3)",
-            (&entry.writer, entry.amount, entry.balance),
-        )?;
-        step.commit()?;
-        Ok(())
-    }
-
-    /// Begins a transaction. The claim comes first in it, so that the token is compared and noted, and the ledger read or
-    /// written, in one atomic step. Without a token there is no claim: what `--unchecked` shows.
-    fn begin(&mut self, token: Option<u64>) -> Result<Transaction<'_>, Box<dyn Error>> {
-        let step = self
-            .database
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if let Some(token) = token {
-            let claim = "UPDATE claim SET token = ?1 WHERE token <= ?1";
-            let number = i64::try_from(token)?;
-            if step.execute(claim, [number])? != 1 {
-                // Dropping the transaction rolls it back.
-                return Err(Refused { token }.into());
-            }
-        }
-        Ok(step)
-    }
-
-    pub(crate) fn entries(&mut self) -> Result<Vec<Entry>, Box<dyn Error>> {
-        let all = "SELECT writer, amount, balance FROM entry ORDER BY id";
-        let mut statement = self.database.prepare(all)?;
-        let entries = statement.query_map([], |row| {
-            Ok(Entry {
-                writer: row.get(0)?,
-                amount: row.get(1)?,
-                balance: row.get(2)?,
-            })
-        })?;
-        Ok(entries.collect::<Result<_, _>>()?)
-    }
-
-    pub(crate) fn open(path: &Path) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn open(path: &Path) -> rusqlite::Result<Self> {
         let database = Connection::open(path)?;
         database.busy_timeout(Duration::from_secs(10))?;
         Ok(Self { database })
     }
 
-    pub(crate) fn create(path: &Path) -> Result<Self, Box<dyn Error>> {
-        let ledger = Self::open(path)?;
-        ledger.database.execute_batch(TABLES)?;
-        Ok(ledger)
+    pub(crate) fn create(&self) -> rusqlite::Result<()> {
+        self.database.execute_batch(TABLES)
+    }
+
+    /// Claims the ledger with the token, and reads the last balance.
+    pub(crate) fn balance(&mut self, token: Option<u64>) -> Result<i64, Box<dyn Error>> {
+        let step = self.begin(token)?;
+        let last = "SELECT coalesce((SELECT balance FROM ledger ORDER BY id DESC LIMIT 1), 0)";
+        let balance = step.query_row(last, [], |row| row.get(0))?;
+        step.commit()?;
+        Ok(balance)
+    }
+
+    /// Claims the ledger again, and appends an entry. If another holder has claimed it in between, nothing is written.
+    pub(crate) fn append(
+        &mut self,
+        token: Option<u64>,
+        amount: i64,
+        balance: i64,
+    ) -> Result<(), Box<dyn Error>> {
+        let step = self.begin(token)?;
+        let insert = "INSERT INTO ledger (amount, balance) VALUES (?1, ?2)";
+        step.execute(insert, [amount, balance])?;
+        Ok(step.commit()?)
+    }
+
+    /// Begins a transaction with the claim, so that the token is compared and noted, and the ledger read or written, in one
+    /// atomic step. Without a token there is no claim: what `--unchecked` shows.
+    fn begin(&mut self, token: Option<u64>) -> Result<Transaction<'_>, Box<dyn Error>> {
+        let immediate = TransactionBehavior::Immediate;
+        let step = self.database.transaction_with_behavior(immediate)?;
+        if let Some(token) = token {
+            let number = i64::try_from(token)?;
+            let claim = "UPDATE claim SET token = ?1 WHERE resource = 'ledger' AND token <= ?1";
+            // An UPDATE that finds no row is no error for the database, so its rows are counted.
+            if step.execute(claim, [number])? != 1 {
+                return Err(Refused { token }.into()); // Dropping the transaction rolls it back.
+            }
+        }
+        Ok(step)
+    }
+
+    /// The sum of all amounts.
+    pub(crate) fn sum(&self) -> rusqlite::Result<i64> {
+        let sum = "SELECT coalesce(sum(amount), 0) FROM ledger";
+        self.database.query_row(sum, [], |row| row.get(0))
     }
 }
 
-/// The ledger has seen a larger token: whoever has this one is not the holder any more.
+/// The ledger has seen a larger token, so this one is of an earlier holder.
 #[derive(Debug)]
 pub(crate) struct Refused {
     token: u64,
@@ -102,10 +83,10 @@ impl Error for Refused {}
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.token;
         write!(
             f,
-            "refused: the ledger has seen a larger token than {}",
-            self.token
+            "refused: the ledger has seen a larger token than {token}"
         )
     }
 }

@@ -1,15 +1,12 @@
 //! The counters behind `Stats`: atomic numbers, and a histogram behind a mutex.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
-use super::NodeStats;
 use super::facade::{Export, FigureKind};
-use crate::error::Vote;
 
 /// A number that only grows.
 #[derive(Debug)]
@@ -31,7 +28,7 @@ pub(super) enum CounterKind {
 }
 
 impl Counter {
-    fn new(name: &str, text: &'static str, labels: &[(&'static str, &str)]) -> Self {
+    pub(super) fn new(name: &str, text: &'static str, labels: &[(&'static str, &str)]) -> Self {
         Self {
             value: AtomicU64::new(0),
             export: Export::new(FigureKind::Counter, name, text, labels),
@@ -65,62 +62,6 @@ impl Counter {
 
     pub(super) fn get(&self) -> u64 {
         self.value.load(Ordering::Relaxed)
-    }
-}
-
-/// The counters of a node. [`NodeStats`] says what each of them is.
-#[derive(Debug)]
-pub(crate) struct NodeRecorder {
-    granted: Counter,
-    refused: Counter,
-    failed: Counter,
-    pub(crate) opened: Counter,
-    pub(crate) closed: Counter,
-}
-
-impl NodeRecorder {
-    pub(crate) fn new(node: &str) -> Self {
-        let counter = |name, text| Counter::new(name, text, &[("node", node)]);
-        let votes = |vote| {
-            let text = "What the node said to attempts; failed is no answer in time, or an error.";
-            Counter::new("node_votes", text, &[("node", node), ("vote", vote)])
-        };
-        Self {
-            granted: votes("granted"),
-            refused: votes("refused"),
-            failed: votes("failed"),
-            opened: counter(
-                "node_left_out",
-                "How often the node failed and was left out from then on.",
-            ),
-            closed: counter("node_back", "How often the node answered again after that."),
-        }
-    }
-
-    /// Counts the node's vote on an attempt.
-    pub(crate) fn voted(&self, vote: &Vote) {
-        match vote {
-            Vote::Granted => self.granted.count(),
-            Vote::Held { .. }
-            | Vote::Read { .. }
-            | Vote::WriterWaits { .. }
-            | Vote::Stale { .. }
-            | Vote::Missing => self.refused.count(),
-            Vote::Failed(error) if error.is_left_out() => {}
-            Vote::Failed(_) => self.failed.count(),
-            Vote::Released | Vote::NotAsked => {}
-        }
-    }
-
-    pub(crate) fn snapshot(&self, node: &Arc<str>) -> NodeStats {
-        NodeStats {
-            node: Arc::clone(node),
-            granted: self.granted.get(),
-            refused: self.refused.get(),
-            failed: self.failed.get(),
-            opened: self.opened.get(),
-            closed: self.closed.get(),
-        }
     }
 }
 

@@ -93,12 +93,11 @@ fn code(folder: &Path) -> String {
 }
 
 /// The folders of all packages but that of the peers.
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 8] = [
     "",
     "cli",
     "examples",
     "examples/async_caller",
-    "examples/fenced_postgres",
     "examples/fenced_writer",
     "testing",
     "tests/history",
