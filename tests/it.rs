@@ -291,9 +291,8 @@ mod house {
     #[cfg(target_os = "linux")]
     mod packaging;
     mod pages;
-    mod paths;
     mod picture;
     mod rooms;
+    mod source;
     pub(crate) mod tidy;
-    mod tokens;
 }

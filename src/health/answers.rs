@@ -98,9 +98,10 @@ impl Facts {
     /// Records an error answer: it hides a fact, or a lock would get it as well.
     fn note_refusal(&mut self, question: Question, error: NodeError) {
         let is_marker = question == Question::Marker;
-        let code = match &error {
-            NodeError::Refused { code, .. } => code.as_str(),
-            _ => "",
+        let code = if let NodeError::Refused { code, .. } = &error {
+            code.as_str()
+        } else {
+            ""
         };
         let is_hidden = match code {
             "WRONGTYPE" if is_marker => {

@@ -179,7 +179,7 @@ impl Facts {
         if let Some(theirs) = settings.filter(|theirs| *theirs != *rules.config) {
             return Some(NodeError::ConfigMismatch {
                 ours: rules.config.clone(),
-                theirs: theirs.into(),
+                theirs,
             });
         }
         let clock = self.clock()?;

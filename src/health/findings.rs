@@ -194,24 +194,24 @@ fn evicts(node: &Facts, _: Option<&Rules>) -> Option<Found> {
 }
 
 fn unreachable(node: &Facts, _: Option<&Rules>) -> Option<Found> {
-    let error = node.failure()?;
+    let error = node.failure();
     let advice = match error {
-        NodeError::TimedOut => {
+        Some(NodeError::TimedOut) => {
             "check whether its process hangs, its machine is up, and the network is faster than node_timeout"
         }
-        NodeError::Connect { .. } => "start the server, or fix its address or the network",
-        NodeError::Login { .. } => {
+        Some(NodeError::Connect { .. }) => "start the server, or fix its address or the network",
+        Some(NodeError::Login { .. }) => {
             "fix the user, the password or the database that the client gives"
         }
-        NodeError::NoCredentials { .. } => {
+        Some(NodeError::NoCredentials { .. }) => {
             "find out why the program's credentials callback gives none"
         }
-        NodeError::InCluster => "give the node a server of its own",
-        NodeError::PoolExhausted => "nothing is known about the node; look again",
-        NodeError::Protocol { .. } => "check that it is a Redis server",
-        _ => "look at the server's log",
+        Some(NodeError::InCluster) => "give the node a server of its own",
+        Some(NodeError::PoolExhausted) => "nothing is known about the node; look again",
+        Some(NodeError::Protocol { .. }) => "check that it is a Redis server",
+        Some(_) | None => "look at the server's log",
     };
-    Some(found(error.to_string(), advice))
+    Some(found(error?.to_string(), advice))
 }
 
 /// The node answers with an error that a lock would get as well, or gave no vote to the lock that was tried, or its facts rule

@@ -16,6 +16,7 @@ pub(crate) struct Counter {
 }
 
 /// What a counter of a manager counts.
+#[derive(Clone, Copy)]
 pub(super) enum CounterKind {
     /// Neither of the following.
     Plain,

@@ -1,11 +1,11 @@
 //! Locks and atomics: what threads decide by goes through `src/sync.rs`, so that the simulation and loom see it.
 
-use super::paths::{paths, tokens};
-use super::rooms::{that_ship, without_tests};
+use super::rooms::that_ship;
+use super::source::Source;
 use super::tidy::files;
 
 /// Which words a file may use beside the seam, and why.
-const EXCEPTIONS: [(&str, &[&str], &str); 7] = [
+const EXCEPTIONS: [(&str, &[&str], &str); 6] = [
     (
         "src/sync.rs",
         &[
@@ -28,11 +28,6 @@ const EXCEPTIONS: [(&str, &[&str], &str); 7] = [
         "src/clock.rs",
         &["mpsc"],
         "`wait_for` waits while a manager is built, before any thread has it",
-    ),
-    (
-        "src/renewal/agenda.rs",
-        &["mpsc"],
-        "in a test, one thread tells another that it is through",
     ),
     (
         "src/wire/scripts.rs",
@@ -92,11 +87,11 @@ fn lock_of(path: &[String]) -> Option<&str> {
 fn own_locks(sources: &[(String, String)]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (name, text) in that_ship(sources) {
-        let code = without_tests(text);
-        let tokens = tokens(&code);
-        let paths = paths(&tokens);
-        let locks = paths.iter().filter_map(|path| lock_of(path));
-        let parking = tokens.iter().copied().filter(|word| PARKING.contains(word));
+        let source = Source::read(text);
+        let locks = source.all_paths().filter_map(|path| lock_of(path));
+        let parking = PARKING
+            .into_iter()
+            .filter(|word| source.words.contains(*word));
         found.extend(
             locks
                 .chain(parking)
@@ -126,54 +121,29 @@ fn what_threads_decide_by_is_seen_by_the_simulation() {
     assert_eq!(found, Vec::<(String, String)>::new());
 }
 
-/// Locks beside the seam, and the words by which they are found.
-const PLANTED: [(&str, &[&str]); 21] = [
-    ("use parking_lot::Mutex;\n", &["Mutex"]),
-    ("use ::parking_lot as locks;\n", &["parking_lot"]),
-    ("extern crate parking_lot;\n", &["parking_lot"]),
-    ("struct S(parking_lot::RwLock<u32>);\n", &["RwLock"]),
-    ("use std::sync::{Arc, Mutex};\n", &["Mutex"]),
-    (
-        "use std::sync::{\n    Arc,\n    // Why.\n    Mutex as M,\n    atomic::{AtomicU64, Ordering},\n};\n",
-        &["AtomicU64", "Mutex"],
-    ),
-    (
-        "use std::sync::atomic::{AtomicU64, Ordering};\n",
-        &["AtomicU64"],
-    ),
-    ("use std::{fmt, sync::{Arc, RwLock}};\n", &["RwLock"]),
-    ("use {std::{sync::Once}, core::fmt};\n", &["Once"]),
-    (
-        "pub(crate) use core::sync::atomic::AtomicBool;\n",
-        &["AtomicBool"],
-    ),
-    ("use std::sync::{self, Arc};\n", &["sync"]),
-    ("use std::{sync};\nuse std as s;\n", &["std", "sync"]),
-    ("use std::sync::atomic;\n", &["atomic"]),
-    ("use std::sync::*;\nuse std::thread::*;\n", &["*"]),
-    ("use std::sync::mpsc::{self, Sender};\n", &["mpsc"]),
-    (
-        "static A: std::sync::LazyLock<u32> = std::sync::LazyLock::new(f);\n",
-        &["LazyLock"],
-    ),
-    (
-        "static SEEN: std::sync::OnceLock<u32> = ::std::sync::OnceLock::new();\n",
-        &["OnceLock"],
-    ),
-    (
-        "fn f() { std::sync::atomic::fence(Ordering::SeqCst); }\n",
-        &["fence"],
-    ),
-    ("use std::thread;\nfn f() { thread::park(); }\n", &["park"]),
-    (
-        "use std::{thread::{park_timeout, Thread}};\nfn f(t: Thread) { t.unpark(); }\n",
-        &["park_timeout", "unpark"],
-    ),
-    (
-        "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\n\nuse std::sync::Barrier;\n",
-        &["Barrier"],
-    ),
-];
+/// Locks beside the seam, each with the words by which they are found.
+const PLANTED: &str = "
+use parking_lot::Mutex; => Mutex
+use ::parking_lot as locks; => parking_lot
+extern crate parking_lot; => parking_lot
+struct S(parking_lot::RwLock<u32>); => RwLock
+use std::sync::{Arc, Mutex as M, atomic::{AtomicU64, Ordering}}; => AtomicU64 Mutex
+use {std::{sync::Once}, core::fmt}; => Once
+pub(crate) use core::sync::atomic::AtomicBool; => AtomicBool
+use std::sync::{self, Arc}; => sync
+use std::{sync}; use std as s; => std sync
+use std::sync::atomic; => atomic
+use std::sync::*; use std::thread::*; => *
+use std::sync::mpsc::{self, Sender}; => mpsc
+static A: ::std::sync::OnceLock<u32> = std::sync::OnceLock::new(); => OnceLock
+fn f() { std::sync::atomic::fence(Ordering::SeqCst); } => fence
+use std::thread; fn f() { thread::park(); } => park
+use std::{thread::{park_timeout, Thread}}; fn f(t: Thread) { t.unpark(); } => park_timeout unpark
+#[cfg(test)] mod tests { fn f() {} } use std::sync::Barrier; => Barrier
+use crate::sync::{AtomicBool, Mutex}; =>
+use std::{sync::{Arc, Weak, atomic::Ordering}, thread}; fn f() { thread::spawn(g); } =>
+/// As `parking_lot::RwLock`. =>
+#[cfg(test)] mod tests { use parking_lot::Mutex; } =>";
 
 #[test]
 fn a_lock_beside_the_seam_is_found() {
@@ -183,25 +153,13 @@ fn a_lock_beside_the_seam_is_found() {
         found.retain(|place| !is_excepted(place));
         found.into_iter().map(|(_, word)| word).collect::<Vec<_>>()
     };
-    for (text, words) in PLANTED {
-        assert_eq!(planted("src/node/slot.rs", text), words, "{text}");
+    for row in PLANTED.lines().skip(1) {
+        let (text, words) = row.split_once(" =>").unwrap();
+        let found = planted("src/node/slot.rs", text).join(" ");
+        assert_eq!(found, words.trim(), "{row}");
     }
     // By word, and not the whole file.
     let text = "use std::sync::{Mutex, OnceLock};\n";
     assert_eq!(planted("src/clock.rs", text), ["Mutex"]);
     assert_eq!(planted("src/sync.rs", text), Vec::<String>::new());
-    for text in [
-        "use crate::sync::{AtomicBool, Mutex};\n",
-        "use std::sync::Arc;\n",
-        "use std::{sync::{Arc, Weak, atomic::Ordering}, thread};\n",
-        "use std::sync::atomic::Ordering;\nfn f() { thread::spawn(g); }\n",
-        "/// As `parking_lot::RwLock`.\n// use std::sync::Mutex;\n",
-        "#[cfg(test)]\nmod tests {\n    use parking_lot::Mutex;\n}\n",
-    ] {
-        assert_eq!(
-            planted("src/node/slot.rs", text),
-            Vec::<String>::new(),
-            "{text}"
-        );
-    }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
+use super::source::Source;
 use super::tidy::files;
 
 /// The rooms of the page, each with its floor. Rooms of one row are on one floor, and don't know each other.
@@ -29,32 +30,14 @@ fn floors() -> HashMap<String, usize> {
     floors
 }
 
-/// The modules that a file declares for tests alone.
-fn of_tests(name: &str, text: &str) -> Vec<String> {
-    let folder = name.trim_end_matches(".rs").trim_end_matches("lib");
-    let mut found = Vec::new();
-    let mut is_for_tests = false;
-    for line in text.lines() {
-        if let Some(rest) = line.split("mod ").nth(1)
-            && is_for_tests
-        {
-            let module = rest.trim_end_matches([';', ' ', '{']);
-            found.push(format!("{}/{module}", folder.trim_end_matches('/')));
-        }
-        let is_attribute = line.starts_with("#[");
-        is_for_tests = line.contains("cfg(test)")
-            || line.contains("any(test")
-            || (is_for_tests && is_attribute);
-    }
-    found
-}
-
 /// Of these files, those which are not of modules for tests alone.
 pub(super) fn that_ship(sources: &[(String, String)]) -> Vec<&(String, String)> {
-    let for_tests: HashSet<String> = sources
-        .iter()
-        .flat_map(|(name, text)| of_tests(name, text))
-        .collect();
+    let for_tests = sources.iter().flat_map(|(name, text)| {
+        let folder = name.trim_end_matches(".rs").trim_end_matches("/lib");
+        let modules = Source::read(text).for_tests.into_iter();
+        modules.map(move |module| format!("{folder}/{}", module.join("/")))
+    });
+    let for_tests: Vec<String> = for_tests.collect();
     let ships = |(name, _): &&(String, String)| {
         let stem = name.trim_end_matches(".rs");
         let is_below = |module: &String| {
@@ -64,23 +47,6 @@ pub(super) fn that_ship(sources: &[(String, String)]) -> Vec<&(String, String)> 
         !for_tests.iter().any(is_below)
     };
     sources.iter().filter(ships).collect()
-}
-
-/// A file without its modules for tests, which may stand before other code.
-pub(super) fn without_tests(text: &str) -> String {
-    let mut parts = text.split("#[cfg(test)]\nmod ");
-    let first = parts.next().unwrap().to_owned();
-    let behind = parts.map(|part| {
-        let (declared, rest) = part.split_once('\n').unwrap_or((part, ""));
-        let is_elsewhere = declared.ends_with(';');
-        let end = if is_elsewhere {
-            Some(rest)
-        } else {
-            rest.split_once("\n}\n").map(|(_, rest)| rest)
-        };
-        end.unwrap_or_default()
-    });
-    behind.fold(first, |code, part| code + "\n" + part)
 }
 
 /// What a file imports from the library: a room, or what is no room.
@@ -98,18 +64,10 @@ fn imports(sources: &[(String, String)]) -> Vec<Import<'_>> {
         if room == "lib" {
             continue;
         }
-        let code = without_tests(text);
-        let code: String = code
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"))
-            .collect();
-        let used = code.split("crate::").skip(1);
-        let words = used.map(|used| {
-            let word = used.split(|c: char| !c.is_alphanumeric() && c != '_');
-            word.into_iter().next().unwrap().to_owned()
-        });
-        let others = words.filter(|word| word != room);
-        imports.extend(others.map(|word| Import { file, room, word }));
+        let source = Source::read(text);
+        let used = source.all_paths().filter(|path| path[0] == "crate");
+        let words = used.filter_map(|path| path.get(1).filter(|word| *word != room));
+        imports.extend(words.cloned().map(|word| Import { file, room, word }));
     }
     imports
 }
@@ -165,16 +123,13 @@ fn an_import_that_goes_up_is_found() {
         ("src/node/slot.rs", "use crate::manager::LockManager;\n"),
         ("src/guard.rs", "use crate::manager::LockManager;\n"),
         ("src/wire.rs", "fn f() -> crate::node::Node {}\n"),
+        ("src/wire.rs", "use crate::{node::Node};\n"),
         ("src/quorum.rs", "use crate::retry::delay;\n"),
         ("src/quorum.rs", "use crate::LockGuard;\n"),
         ("src/no_room.rs", "use crate::quorum::Term;\n"),
         (
             "src/wire.rs",
             "#[cfg(test)]\nmod tests;\nuse crate::node::Node;\n",
-        ),
-        (
-            "src/wire.rs",
-            "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\n\nuse crate::node::Node;\n",
         ),
     ] {
         assert_eq!(planted(name, text).len(), 1, "{name}: {text}");
