@@ -8,7 +8,7 @@ use redlatch_testing::{eventually, pause};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::process::{LIMIT, Nodes, Running, end_of, is_alive, open_nodes};
+use crate::process::{LIMIT, Nodes, Running, end_of, open_nodes};
 
 /// `redlatch hold` with these options on the lock `job`, and the other end of its standard input.
 #[track_caller]
@@ -21,14 +21,12 @@ fn hold(nodes: &Nodes, options: &[&str]) -> (Running, ChildStdin) {
 #[track_caller]
 fn assert_ends_quietly(running: Running, code: i32) {
     let ended = running.end();
-    assert_eq!(
-        (ended.code, &*ended.stdout, &*ended.stderr),
-        (Some(code), "", "")
-    );
+    ended.is(code, "");
+    ended.is_quiet(code);
 }
 
 #[test]
-fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends() {
+fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends_or_a_signal_comes() {
     let nodes = Nodes::start(3).hasty();
     let (mut running, mut input) = hold(&nodes, &["--ttl", "1500ms"]);
     let token = running.line();
@@ -41,16 +39,10 @@ fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends() {
     for server in &nodes.servers {
         assert!(server.get("job").unwrap().starts_with(&token));
     }
-    let other = end_of(&mut nodes.run(&["-n"], "echo ran"));
-    assert_eq!((other.code, other.stdout.as_str()), (Some(75), ""));
+    end_of(&mut nodes.run(&["-n"], "echo ran")).is(75, "");
     drop(input);
     assert_ends_quietly(running, 0);
     assert_eq!(nodes.locked(), 0);
-}
-
-#[test]
-fn a_signal_gives_the_lock_back() {
-    let nodes = Nodes::start(3);
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let (running, _input) = hold(&nodes, &[]);
         running.line();
@@ -62,103 +54,85 @@ fn a_signal_gives_the_lock_back() {
 }
 
 #[test]
-fn a_lock_that_is_lost_is_76_and_told_at_once() {
+fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
     let nodes = Nodes::start(3).hasty();
-    for options in [&["--ttl", "2s"][..], &["--max-hold", "1s"]] {
-        let (running, _input) = hold(&nodes, options);
-        running.line();
-        if options[0] == "--ttl" {
-            for server in &nodes.servers {
-                server.command(&["DEL", "job"]);
+    for (options, by) in [
+        (&["--ttl", "2s"][..], "deletion"),
+        (&["--max-hold", "1s"], "max_hold"),
+        (&["--ttl", "2s"], "unlock"),
+        (&["--ttl", "1s"], "stop"),
+        // One that can't notice it until the end.
+        (&[], "deletion"),
+    ] {
+        let (running, input) = hold(&nodes, options);
+        let token = running.line();
+        match by {
+            "deletion" => nodes.command(&["DEL", "job"]),
+            "unlock" => {
+                end_of(&mut nodes.redlatch(&["unlock", "job", "--token", &token])).ends_with(0);
             }
+            "stop" => {
+                running.signal(Signal::STOP);
+                assert!(eventually(LIMIT, || nodes.locked() == 0));
+                nodes.hold("another", 60_000);
+                running.signal(Signal::CONT);
+            }
+            _ => {}
         }
-        let ended = running.end();
-        assert_eq!(ended.code, Some(76), "{ended:?}");
-        assert!(
-            ended.complaint().contains("Z lost the lock job: "),
-            "{ended:?}"
-        );
+        let told = if options.is_empty() {
+            drop(input);
+            "noticed it when giving it back"
+        } else {
+            "Z lost the lock job: "
+        };
+        running.end().is_refused(76, told);
+        if by == "stop" {
+            assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
+            nodes.command(&["DEL", "job"]);
+        }
     }
-    // One that loses it without being able to notice, until the end.
-    let (running, input) = hold(&nodes, &[]);
-    running.line();
-    for server in &nodes.servers {
-        server.command(&["DEL", "job"]);
-    }
-    drop(input);
-    let ended = running.end();
-    assert_eq!(ended.code, Some(76), "{ended:?}");
-    assert!(
-        ended.complaint().contains("noticed it when giving it back"),
-        "{ended:?}"
-    );
-}
-
-#[test]
-fn one_that_was_stopped_for_longer_than_the_ttl_says_so_when_it_goes_on() {
-    let nodes = Nodes::start(3).hasty();
-    let (running, _input) = hold(&nodes, &["--ttl", "1s"]);
-    running.line();
-    running.signal(Signal::STOP);
-    assert!(eventually(LIMIT, || nodes.locked() == 0));
-    nodes.hold("another", 60_000);
-    running.signal(Signal::CONT);
-    let ended = running.end();
-    assert_eq!(ended.code, Some(76), "{ended:?}");
-    assert!(ended.complaint().contains("lost the lock job"), "{ended:?}");
-    assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
 }
 
 #[test]
 fn with_fenced_the_line_has_the_number_and_with_json_it_is_an_object() {
     let nodes = Nodes::start(3);
     open_nodes(&nodes);
-    let (running, input) = hold(&nodes, &["--fenced"]);
-    let line = running.line();
-    let (token, number) = line.split_once(' ').expect(&line);
+    let line = |options: &[&str]| {
+        let (running, input) = hold(&nodes, options);
+        let line = running.line();
+        drop(input);
+        assert_ends_quietly(running, 0);
+        line
+    };
+    let fenced = line(&["--fenced"]);
+    let (token, number) = fenced.split_once(' ').expect(&fenced);
     assert_eq!(token.len(), 40);
     let number: u64 = number.parse().unwrap();
-    drop(input);
-    assert_ends_quietly(running, 0);
-
-    let (running, input) = hold(&nodes, &["--fenced", "--json"]);
-    let object: Value = serde_json::from_str(&running.line()).unwrap();
+    let object: Value = serde_json::from_str(&line(&["--fenced", "--json"])).unwrap();
     assert_eq!(object["resource"], "job");
     assert_eq!(object["token"].as_str().unwrap().len(), 40);
     assert!(object["fencing_token"].as_u64().unwrap() > number);
-    drop(input);
-    assert_ends_quietly(running, 0);
-
-    let (running, _input) = hold(&nodes, &["--json"]);
-    let object: Value = serde_json::from_str(&running.line()).unwrap();
+    let object: Value = serde_json::from_str(&line(&["--json"])).unwrap();
     assert_eq!(object["fencing_token"], Value::Null);
 }
 
 #[test]
-fn whoever_has_the_token_can_end_the_lock_and_hold_notices() {
-    let nodes = Nodes::start(3).hasty();
-    let (running, _input) = hold(&nodes, &["--ttl", "2s"]);
-    let token = running.line();
-    let ended = end_of(&mut nodes.redlatch(&["unlock", "job", "--token", &token]));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(running.end().code, Some(76));
-}
-
-#[test]
-fn without_an_input_that_stays_open_nothing_is_taken() {
+fn without_an_input_that_stays_open_or_an_output_nothing_is_kept() {
     let nodes = Nodes::start(3);
     // Which is /dev/null.
     let ended = end_of(&mut nodes.redlatch(&["hold", "job"]));
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(64), ""),
-        "{ended:?}"
-    );
-    assert!(
-        ended.complaint().contains("standard input is at its end"),
-        "{ended:?}"
-    );
+    ended.is_refused(64, "standard input is at its end");
     assert!(nodes.servers.iter().all(|server| server.keys() == 0));
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let mut hold = nodes.redlatch(&["hold", "job"]);
+    hold.stdin(Stdio::piped())
+        .stdout(full.unwrap())
+        .stderr(Stdio::null());
+    let mut child = hold.spawn().unwrap();
+    let input = child.stdin.take();
+    assert_eq!(child.wait().unwrap().code(), Some(74));
+    assert_eq!(nodes.locked(), 0);
+    drop(input);
 }
 
 #[test]
@@ -171,39 +145,12 @@ fn who_waits_ends_when_its_input_does_and_has_nothing() {
     drop(input);
     assert_ends_quietly(running, 129);
     assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
-
     let (running, _input) = hold(&nodes, &["-qn", "-E", "9"]);
     assert_ends_quietly(running, 9);
     let (running, _input) = hold(&nodes, &["-n"]);
-    let ended = running.end();
-    assert_eq!(ended.code, Some(75), "{ended:?}");
-    assert!(
-        ended
-            .complaint()
-            .contains("another holder has the lock job"),
-        "{ended:?}"
-    );
-}
-
-#[test]
-fn a_line_that_can_not_be_written_gives_the_lock_back() {
-    let nodes = Nodes::start(3);
-    let full = std::fs::File::options()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
-    let mut child = nodes
-        .redlatch(&["hold", "job"])
-        .stdin(Stdio::piped())
-        .stdout(full)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let input = child.stdin.take();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(74));
-    assert_eq!(nodes.locked(), 0);
-    drop(input);
+    running
+        .end()
+        .is_refused(75, "another holder has the lock job");
 }
 
 /// The script of docs/command.md, which is the example of the manual page with all that can go wrong.
@@ -215,12 +162,7 @@ fn example(nodes: &Nodes) -> Command {
         .replacen("redlatch", env!("CARGO_BIN_EXE_redlatch"), 1)
         .replace("./push", "echo pushed")
         .replace("./announce", "echo announced");
-    let mut bash = Command::new("bash");
-    bash.args(["-c", &format!("coproc {script}")])
-        .env("REDLATCH_NODES", nodes.urls())
-        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
-        .current_dir(nodes.file("."));
-    bash
+    nodes.program("bash", &["-c", &format!("coproc {script}")])
 }
 
 #[test]
@@ -228,28 +170,18 @@ fn the_example_in_bash_works_under_the_lock_or_not_at_all() {
     let nodes = Nodes::start(3);
     open_nodes(&nodes);
     let ended = end_of(&mut example(&nodes));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    let (pushed, announced) = ended.stdout.split_once('\n').unwrap();
-    let number = pushed.strip_prefix("pushed ").unwrap();
-    assert!(
-        number.parse::<u64>().is_ok() && announced == "announced\n",
-        "{ended:?}"
-    );
-    let status = end_of(&mut nodes.redlatch(&["status", "-q", "deploy"]));
-    assert_eq!(status.code, Some(1));
+    ended.ends_with(0);
+    let number = ended.stdout.strip_prefix("pushed ").unwrap();
+    let number = number.strip_suffix("\nannounced\n").unwrap();
+    assert!(number.parse::<u64>().is_ok(), "{ended:?}");
+    end_of(&mut nodes.redlatch(&["status", "-q", "deploy"])).ends_with(1);
 
-    let (holder, _input) =
-        Running::start_with_input(&mut nodes.redlatch(&["hold", "--fenced", "deploy"]));
+    let mut hold = nodes.redlatch(&["hold", "--fenced", "deploy"]);
+    let (holder, _input) = Running::start_with_input(&mut hold);
     holder.line();
-    let mut waiting = example(&nodes);
     let brief = "node_timeout = \"300ms\"\nwait = \"300ms\"\n";
     nodes.write_config("redlatch.toml", brief);
-    let ended = end_of(&mut waiting);
-    assert_eq!(
-        (ended.code, ended.stdout.as_str()),
-        (Some(75), ""),
-        "{ended:?}"
-    );
+    end_of(&mut example(&nodes)).is(75, "");
 }
 
 #[test]
@@ -257,10 +189,8 @@ fn one_that_is_killed_leaves_the_lock_for_its_ttl_and_its_output_ends() {
     let nodes = Nodes::start(3).hasty();
     let (running, _input) = hold(&nodes, &["--ttl", "1s"]);
     running.line();
-    let pid = running.pid();
     running.signal(Signal::KILL);
     let ended = running.end();
-    assert_eq!((ended.code, ended.stdout.as_str()), (None, ""));
-    assert!(!is_alive(pid));
+    assert_eq!((ended.code, &*ended.stdout), (None, ""));
     assert!(eventually(LIMIT, || nodes.locked() == 0), "the lock stays");
 }

@@ -19,6 +19,8 @@ mod hold;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod kinds;
+#[cfg(test)]
 mod labels;
 #[cfg(test)]
 mod list;

@@ -20,7 +20,7 @@ fn the_command_gets_the_signal_once_and_the_one_who_waits_comes_next() {
         "somebody waits for the lock job; the command gets USR1",
     );
     let ended = first.end();
-    assert_eq!((ended.code, &*ended.stdout), (Some(7), "makes room\n"));
+    ended.is(7, "makes room\n");
     assert_eq!(second.end().stdout, "ran\n");
 }
 
@@ -35,12 +35,12 @@ fn a_leader_says_who_stands_by_and_does_not_give_way_to_that() {
     told(&first, "somebody waits for the lock job");
     let both = [&forever[..], &["--on-wanted", "TERM"]].concat();
     let refused = end_of(&mut nodes.run(&both, serve));
-    assert_eq!(refused.code, Some(64), "{refused:?}");
+    refused.ends_with(64);
     first.signal(Signal::TERM);
     second.line();
     second.signal(Signal::TERM);
     for running in [first, second] {
-        assert_eq!(running.end().code, Some(143));
+        running.end().ends_with(143);
     }
 }
 
@@ -53,8 +53,8 @@ fn a_holder_without_a_command_says_so_and_holds_on() {
     let second = Running::start(&mut nodes.run(&TTL, "echo ran"));
     told(&holder, "somebody waits for the lock job");
     let status = end_of(&mut nodes.redlatch(&["status", "job"]));
-    assert!(status.stdout.contains("\nwaiting  somebody"), "{status:?}");
+    status.shows("\nwaiting  somebody");
     drop(input);
-    assert_eq!(holder.end().code, Some(0));
+    holder.end().ends_with(0);
     assert_eq!(second.end().stdout, "ran\n");
 }

@@ -71,7 +71,7 @@ fn where_standard_error_is_closed_the_command_still_runs() {
         .env("REDLATCH_NODES", nodes.urls())
         .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"));
     let ended = end_of(&mut shell);
-    assert_eq!(ended.code, Some(3), "{ended:?}");
+    ended.ends_with(3);
 }
 
 #[test]
@@ -79,9 +79,7 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     let nodes = Nodes::start(3);
     let wait = ["--wait", "10m"];
     let another_gives_back = || {
-        for server in &nodes.servers {
-            server.command(&["DEL", "job"]);
-        }
+        nodes.command(&["DEL", "job"]);
     };
     nodes.hold("another", 600_000);
     let running = Running::start(&mut nodes.run(&wait, "true"));
@@ -96,13 +94,13 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     let ended = running.end();
     let (_, text) = stamped(ended.complaint());
     assert!(text.starts_with("got the lock job after "), "{ended:?}");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.ends_with(0);
 
     // With --quiet it is no news that another one has it.
     nodes.hold("another", 1_500);
     let quiet = ["--wait", "10m", "--quiet"];
     let ended = end_of(&mut nodes.run(&quiet, "true"));
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+    ended.is_quiet(0);
 
     nodes.hold("another", 600_000);
     let verbose = [&wait[..], &["--verbose"]].concat();
@@ -140,13 +138,11 @@ fn each_line_of_what_runs_for_long_has_the_time_and_with_verbose_every_line() {
     let run = |options: &[&str]| {
         let running = Running::start(&mut nodes.run(options, "echo started; exec sleep 60"));
         running.line();
-        for server in &nodes.servers {
-            server.command(&["DEL", "job"]);
-        }
+        nodes.command(&["DEL", "job"]);
         running.end()
     };
     let ended = run(&["--ttl", "2s", "--verbose"]);
-    assert_eq!(ended.code, Some(76), "{ended:?}");
+    ended.ends_with(76);
     // In milliseconds, and by a clock that may be corrected meanwhile.
     let around = before - Duration::from_mins(1)..before + Duration::from_hours(1);
     let mut loss = false;
@@ -168,7 +164,7 @@ fn with_verbose_the_warnings_of_the_library_are_shown() {
     nodes.servers[0].kill();
     let name = nodes.servers[0].name();
     let ended = end_of(&mut nodes.run(&["--verbose"], "true"));
-    assert_eq!(ended.code, Some(0));
+    ended.ends_with(0);
     assert!(
         ended
             .stderr
@@ -178,7 +174,7 @@ fn with_verbose_the_warnings_of_the_library_are_shown() {
     );
     assert!(ended.stderr.contains(&name), "{ended:?}");
     let ended = end_of(&mut nodes.run(&[], "true"));
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    ended.is_quiet(0);
 }
 
 #[test]
@@ -191,12 +187,8 @@ fn help_and_version_go_to_standard_output() {
         (&["--version"], env!("CARGO_PKG_VERSION")),
     ] {
         let ended = end_of(&mut bare(arguments));
-        assert_eq!(
-            (ended.code, ended.stderr.as_str()),
-            (Some(0), ""),
-            "{ended:?}"
-        );
-        assert!(ended.stdout.contains(part), "{ended:?}");
+        ended.is_quiet(0);
+        ended.shows(part);
     }
 }
 
@@ -235,11 +227,8 @@ fn colours_are_for_terminals_unless_the_user_says_otherwise() {
         status(&["--color", "never"]).env("CLICOLOR_FORCE", "1")
     ));
     let ended = end_of(&mut status(&["--color", "maybe"]));
-    assert_eq!((ended.code, &*ended.stdout), (Some(64), ""), "{ended:?}");
-    assert!(
-        ended.complaint().contains("auto, always, never"),
-        "{ended:?}"
-    );
+    ended.is(64, "");
+    ended.complains("auto, always, never");
 
     let on_terminal = |no_color: &str| {
         let terminal = Terminal::sized(80, 24);
@@ -249,8 +238,7 @@ fn colours_are_for_terminals_unless_the_user_says_otherwise() {
         let mut child = command.spawn().unwrap();
         assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
         child.wait().unwrap();
-        terminal.wait_for("unlock ");
-        terminal.shown()
+        terminal.shown_to_the_end()
     };
     assert!(on_terminal("").contains("\u{1b}[32mheld"));
     assert!(!on_terminal("1").contains('\u{1b}'));
@@ -282,9 +270,7 @@ fn what_is_printed_fits_the_terminal_or_ends_at_a_word() {
             assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
             let code = child.wait().unwrap().code();
             assert!(code.is_some_and(|code| code < 64), "{words:?}: {code:?}");
-            drop(command);
-            assert!(eventually(LIMIT, || terminal.shown().ends_with('\n')));
-            let shown = terminal.shown();
+            let shown = terminal.shown_to_the_end();
             // What is typed is not broken, and neither is a token.
             let is_typed =
                 |line: &str| line.starts_with("  redlatch ") || line.contains("--token=");

@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 
 use redis::Value;
 use redlatch_testing::{Server, eventually};
-use rustix::process::Signal;
 
 use crate::process::{LIMIT, Nodes, Running, bare, end_of, told};
 
@@ -84,11 +83,8 @@ fn a_kept_lock_outlives_a_change_of_the_password() {
         assert_is_renewed(&nodes, NEW);
         drop(input);
         let ended = running.end();
-        assert_eq!(
-            (ended.code, &*ended.stdout, &*ended.stderr),
-            (Some(0), "done\n", ""),
-            "{named:?}"
-        );
+        ended.is(0, "done\n");
+        ended.is_quiet(0);
         command(&nodes, NEW, &["CONFIG", "SET", "requirepass", OLD]);
     }
 }
@@ -113,8 +109,7 @@ fn a_campaign_goes_on_when_the_file_is_away_and_with_the_new_password_when_it_is
     fs::write(&file, "").unwrap();
     fs::write(&file, NEW).unwrap();
     assert_eq!(running.line(), "leads");
-    running.signal(Signal::TERM);
-    assert_eq!(running.end().code, Some(143));
+    running.terminate();
 }
 
 #[test]
@@ -131,7 +126,7 @@ fn a_password_that_can_be_read_only_once_is_kept() {
     assert_is_renewed(&nodes, OLD);
     fs::write(nodes.file("go"), "").unwrap();
     let ended = running.end();
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+    ended.is_quiet(0);
 }
 
 #[test]
@@ -173,7 +168,7 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
             );
             drop(input);
             let ended = running.end();
-            assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{user}");
+            ended.is_quiet(0);
         }
     }
 }
@@ -187,9 +182,9 @@ fn a_password_file_that_everybody_can_read_is_warned_of() {
     );
     let status = ["status", "job", "--password-file", &file];
     let ended = end_of(&mut nodes.redlatch(&status));
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.complaint().contains(&advice), "{ended:?}");
+    ended.ends_with(1);
+    ended.complains(&advice);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     let ended = end_of(&mut nodes.redlatch(&status));
-    assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
+    ended.is_quiet(1);
 }

@@ -18,24 +18,9 @@ fn the_line_of_status_ends_the_lock_whatever_the_name_and_the_value_are() {
         let shown = end_of(&mut nodes.redlatch(&["status", "--", name])).stdout;
         let line = shown.split_once("\nunlock   ").unwrap().1;
         assert!(!shown.contains('\u{1b}'), "{shown}");
-        let mut shell = nodes.redlatch(&[]);
-        let environment = shell
-            .get_envs()
-            .map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned)));
-        let environment: Vec<_> = environment.collect();
-        shell = std::process::Command::new("bash");
-        for (name, value) in environment {
-            match value {
-                Some(value) => shell.env(name, value),
-                None => shell.env_remove(name),
-            };
-        }
-        let function = format!(
-            "redlatch() {{ {} \"$@\"; }}; {line}",
-            env!("CARGO_BIN_EXE_redlatch")
-        );
-        let ended = end_of(shell.args(["-c", &function]));
-        assert_eq!(ended.code, Some(0), "{line}: {ended:?}");
+        let redlatch = env!("CARGO_BIN_EXE_redlatch");
+        let script = format!("redlatch() {{ {redlatch} \"$@\"; }}; {line}");
+        end_of(&mut nodes.program("bash", &["-c", &script])).ends_with(0);
         assert_eq!(nodes.servers[0].get(name), None, "{line}");
     }
 }

@@ -78,8 +78,17 @@ impl Nodes {
 
     /// The command with these arguments and the configuration of these servers, in their folder.
     pub(crate) fn redlatch(&self, arguments: &[&str]) -> Command {
-        let mut command = bare(arguments);
+        self.program(env!("CARGO_BIN_EXE_redlatch"), arguments)
+    }
+
+    /// Another program, with the configuration of these servers, in their folder.
+    pub(crate) fn program(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        for name in ["REDLATCH_PASSWORD", "NOTIFY_SOCKET"] {
+            command.env_remove(name);
+        }
         command
+            .args(words)
             .env("REDLATCH_NODES", self.urls())
             .env("REDLATCH_CONFIG", self.file("redlatch.toml"))
             .current_dir(self.servers[0].dir());
@@ -97,10 +106,8 @@ impl Nodes {
     /// How many servers have a key of the lock `job`.
     #[track_caller]
     pub(crate) fn locked(&self) -> usize {
-        self.servers
-            .iter()
-            .filter(|server| server.get("job").is_some())
-            .count()
+        let is_locked = |server: &&Server| server.get("job").is_some();
+        self.servers.iter().filter(is_locked).count()
     }
 
     /// The same with a short node timeout: for servers that do not answer, and for locks that are kept for a second or two, which
@@ -110,6 +117,14 @@ impl Nodes {
         let config = self.file("redlatch.toml");
         fs::write(config, "node_timeout = \"300ms\"\n").unwrap();
         self
+    }
+
+    /// Sends a command to each server.
+    #[track_caller]
+    pub(crate) fn command(&self, words: &[&str]) {
+        for server in &self.servers {
+            server.command(words);
+        }
     }
 
     #[track_caller]
@@ -160,6 +175,49 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    #[track_caller]
+    pub(crate) fn ends_with(&self, code: i32) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+    }
+
+    /// This code, and this on standard output.
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32, stdout: &str) {
+        assert_eq!((self.code, &*self.stdout), (Some(code), stdout), "{self:?}");
+    }
+
+    /// This code, and nothing on standard error.
+    #[track_caller]
+    pub(crate) fn is_quiet(&self, code: i32) {
+        assert_eq!((self.code, &*self.stderr), (Some(code), ""), "{self:?}");
+    }
+
+    /// This on standard output.
+    #[track_caller]
+    pub(crate) fn shows(&self, text: &str) {
+        assert!(self.stdout.contains(text), "{text}: {self:?}");
+    }
+
+    /// This in the one line on standard error.
+    #[track_caller]
+    pub(crate) fn complains(&self, text: &str) {
+        assert!(self.complaint().contains(text), "{text}: {self:?}");
+    }
+
+    /// This code, nothing on standard output, and this in the one line on standard error.
+    #[track_caller]
+    pub(crate) fn is_refused(&self, code: i32, text: &str) {
+        self.is(code, "");
+        self.complains(text);
+    }
+
+    /// The one object on standard output.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        assert_eq!(self.stdout.lines().count(), 1, "{self:?}");
+        serde_json::from_str(&self.stdout).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
     /// The one line that the program says on standard error; shells may say more.
     #[track_caller]
     pub(crate) fn complaint(&self) -> &str {
@@ -221,6 +279,13 @@ impl Running {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    /// Sends TERM, by which it ends.
+    #[track_caller]
+    pub(crate) fn terminate(self) {
+        self.signal(Signal::TERM);
+        self.end().ends_with(143);
+    }
+
     /// The next line on standard output.
     #[track_caller]
     pub(crate) fn line(&self) -> String {
@@ -278,7 +343,7 @@ impl Drop for Running {
 #[track_caller]
 pub(crate) fn open_nodes(nodes: &Nodes) {
     let ended = end_of(&mut nodes.redlatch(&["open-nodes"]));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended.ends_with(0);
 }
 
 /// The next line on standard error that has this text; those before it are passed over.

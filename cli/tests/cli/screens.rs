@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use redlatch_testing::{Server, eventually};
 
@@ -30,19 +30,8 @@ fn shown(command: &mut Command, columns: u16, meanwhile: impl FnOnce(&Terminal))
     let mut child = command.spawn().unwrap();
     meanwhile(&terminal);
     assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    // What was written last may still be on its way.
-    let mut before = String::new();
-    assert!(eventually(LIMIT, || {
-        let now = terminal.shown();
-        let is_whole = !now.is_empty() && now == before;
-        before = now;
-        is_whole
-    }));
-    before.replace("\r\n", "\n").replace("\r\r\n", "\n")
+    let shown = terminal.shown_to_the_end();
+    shown.replace("\r\n", "\n").replace("\r\r\n", "\n")
 }
 
 /// The words of a screen, with `#` for what differs from run to run: numbers, and their units.
@@ -144,9 +133,7 @@ fn a_wait_and_a_loss_are_shown_as_they_were() {
         shown(&mut nodes.redlatch(&words), columns, |_| {
             let has_it = |server: &Server| server.get("job").is_some();
             assert!(eventually(LIMIT, || nodes.servers.iter().all(has_it)));
-            for server in &nodes.servers {
-                server.command(&["DEL", "job"]);
-            }
+            nodes.command(&["DEL", "job"]);
         })
     });
 }

@@ -79,6 +79,15 @@ impl Terminal {
         self.shown.lock().clone()
     }
 
+    /// All that has appeared when nobody else writes any more: a last word comes behind it.
+    #[track_caller]
+    pub(crate) fn shown_to_the_end(&self) -> String {
+        let last = "(the end)";
+        self.other_end().write_all(last.as_bytes()).unwrap();
+        assert!(eventually(LIMIT, || self.shown().ends_with(last)));
+        self.shown().replace(last, "")
+    }
+
     pub(crate) fn press(&self, keys: &str) {
         (&self.keys).write_all(keys.as_bytes()).unwrap();
     }

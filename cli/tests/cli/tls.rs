@@ -76,7 +76,7 @@ fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from
     let identity = ["--tls-cert", &cert, "--tls-key", &key];
     let whole = [&["--tls-ca", &ca, "--tls-name", NAME], &identity[..]].concat();
     let ended = end_of(&mut peer.redlatch(&whole));
-    assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
+    ended.is_quiet(1);
 
     // Files are relative to the folder of the configuration.
     let config = peer.file("tls.toml");
@@ -87,7 +87,7 @@ fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from
     fs::set_permissions(&config, Permissions::from_mode(0o600)).unwrap();
     fs::set_permissions(peer.server.dir(), Permissions::from_mode(0o755)).unwrap();
     let ended = end_of(&mut peer.redlatch(&["--config", &config]));
-    assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
+    ended.is_quiet(1);
 
     // Without one of them there is no connection, and why is told.
     for (options, why) in [
@@ -102,7 +102,7 @@ fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from
         ),
     ] {
         let ended = end_of(&mut peer.redlatch(options));
-        assert_eq!(ended.code, Some(69), "{ended:?}");
+        ended.ends_with(69);
         let told = ended
             .stdout
             .split_whitespace()
@@ -137,8 +137,8 @@ fn certificates_that_can_not_be_used_are_refused_in_one_line() {
         (&["--tls-name", "no name"], "not a name"),
     ] {
         let ended = end_of(&mut peer.redlatch(options));
-        assert_eq!((ended.code, &*ended.stdout), (Some(64), ""), "{ended:?}");
-        assert!(ended.complaint().contains(why), "{ended:?}");
+        ended.is(64, "");
+        ended.complains(why);
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
     }
 }
@@ -163,9 +163,9 @@ fn a_private_key_that_everybody_can_read_is_warned_of() {
         &key,
     ];
     let ended = end_of(&mut peer.redlatch(&options));
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    ended.ends_with(1);
     let advice = format!(
         "every user of this machine can read the private key (mode 0644); forbid it with 'chmod o-rw {key}'"
     );
-    assert!(ended.complaint().contains(&advice), "{ended:?}");
+    ended.complains(&advice);
 }
