@@ -24,13 +24,9 @@ use super::transport::{Connect, Transport, clean, unconnected};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 
-/// A server, as a URL or a `redis::Client` describes it.
+/// A server, as a URL or a `redis::Client` describes it: where it is, login, database, and TCP settings.
 #[derive(Clone)]
-pub(crate) struct Address {
-    endpoint: Endpoint,
-    /// Login, database, TCP settings and certificates.
-    info: ConnectionInfo,
-}
+pub(crate) struct Address(ConnectionInfo);
 
 /// The TLS settings and the source of credentials, which all nodes of a manager share.
 #[derive(Clone, Default)]
@@ -40,30 +36,43 @@ pub(crate) struct Security {
     pub(crate) credentials: Option<CredentialSource>,
 }
 
-#[derive(Clone)]
-enum Endpoint {
-    Tcp { host: String, port: u16 },
-    Tls { host: String, port: u16 },
-    Unix(PathBuf),
-}
-
 impl Address {
     /// Takes a URL that redis has parsed. The error has no part of the URL, which can hold a password.
     pub(crate) fn new(info: ConnectionInfo) -> Result<Self, String> {
-        let endpoint = Endpoint::new(info.addr())?;
-        let login = info.redis_settings();
-        if login.db() < 0 {
+        if let Some(why_not) = why_not(info.addr()) {
+            return Err(why_not.into());
+        }
+        if info.redis_settings().db() < 0 {
             return Err("the number of the database is negative".into());
         }
-        Ok(Self { endpoint, info })
+        Ok(Self(info))
+    }
+
+    fn host_and_port(&self) -> Option<(&str, u16)> {
+        host_and_port(self.0.addr())
+    }
+
+    /// The host and port, if the host is a name and not an IP address.
+    fn host_name(&self) -> Option<(&str, u16)> {
+        self.host_and_port()
+            .filter(|(host, _)| host.parse::<IpAddr>().is_err())
+    }
+
+    /// Of a Unix socket. Components leave out doubled slashes and single dots.
+    fn path(&self) -> Option<PathBuf> {
+        if let ConnectionAddr::Unix(path) = self.0.addr() {
+            Some(path.components().collect())
+        } else {
+            None
+        }
     }
 
     /// `host:port` or the path of the socket: the node's name for people, and the key of the canonical order.
     pub(crate) fn name(&self) -> String {
-        let (host, port) = match &self.endpoint {
-            Endpoint::Unix(path) => return path.display().to_string(),
-            Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => (canonical(host), port),
+        let Some((host, port)) = self.host_and_port() else {
+            return self.path().unwrap_or_default().display().to_string();
         };
+        let host = canonical(host);
         if host.contains(':') {
             format!("[{host}]:{port}")
         } else {
@@ -73,7 +82,7 @@ impl Address {
 
     /// Equal for two spellings of one server. Databases of one server are not independent, so the database is left out.
     pub(crate) fn identity(&self) -> String {
-        if let Endpoint::Unix(path) = &self.endpoint {
+        if let Some(path) = self.path() {
             // Escaped, so that paths that are not UTF-8 stay different.
             return path
                 .as_os_str()
@@ -90,19 +99,19 @@ impl Address {
 
     /// Whether it has a user and no password. Then a callback for credentials has to give the password.
     pub(crate) fn has_user_alone(&self) -> bool {
-        let login = self.info.redis_settings();
+        let login = self.0.redis_settings();
         login.username().is_some() && login.password().is_none()
     }
 
     /// Whether connecting needs a name lookup.
     pub(crate) fn has_host_name(&self) -> bool {
-        self.endpoint.host_name().is_some()
+        self.host_name().is_some()
     }
 
     /// Whether connections to it are encrypted.
     #[cfg(feature = "tls-rustls")]
     pub(crate) fn has_tls(&self) -> bool {
-        matches!(self.endpoint, Endpoint::Tls { .. })
+        matches!(self.0.addr(), ConnectionAddr::TcpTls { .. })
     }
 
     /// `lookups` is the thread for the lookups of host names.
@@ -113,7 +122,6 @@ impl Address {
         security: &Security,
     ) -> Box<dyn Connect> {
         let resolver = self
-            .endpoint
             .host_name()
             .zip(lookups)
             .map(|((host, port), lookups)| Resolver::new(host, port, clock, lookups));
@@ -126,60 +134,42 @@ impl Address {
     }
 }
 
-impl Endpoint {
-    fn host_and_port(&self) -> Option<(&str, u16)> {
-        match self {
-            Self::Tcp { host, port } | Self::Tls { host, port } => Some((host, *port)),
-            Self::Unix(_) => None,
+fn host_and_port(address: &ConnectionAddr) -> Option<(&str, u16)> {
+    match address {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            Some((host, *port))
         }
+        ConnectionAddr::Unix(_) | _ => None,
     }
+}
 
-    /// The host and port, if the host is a name and not an IP address.
-    fn host_name(&self) -> Option<(&str, u16)> {
-        self.host_and_port()
-            .filter(|(host, _)| host.parse::<IpAddr>().is_err())
-    }
-
-    fn new(addr: &ConnectionAddr) -> Result<Self, String> {
-        let endpoint = match addr {
-            ConnectionAddr::TcpTls { insecure: true, .. } => {
-                return Err(
-                    "#insecure accepts any server; use a certificate that can be verified".into(),
-                );
-            }
-            ConnectionAddr::TcpTls { .. } if cfg!(not(feature = "tls-rustls")) => {
-                return Err(NEEDS_TLS.into());
-            }
-            ConnectionAddr::TcpTls {
-                tls_params: Some(_),
-                ..
-            } => {
-                return Err(
-                    "the certificates in a redis::Client can't be read; give its URL to `node`, \
-                     and the certificates to `tls`"
-                        .into(),
-                );
-            }
-            ConnectionAddr::TcpTls { host, port, .. } => Self::Tls {
-                host: host.clone(),
-                port: *port,
-            },
-            ConnectionAddr::Tcp(host, port) => Self::Tcp {
-                host: host.clone(),
-                port: *port,
-            },
-            // Components leave out doubled slashes and single dots.
-            ConnectionAddr::Unix(path) if cfg!(unix) => Self::Unix(path.components().collect()),
-            // Redis may add kinds of addresses.
-            ConnectionAddr::Unix(_) | _ => {
-                return Err("this kind of address is not supported here".into());
-            }
-        };
-        match endpoint.host_and_port() {
-            Some(("", _)) => Err("the host is missing".into()),
-            Some((_, 0)) => Err("no server can listen on port 0".into()),
-            _ => Ok(endpoint),
+/// Why no node can be there, if none can.
+fn why_not(address: &ConnectionAddr) -> Option<&'static str> {
+    match address {
+        ConnectionAddr::TcpTls { insecure: true, .. } => {
+            return Some("#insecure accepts any server; use a certificate that can be verified");
         }
+        ConnectionAddr::TcpTls { .. } if cfg!(not(feature = "tls-rustls")) => {
+            return Some(NEEDS_TLS);
+        }
+        ConnectionAddr::TcpTls {
+            tls_params: Some(_),
+            ..
+        } => {
+            return Some(
+                "the certificates in a redis::Client can't be read; give its URL to `node`, \
+                 and the certificates to `tls`",
+            );
+        }
+        ConnectionAddr::Unix(_) if cfg!(unix) => return None,
+        ConnectionAddr::Tcp(..) | ConnectionAddr::TcpTls { .. } | ConnectionAddr::Unix(_) | _ => {}
+    }
+    match host_and_port(address) {
+        Some(("", _)) => Some("the host is missing"),
+        Some((_, 0)) => Some("no server can listen on port 0"),
+        Some(_) => None,
+        // Redis may add kinds of addresses.
+        None => Some("this kind of address is not supported here"),
     }
 }
 
@@ -234,10 +224,9 @@ struct Connector {
 
 impl Connect for Connector {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
-        let addresses = self.addresses(deadline).map_err(unconnected)?;
-        let (plain, place) = self.plain(&addresses, deadline).map_err(unconnected)?;
+        let (socket, address) = self.dial(deadline).map_err(unconnected)?;
+        let plain = Plain::over(socket, &self.clock).map_err(unconnected)?;
         let connected = self.over(plain, deadline);
-        let address = addresses.get(place).and_then(SockAddr::as_socket);
         if let (Some(resolver), Some(address)) = (&self.resolver, address) {
             let is_dead = |error: &NodeError| error.is_silence() || error.is_broken();
             resolver.note(match &connected {
@@ -250,21 +239,30 @@ impl Connect for Connector {
 }
 
 impl Connector {
-    /// Connects to one of these addresses. Returns its place as well.
-    fn plain(&self, addresses: &[SockAddr], deadline: Timestamp) -> io::Result<(Plain, usize)> {
-        if let [address] = addresses {
-            let socket = self.socket(address)?;
-            return Ok((Plain::connect(socket, address, &self.clock, deadline)?, 0));
+    /// A connected socket; and its address, unless it is a Unix socket.
+    fn dial(&self, deadline: Timestamp) -> io::Result<(RawSocket, Option<SocketAddr>)> {
+        if let Some(path) = self.address.path() {
+            let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
+            let socket = dial::local(socket, &path, &self.clock, deadline)?;
+            return Ok((socket, None));
         }
+        let addresses = match (&self.resolver, self.address.host_and_port()) {
+            (Some(resolver), _) => resolver.resolve(deadline)?,
+            (None, Some((host, port))) => {
+                let ip: IpAddr = host.parse().map_err(io::Error::other)?;
+                vec![SocketAddr::new(ip, port)]
+            }
+            (None, None) => Vec::new(),
+        };
         let open = |address: &SockAddr| self.socket(address);
-        let (socket, place) = dial::first_of(addresses, &open, &self.clock, deadline)?;
-        Ok((Plain::over(socket, &self.clock)?, place))
+        let (socket, address) = dial::first_of(&addresses, &open, &self.clock, deadline)?;
+        Ok((socket, Some(address)))
     }
 
     /// Shakes hands, if there is TLS, and logs in.
     fn over(&self, plain: Plain, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         #[cfg(feature = "tls-rustls")]
-        if let Endpoint::Tls { host, .. } = &self.address.endpoint {
+        if let ConnectionAddr::TcpTls { host, .. } = self.address.0.addr() {
             // Without TLS settings, nothing is sent: never fall back to plain text.
             let tls = self.security.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
             let tls = tls.map_err(|kind| unconnected(kind.into()))?;
@@ -276,15 +274,13 @@ impl Connector {
 
     fn socket(&self, address: &SockAddr) -> io::Result<RawSocket> {
         let raw = RawSocket::new(address.domain(), Type::STREAM, None)?;
-        if address.domain() != Domain::UNIX {
-            raw.set_tcp_nodelay(true)?;
-            // A program may have set others in the client that it gave.
-            let settings = self.address.info.tcp_settings();
-            let keepalive = settings.keepalive().cloned().unwrap_or_else(keepalive);
-            raw.set_tcp_keepalive(&keepalive)?;
-            #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-            raw.set_tcp_user_timeout(Some(settings.user_timeout().unwrap_or(USER_TIMEOUT)))?;
-        }
+        raw.set_tcp_nodelay(true)?;
+        // A program may have set others in the client that it gave.
+        let settings = self.address.0.tcp_settings();
+        let keepalive = settings.keepalive().cloned().unwrap_or_else(keepalive);
+        raw.set_tcp_keepalive(&keepalive)?;
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        raw.set_tcp_user_timeout(Some(settings.user_timeout().unwrap_or(USER_TIMEOUT)))?;
         Ok(raw)
     }
 
@@ -294,7 +290,7 @@ impl Connector {
         deadline: Timestamp,
     ) -> Result<Box<dyn Transport>, NodeError> {
         let mut connection = Connection::over(stream);
-        let info = &self.address.info;
+        let info = &self.address.0;
         let settings = info.redis_settings();
         let credentials = match (settings.password(), &self.security.credentials) {
             (Some(password), _) => Some(Credentials::of(settings.username(), password)),
@@ -306,21 +302,6 @@ impl Connector {
         };
         login(&mut connection, credentials.as_ref(), info, deadline)?;
         Ok(Box::new(connection))
-    }
-
-    fn addresses(&self, deadline: Timestamp) -> io::Result<Vec<SockAddr>> {
-        let resolved = match (&self.resolver, self.address.endpoint.host_and_port()) {
-            (Some(resolver), _) => resolver.resolve(deadline)?,
-            (None, Some((host, port))) => {
-                let ip: IpAddr = host.parse().map_err(io::Error::other)?;
-                vec![SocketAddr::new(ip, port)]
-            }
-            (None, None) => Vec::new(),
-        };
-        if let Endpoint::Unix(path) = &self.address.endpoint {
-            return Ok(vec![SockAddr::unix(path)?]);
-        }
-        Ok(resolved.into_iter().map(SockAddr::from).collect())
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use super::pack::LONGEST_REPLY;
-use super::resp::{Incoming, Reply};
+use super::resp::{self, Malformed, Reply};
 use super::stream::Stream;
 use super::transport::{NO_REPLY, Transport, closed, is_timeout};
 use crate::clock::Timestamp;
@@ -20,12 +20,8 @@ pub(crate) struct Connection<S> {
     stream: S,
     /// Bytes that were received and not yet returned as a reply.
     bytes: Vec<u8>,
-    /// The reply at their beginning.
-    incoming: Incoming,
-    /// What `is_ready` has found. The next read returns it.
+    /// The next reply, or why there is none, if `is_ready` has found it.
     ready: Option<Result<Reply, NodeError>>,
-    /// An error that `is_ready` has met. The next read returns it.
-    failed: Option<io::Error>,
     /// The most bytes in a reply.
     longest_reply: usize,
 }
@@ -35,38 +31,14 @@ impl<S: Stream> Connection<S> {
         Self {
             stream,
             bytes: Vec::with_capacity(CHUNK),
-            incoming: Incoming::default(),
             ready: None,
-            failed: None,
             longest_reply: LONGEST_REPLY,
-        }
-    }
-
-    /// Reads more of a reply.
-    fn read(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
-        let mut chunk = [0; CHUNK];
-        let read = match self.failed.take() {
-            Some(error) => Err(error),
-            None => self.stream.read(&mut chunk, deadline),
-        };
-        match read {
-            Ok(0) => Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
-            Ok(n) => {
-                self.bytes
-                    .extend_from_slice(chunk.get(..n).unwrap_or_default());
-                Ok(())
-            }
-            Err(error) if is_timeout(&error) => Err(NodeError::TimedOut),
-            Err(error) => Err(self.broken(error)),
         }
     }
 
     /// The next reply, or why there is none. Nothing as long as more of it has to come.
     fn next(&mut self) -> Option<Result<Reply, NodeError>> {
-        if self.ready.is_some() {
-            return self.ready.take();
-        }
-        match self.incoming.parse(&self.bytes) {
+        match resp::parse(&self.bytes) {
             Ok(Some((reply, length))) if length <= self.longest_reply => {
                 self.bytes.drain(..length);
                 Some(Ok(reply))
@@ -78,12 +50,14 @@ impl<S: Stream> Connection<S> {
                 let got = format!("a reply of more than {kib} KiB");
                 Some(Err(NodeError::protocol(got)))
             }
-            Err(_) => Some(Err(NodeError::protocol(NO_REPLY))),
+            Err(Malformed) => Some(Err(NodeError::protocol(NO_REPLY))),
         }
     }
 
     fn broken(&self, error: io::Error) -> NodeError {
-        if self.bytes.is_empty() {
+        if is_timeout(&error) {
+            NodeError::TimedOut
+        } else if self.bytes.is_empty() {
             closed(error)
         } else {
             let source = Arc::new(error);
@@ -122,31 +96,30 @@ impl<S: Stream> Transport for Connection<S> {
 
     fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
         let mut chunk = [0; CHUNK];
-        while self.failed.is_none() {
+        while self.ready.is_none() {
             self.ready = self.next();
             if self.ready.is_some() {
-                return true;
+                break;
             }
-            match self.stream.poll(&mut chunk, until, deadline) {
-                Ok(Some(0)) => self.failed = Some(io::ErrorKind::UnexpectedEof.into()),
-                Ok(Some(n)) => {
-                    self.bytes
-                        .extend_from_slice(chunk.get(..n).unwrap_or_default());
-                }
+            match self.stream.read(&mut chunk, until, deadline) {
                 Ok(None) => return false,
-                Err(error) => self.failed = Some(error),
+                Ok(Some(0)) => {
+                    let end = io::ErrorKind::UnexpectedEof.into();
+                    self.ready = Some(Err(self.broken(end)));
+                }
+                Ok(Some(n)) => {
+                    let read = chunk.get(..n).unwrap_or_default();
+                    self.bytes.extend_from_slice(read);
+                }
+                Err(error) => self.ready = Some(Err(self.broken(error))),
             }
         }
         true
     }
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        loop {
-            if let Some(next) = self.next() {
-                return next;
-            }
-            self.read(deadline)?;
-        }
+        self.is_ready(deadline, deadline);
+        self.ready.take().unwrap_or(Err(NodeError::TimedOut))
     }
 
     fn has_surplus(&self) -> bool {
@@ -154,12 +127,11 @@ impl<S: Stream> Transport for Connection<S> {
     }
 
     fn is_quiet(&mut self) -> bool {
-        !self.has_surplus() && self.failed.is_none() && self.stream.is_quiet()
+        !self.has_surplus() && self.stream.is_quiet()
     }
 
     fn socket(&self) -> Option<&TcpStream> {
-        let is_known = !self.has_surplus() && self.failed.is_none();
-        self.stream.socket().filter(|_| is_known)
+        self.stream.socket().filter(|_| !self.has_surplus())
     }
 }
 

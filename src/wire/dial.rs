@@ -1,15 +1,22 @@
-//! Connects to whichever address of a host answers first.
+//! Connects to whichever address of a host answers first, by a deadline.
 //!
 //! Behind some addresses nobody answers, such as the IPv6 address of a host on a network without IPv6. Such an address must not
 //! take the time of the others. So each address has a head start, and then the next one is tried beside it. RFC 8305 ("Happy
 //! Eyeballs") describes this. It takes no thread.
 
 use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
+#[cfg(unix)]
+use rustix::event::PollFlags;
 use socket2::{SockAddr, Socket};
 
-use super::nonblocking::remaining;
+#[cfg(unix)]
+use super::nonblocking::wait_for_one;
+use super::nonblocking::{SLICE, remaining};
+use super::transport::is_timeout;
 use crate::clock::{Clock, Timestamp};
 
 /// The longest head start. Where the deadline is near, it is a fair share of the time.
@@ -19,27 +26,27 @@ const HEAD_START: Duration = Duration::from_millis(250);
 #[cfg(unix)]
 const MOST_AT_ONCE: usize = 16;
 
-/// Connects to the first of these addresses that answers by the deadline. Returns the socket, and the place of the address.
+/// Connects to the first of these addresses that answers by the deadline. Returns the socket, and its address.
 #[cfg(unix)]
 pub(super) fn first_of(
-    addresses: &[SockAddr],
+    addresses: &[SocketAddr],
     open: &dyn Fn(&SockAddr) -> io::Result<Socket>,
     clock: &Clock,
     deadline: Timestamp,
-) -> io::Result<(Socket, usize)> {
-    let mut to_try = addresses.iter().enumerate();
-    let mut pending: Vec<(usize, Socket)> = Vec::new();
+) -> io::Result<(Socket, SocketAddr)> {
+    let mut to_try = addresses.iter();
+    let mut pending: Vec<(Socket, SocketAddr)> = Vec::new();
     let mut failure = no_address();
     let mut next_at = clock.now();
     loop {
         let (left, now) = (remaining(clock, deadline)?, clock.now());
         if (pending.is_empty() || now >= next_at)
-            && let Some((place, address)) = to_try.next()
+            && let Some(address) = to_try.next()
         {
             next_at = now.saturating_add(head_start(left, to_try.len()));
-            match open(address).and_then(|socket| begin(socket, address)) {
-                Ok(Begun::Connected(socket)) => return finish(socket, place),
-                Ok(Begun::Pending(socket)) => pending.push((place, socket)),
+            let its = SockAddr::from(*address);
+            match open(&its).and_then(|socket| begin(socket, &its)) {
+                Ok(socket) => pending.push((socket, *address)),
                 Err(error) => failure = error,
             }
             if pending.len() > MOST_AT_ONCE {
@@ -56,10 +63,15 @@ pub(super) fn first_of(
             0 => left,
             _ => next_at.saturating_since(now),
         };
-        if let Some(ready) = wait_for_one(&pending, left.min(until_next))? {
-            let (place, socket) = pending.remove(ready);
+        let sockets = pending.iter().map(|(socket, _)| socket);
+        let span = left.min(until_next).min(SLICE);
+        if let Some(ready) = wait_for_one(sockets, PollFlags::OUT, span)? {
+            let (socket, address) = pending.remove(ready);
             match socket.take_error()? {
-                None => return finish(socket, place),
+                None => {
+                    socket.set_nonblocking(false)?;
+                    return Ok((socket, address));
+                }
                 Some(error) => (failure, next_at) = (error, now),
             }
         }
@@ -69,25 +81,26 @@ pub(super) fn first_of(
 /// Connects to the first of these addresses that answers, one after the other, each in its share of the time.
 #[cfg(not(unix))]
 pub(super) fn first_of(
-    addresses: &[SockAddr],
+    addresses: &[SocketAddr],
     open: &dyn Fn(&SockAddr) -> io::Result<Socket>,
     clock: &Clock,
     deadline: Timestamp,
-) -> io::Result<(Socket, usize)> {
-    let mut to_try = addresses.iter().enumerate();
+) -> io::Result<(Socket, SocketAddr)> {
+    let mut to_try = addresses.iter();
     let mut failure = no_address();
-    while let Some((place, address)) = to_try.next() {
+    while let Some(address) = to_try.next() {
         let left = remaining(clock, deadline)?;
         let share = match to_try.len() {
             0 => left,
             others => head_start(left, others),
         };
-        let connected = open(address).and_then(|socket| {
-            socket.connect_timeout(address, share)?;
+        let its = SockAddr::from(*address);
+        let connected = open(&its).and_then(|socket| {
+            socket.connect_timeout(&its, share)?;
             Ok(socket)
         });
         match connected {
-            Ok(socket) => return Ok((socket, place)),
+            Ok(socket) => return Ok((socket, *address)),
             Err(error) => failure = error,
         }
     }
@@ -105,54 +118,41 @@ fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the host name has no address")
 }
 
-#[cfg(unix)]
-enum Begun {
-    Connected(Socket),
-    Pending(Socket),
-}
-
 /// Begins to connect, without waiting.
 #[cfg(unix)]
-fn begin(socket: Socket, address: &SockAddr) -> io::Result<Begun> {
+fn begin(socket: Socket, address: &SockAddr) -> io::Result<Socket> {
     use rustix::io::Errno;
 
     socket.set_nonblocking(true)?;
     match socket.connect(address) {
-        Ok(()) => Ok(Begun::Connected(socket)),
+        Ok(()) => Ok(socket),
         Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::INPROGRESS | Errno::INTR) => Ok(Begun::Pending(socket)),
+            Some(Errno::INPROGRESS | Errno::INTR) => Ok(socket),
             _ => Err(error),
         },
     }
 }
 
-#[cfg(unix)]
-fn finish(socket: Socket, place: usize) -> io::Result<(Socket, usize)> {
-    socket.set_nonblocking(false)?;
-    Ok((socket, place))
-}
-
-/// Waits until one of these sockets is connected or has failed, for no longer than a slice of this span. Returns its place.
-#[cfg(unix)]
-fn wait_for_one(pending: &[(usize, Socket)], span: Duration) -> io::Result<Option<usize>> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::io::Errno;
-
-    let span = span.min(super::nonblocking::SLICE);
-    let span = Timespec::try_from(span).map_err(io::Error::other)?;
-    let sockets = pending.iter();
-    let mut asked: Vec<PollFd<'_>> = sockets
-        .map(|(_, socket)| PollFd::new(socket, PollFlags::OUT))
-        .collect();
-    match poll(&mut asked, Some(&span)) {
-        Ok(_) | Err(Errno::INTR) => Ok(asked.iter().position(|one| !one.revents().is_empty())),
-        Err(error) => Err(error.into()),
+/// Connects to a socket of this system. Where its queue is full, it waits for room.
+pub(super) fn local(
+    socket: Socket,
+    path: &Path,
+    clock: &Clock,
+    deadline: Timestamp,
+) -> io::Result<Socket> {
+    let address = SockAddr::unix(path)?;
+    loop {
+        socket.set_write_timeout(Some(remaining(clock, deadline)?.min(SLICE)))?;
+        match socket.connect(&address) {
+            Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
+            connected => return connected.map(|()| socket),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+    use std::net::{Ipv4Addr, TcpListener};
 
     use redlatch_testing::{BlackHole, within};
     use socket2::{Domain, Type};
@@ -166,35 +166,35 @@ mod tests {
         Socket::new(Domain::IPV4, Type::STREAM, None)
     }
 
-    fn address(name: &str) -> SockAddr {
-        name.parse::<SocketAddr>().unwrap().into()
+    fn address(name: &str) -> SocketAddr {
+        name.parse().unwrap()
     }
 
     /// A port that takes connections, one that refuses them, and one that does neither.
     struct Ports {
         open: TcpListener,
-        closed: SockAddr,
+        closed: SocketAddr,
         hole: BlackHole,
     }
 
     impl Ports {
         fn new() -> Self {
             let closed = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-            closed.bind(&address("127.0.0.1:0")).unwrap();
+            closed.bind(&address("127.0.0.1:0").into()).unwrap();
             Self {
                 open: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-                closed: closed.local_addr().unwrap(),
+                closed: closed.local_addr().unwrap().as_socket().unwrap(),
                 hole: BlackHole::open(),
             }
         }
 
-        /// The place of the address that was connected to, of these: `o` is open, `c` closed and `h` a hole.
-        fn dial(&self, kinds: &str, timeout: Duration) -> io::Result<usize> {
-            let addresses: Vec<SockAddr> = kinds
+        /// The address that was connected to, of these: `o` is open, `c` closed and `h` a hole.
+        fn dial(&self, kinds: &str, timeout: Duration) -> io::Result<SocketAddr> {
+            let addresses: Vec<SocketAddr> = kinds
                 .chars()
                 .map(|kind| match kind {
-                    'o' => self.open.local_addr().unwrap().into(),
-                    'c' => self.closed.clone(),
+                    'o' => self.open.local_addr().unwrap(),
+                    'c' => self.closed,
                     _ => address(&self.hole.name()),
                 })
                 .collect();
@@ -203,9 +203,9 @@ mod tests {
                 let deadline = clock.now().saturating_add(timeout);
                 first_of(&addresses, &tcp, &clock, deadline)
             });
-            connected.map(|(socket, place)| {
+            connected.map(|(socket, address)| {
                 assert_eq!(socket.nonblocking().ok(), Some(false));
-                place
+                address
             })
         }
     }
@@ -214,18 +214,9 @@ mod tests {
     fn an_address_behind_which_nobody_answers_hides_none_behind_it() {
         let ports = Ports::new();
         let many = "h".repeat(MOST_AT_ONCE + 1) + "o";
-        for (kinds, place) in [
-            ("o", 0),
-            ("oo", 0),
-            ("co", 1),
-            ("ho", 1),
-            ("hho", 2),
-            ("hco", 2),
-            ("chco", 3),
-            ("hoh", 1),
-            (&*many, MOST_AT_ONCE + 1),
-        ] {
-            assert_eq!(ports.dial(kinds, BOUND).unwrap(), place, "{kinds}");
+        let open = ports.open.local_addr().unwrap();
+        for kinds in ["o", "oo", "co", "ho", "hho", "hco", "chco", "hoh", &*many] {
+            assert_eq!(ports.dial(kinds, BOUND).unwrap(), open, "{kinds}");
         }
     }
 

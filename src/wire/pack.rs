@@ -25,11 +25,11 @@ pub(crate) fn whole_millis(span: Duration) -> u64 {
 
 /// The bytes of a command of these words.
 pub(crate) fn pack(words: &[Word<'_>]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(room(words));
-    push_line(&mut bytes, b'*', words.len());
-    push_all(&mut bytes, words);
-    bytes
+    head(words.len(), words, words.len().saturating_mul(ROOM))
 }
+
+/// Most words fit in so many bytes, with the line before them.
+const ROOM: usize = 64;
 
 /// A packed command.
 #[derive(Clone)]
@@ -65,10 +65,14 @@ struct Call {
 
 impl Packed {
     pub(crate) fn new(name: &'static str, words: &[Word<'_>]) -> Self {
+        Self::of(name, pack(words), None)
+    }
+
+    fn of(name: &'static str, bytes: Vec<u8>, call: Option<Call>) -> Self {
         Self {
             name,
-            bytes: pack(words),
-            call: None,
+            bytes,
+            call,
             longest_reply: LONGEST_REPLY,
             keys: 1,
             names: None,
@@ -79,21 +83,16 @@ impl Packed {
     /// keys and the arguments.
     pub(crate) fn call(name: &'static str, script: &'static Script, rest: &[Word<'_>]) -> Self {
         let words = rest.len().saturating_add(2);
-        let mut bytes = head(words, [b"EVALSHA", script.digest().as_bytes()], room(rest));
+        let called = ["EVALSHA".into(), script.digest().into()];
+        let mut bytes = head(words, &called, words.saturating_mul(ROOM));
         let rest_at = bytes.len();
         push_all(&mut bytes, rest);
-        Self {
-            name,
-            bytes,
-            call: Some(Call {
-                script,
-                words,
-                rest_at,
-            }),
-            longest_reply: LONGEST_REPLY,
-            keys: 1,
-            names: None,
-        }
+        let call = Call {
+            script,
+            words,
+            rest_at,
+        };
+        Self::of(name, bytes, Some(call))
     }
 
     /// What it does, for people.
@@ -160,37 +159,21 @@ impl Packed {
             return Cow::Borrowed(&self.bytes);
         };
         let rest = self.bytes.get(call.rest_at..).unwrap_or_default();
-        let text = call.script.text().as_bytes();
-        let mut bytes = head(call.words, [b"EVAL", text], rest.len());
+        let text = call.script.text();
+        let room = text.len().saturating_add(rest.len()).saturating_add(ROOM);
+        let mut bytes = head(call.words, &["EVAL".into(), text.into()], room);
         bytes.extend_from_slice(rest);
         Cow::Owned(bytes)
     }
 }
 
-/// The first words of a command of `words` words, with room for the rest.
-fn head(words: usize, first: [&[u8]; 2], room_behind: usize) -> Vec<u8> {
-    let first = first.map(Word::Bytes);
-    let mut bytes = Vec::with_capacity(room(&first).saturating_add(room_behind));
-    push_line(&mut bytes, b'*', words);
-    push_all(&mut bytes, &first);
+/// The first words of a command of so many, with room for all bytes.
+fn head(count: usize, first: &[Word<'_>], room: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(room);
+    push_line(&mut bytes, b'*', count);
+    push_all(&mut bytes, first);
     bytes
 }
-
-/// The most bytes that the words take, with the line before them.
-fn room(words: &[Word<'_>]) -> usize {
-    let line = LONGEST_NUMBER.saturating_add(3);
-    let of_word = |word: &Word<'_>| match word {
-        Word::Bytes(bytes) => bytes.len(),
-        Word::Number(_) => LONGEST_NUMBER,
-    };
-    let of_words = words.iter().map(of_word);
-    of_words.fold(line, |sum, word| {
-        sum.saturating_add(word).saturating_add(WORD)
-    })
-}
-
-/// The bytes around a word of ordinary length.
-const WORD: usize = 10;
 
 /// The digits of the largest number of 64 bits.
 const LONGEST_NUMBER: usize = 20;

@@ -39,7 +39,7 @@
 //! from then on ([`SCRIPTS`]). A server that does not know the digest answers `NOSCRIPT`, and gets the text again. The
 //! other scripts are sent as text each time, because they are rare or shorter than a digest.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use super::resp::Reply;
 
@@ -139,12 +139,12 @@ pub(crate) const INTRODUCE: &str = lua!("introduce": process introduce);
 /// Does nothing and returns 1. The reply shows that the server executes scripts.
 pub(crate) const PROBE: &str = "return 1";
 
-pub(crate) static TAKE_SCRIPT: Script = Script::new(TAKE, || digest(TAKE));
-pub(crate) static KEEP_SCRIPT: Script = Script::new(KEEP, || digest(KEEP));
-pub(crate) static DROP_SCRIPT: Script = Script::new(DROP, || digest(DROP));
-pub(crate) static PASS_SCRIPT: Script = Script::new(PASS, || digest(PASS));
-pub(crate) static LOOK_SCRIPT: Script = Script::new(LOOK, || digest(LOOK));
-pub(crate) static SHOW_SCRIPT: Script = Script::new(SHOW, || digest(SHOW));
+pub(crate) static TAKE_SCRIPT: Script = Script::new(TAKE);
+pub(crate) static KEEP_SCRIPT: Script = Script::new(KEEP);
+pub(crate) static DROP_SCRIPT: Script = Script::new(DROP);
+pub(crate) static PASS_SCRIPT: Script = Script::new(PASS);
+pub(crate) static LOOK_SCRIPT: Script = Script::new(LOOK);
+pub(crate) static SHOW_SCRIPT: Script = Script::new(SHOW);
 
 /// All scripts that are called by their digests.
 #[cfg(feature = "fake")]
@@ -166,28 +166,23 @@ pub(crate) const BY_TEXT: [&str; 4] = [SCAN, OPEN, INTRODUCE, PROBE];
 pub(crate) struct Script {
     text: &'static str,
     /// The server's name for it: the SHA-1 of its text.
-    digest: LazyLock<String>,
+    digest: OnceLock<String>,
 }
 
 impl Script {
-    const fn new(text: &'static str, digest: fn() -> String) -> Self {
-        Self {
-            text,
-            digest: LazyLock::new(digest),
-        }
+    const fn new(text: &'static str) -> Self {
+        let digest = OnceLock::new();
+        Self { text, digest }
     }
 
     pub(crate) fn digest(&self) -> &str {
-        &self.digest
+        let digest = || redis::Script::new(self.text).get_hash().to_owned();
+        self.digest.get_or_init(digest)
     }
 
     pub(crate) fn text(&self) -> &'static str {
         self.text
     }
-}
-
-fn digest(text: &str) -> String {
-    redis::Script::new(text).get_hash().to_owned()
 }
 
 /// Whether the server wants the text of the script: it does not know the digest, or the user's ACL allows `EVAL` alone. It has not

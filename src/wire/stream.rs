@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use socket2::{SockAddr, Socket};
+use socket2::Socket;
 
 use super::nonblocking;
 use super::transport::is_timeout;
@@ -28,13 +28,9 @@ pub(crate) trait Stream: Send {
     /// Writes all of it, by the deadline.
     fn write(&mut self, bytes: &[u8], deadline: Timestamp) -> io::Result<()>;
 
-    /// Reads what has come, and waits for it until the deadline. Reads what is already there even after the deadline, but not
-    /// without end.
-    fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize>;
-
     /// Reads what has come, and waits for it until `until`, or for a little longer where that costs less, but never beyond the
-    /// deadline. `None` means that nothing has come.
-    fn poll(
+    /// deadline. `None` means that nothing has come. Reads what is already there even after the deadline, but not without end.
+    fn read(
         &mut self,
         into: &mut [u8],
         until: Timestamp,
@@ -60,26 +56,9 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Connects by the deadline. `timeout` is the usual time for a command.
-    pub(super) fn connect(
-        socket: Socket,
-        address: &SockAddr,
-        clock: &Clock,
-        deadline: Timestamp,
-    ) -> io::Result<Self> {
-        socket.set_write_timeout(Some(WRITE_SLICE))?;
-        let longest = WRITE_SLICE.saturating_add(ROUNDING);
-        nonblocking::connect(&socket, address, clock, deadline, longest)?;
-        Self::connected(socket, clock)
-    }
-
     /// Takes a socket that is connected.
     pub(crate) fn over(socket: Socket, clock: &Clock) -> io::Result<Self> {
         socket.set_write_timeout(Some(WRITE_SLICE))?;
-        Self::connected(socket, clock)
-    }
-
-    fn connected(socket: Socket, clock: &Clock) -> io::Result<Self> {
         socket.set_read_timeout(Some(BLOCKING))?;
         Ok(Self {
             stream: socket.into(),
@@ -93,21 +72,6 @@ impl Plain {
         let latest = now.saturating_add(BLOCKING).saturating_add(ROUNDING);
         latest <= deadline && !self.clock.has_ended()
     }
-
-    /// Reads what is there, without waiting.
-    pub(super) fn read_now(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match nonblocking::read(&self.stream, into) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
-            }
-        }
-    }
-
-    /// Waits until `until` at most; returns whether there is something to read.
-    pub(super) fn wait_until_readable(&self, until: Timestamp) -> io::Result<bool> {
-        nonblocking::wait_until_readable(&self.stream, &self.clock, until)
-    }
 }
 
 impl Stream for Plain {
@@ -117,7 +81,7 @@ impl Stream for Plain {
         while !rest.is_empty() {
             match self.stream.write(rest) {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_interrupted(&error) => {}
                 Err(error) if is_timeout(&error) => {
                     if self.clock.now() >= deadline {
                         return Err(io::ErrorKind::TimedOut.into());
@@ -129,47 +93,32 @@ impl Stream for Plain {
         Ok(())
     }
 
-    /// The last part of the time is waited for with `poll`, which ends in time.
-    fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize> {
-        loop {
-            let now = self.clock.now();
-            if now >= deadline {
-                self.late_reads = self.late_reads.saturating_add(1);
-            }
-            let read = if self.may_block(now, deadline) {
-                self.stream.read(into)
-            } else if self.late_reads <= MOST_LATE_READS && self.wait_until_readable(deadline)? {
-                self.read_now(into)
-            } else {
-                return Err(io::ErrorKind::TimedOut.into());
-            };
-            match read {
-                Err(error) if is_timeout(&error) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
-            }
-        }
-    }
-
-    fn poll(
+    fn read(
         &mut self,
         into: &mut [u8],
         until: Timestamp,
         deadline: Timestamp,
     ) -> io::Result<Option<usize>> {
+        let is_nothing = |error: &io::Error| is_timeout(error) || is_interrupted(error);
         let now = self.clock.now();
-        let is_short = now < until && until.saturating_since(now) <= BLOCKING;
-        if is_short && self.may_block(now, deadline) {
+        if now >= deadline {
+            self.late_reads = self.late_reads.saturating_add(1);
+            if self.late_reads > MOST_LATE_READS {
+                return Ok(None);
+            }
+        }
+        if now < until && self.may_block(now, deadline) {
             match self.stream.read(into) {
-                Err(error) if is_timeout(&error) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_nothing(&error) => {}
                 read => return read.map(Some),
             }
         }
+        // The last part of the time is waited for with `poll`, which ends in time.
         loop {
-            match self.read_now(into) {
+            match nonblocking::read(&self.stream, into) {
+                Err(error) if is_interrupted(&error) => {}
                 Err(error) if is_timeout(&error) => {
-                    if !self.wait_until_readable(until)? {
+                    if !nonblocking::wait_until_readable(&self.stream, &self.clock, until)? {
                         return Ok(None);
                     }
                 }
@@ -188,6 +137,10 @@ impl Stream for Plain {
     }
 }
 
+fn is_interrupted(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,18 +153,17 @@ mod tests {
             Plain::over(Socket::from(std::os::fd::OwnedFd::from(ours)), &clock).unwrap();
         peer.write_all(&[b'x'; 8 * 1024]).unwrap();
         let (mut byte, passed) = ([0], clock.now());
-        let mut read = |deadline| stream.read(&mut byte, deadline);
+        let mut read = |deadline| stream.read(&mut byte, deadline, deadline).unwrap();
         let in_time = passed.saturating_add(Duration::from_mins(1));
         for _ in 0..2 * MOST_LATE_READS {
-            assert_eq!(read(in_time).unwrap(), 1);
+            assert_eq!(read(in_time), Some(1));
         }
         for _ in 0..MOST_LATE_READS {
-            assert_eq!(read(passed).unwrap(), 1);
+            assert_eq!(read(passed), Some(1));
         }
-        let error = read(passed).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(read(in_time).unwrap(), 1);
+        assert_eq!(read(passed), None);
+        assert_eq!(read(in_time), Some(1));
         stream.write(b"PING", in_time).unwrap();
-        assert_eq!(stream.read(&mut byte, passed).unwrap(), 1);
+        assert_eq!(stream.read(&mut byte, passed, passed).unwrap(), Some(1));
     }
 }

@@ -210,10 +210,11 @@ impl TlsStream {
         while stream.tls.is_handshaking() {
             // The last records of the handshake on this side go out with the first command.
             stream.flush(deadline)?;
-            if stream.take_in(deadline)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+            match stream.take_in(deadline, deadline)? {
+                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(_) if stream.plain.clock.now() < deadline => {}
+                Some(_) | None => return Err(io::ErrorKind::TimedOut.into()),
             }
-            stream.check_time(deadline)?;
         }
         Ok(stream)
     }
@@ -221,62 +222,25 @@ impl TlsStream {
     /// Writes the records that are ready.
     fn flush(&mut self, deadline: Timestamp) -> io::Result<()> {
         while self.tls.wants_write() {
-            let plain = &mut self.plain;
-            self.tls.write_tls(&mut ByDeadline { plain, deadline })?;
+            self.tls
+                .write_tls(&mut self.plain.bounded(deadline, deadline))?;
         }
         Ok(())
     }
 
-    /// Returns an error if the deadline has passed.
-    fn check_time(&self, deadline: Timestamp) -> io::Result<()> {
-        if self.plain.clock.now() < deadline {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::TimedOut.into())
-        }
-    }
-
-    /// Waits for records until the deadline, and reads them. Returns zero at the end of the stream.
-    fn take_in(&mut self, deadline: Timestamp) -> io::Result<usize> {
-        let plain = &mut self.plain;
-        let taken = self.tls.read_tls(&mut ByDeadline { plain, deadline })?;
-        self.process(deadline)?;
-        Ok(taken)
-    }
-
-    /// As [`Self::take_in`], without waiting.
-    fn take_in_now(&mut self) -> io::Result<usize> {
-        let plain = &mut self.plain;
-        let taken = self.tls.read_tls(&mut Now { plain })?;
-        let processed = self.tls.process_new_packets();
-        processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        Ok(taken)
-    }
-
-    /// Whether no bytes are left of the records that were read.
-    fn is_empty(&mut self) -> io::Result<bool> {
-        match self.tls.reader().fill_buf() {
-            Ok(_) => Ok(false),
-            Err(error) if is_timeout(&error) => Ok(true),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn process(&mut self, deadline: Timestamp) -> io::Result<()> {
-        let Err(error) = self.tls.process_new_packets() else {
-            return Ok(());
-        };
-        // Sends the alert that tells the server what is wrong, if that is possible.
-        self.flush(deadline).unwrap_or_default();
-        Err(io::Error::new(io::ErrorKind::InvalidData, error))
-    }
-
-    /// Bytes from records that were read before. `None` means that there are none.
-    fn buffered(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        match self.tls.reader().read(into) {
-            Ok(n) => Ok(Some(n)),
+    /// Waits for records until `until`, and reads them: zero bytes at the end of the stream, and `None` if none have come.
+    fn take_in(&mut self, until: Timestamp, deadline: Timestamp) -> io::Result<Option<usize>> {
+        match self.tls.read_tls(&mut self.plain.bounded(until, deadline)) {
             Err(error) if is_timeout(&error) => Ok(None),
             Err(error) => Err(error),
+            Ok(taken) => match self.tls.process_new_packets() {
+                Ok(_) => Ok(Some(taken)),
+                Err(error) => {
+                    // Sends the alert that tells the server what is wrong, if that is possible.
+                    self.flush(deadline).unwrap_or_default();
+                    Err(io::Error::new(io::ErrorKind::InvalidData, error))
+                }
+            },
         }
     }
 }
@@ -287,71 +251,76 @@ impl Stream for TlsStream {
         self.flush(deadline)
     }
 
-    fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize> {
-        loop {
-            if let Some(n) = self.buffered(into)? {
-                return Ok(n);
-            }
-            // Sends what rustls has to answer, such as a request for new keys.
-            self.flush(deadline)?;
-            if self.take_in(deadline)? > 0 && self.is_empty()? {
-                // The plain stream returns what is there even after the deadline, so an endless stream needs this check.
-                self.check_time(deadline)?;
-            }
-        }
-    }
-
-    fn poll(
+    fn read(
         &mut self,
         into: &mut [u8],
         until: Timestamp,
-        _: Timestamp,
+        deadline: Timestamp,
     ) -> io::Result<Option<usize>> {
-        for _ in 0..MOST_RECORDS {
-            if let Some(n) = self.buffered(into)? {
-                return Ok(Some(n));
+        let mut records = 0_u32;
+        loop {
+            match self.tls.reader().read(into) {
+                Err(error) if is_timeout(&error) => {}
+                read => return read.map(Some),
             }
-            match self.take_in_now() {
-                Ok(_) => {}
-                Err(error) if is_timeout(&error) => {
-                    if !self.plain.wait_until_readable(until)? {
-                        return Ok(None);
-                    }
-                }
-                Err(error) => return Err(error),
+            // A stream of records without data ends the wait, but not before its time.
+            if records >= MOST_RECORDS && self.plain.clock.now() >= until {
+                return Ok(None);
+            }
+            records = records.saturating_add(1);
+            // Sends what rustls has to answer, such as a request for new keys.
+            self.flush(deadline)?;
+            if self.take_in(until, deadline)?.is_none() {
+                return Ok(None);
             }
         }
-        Ok(None)
     }
 
     fn is_quiet(&mut self) -> bool {
+        let now = self.plain.clock.now();
         for _ in 0..MOST_RECORDS {
             // Records without data are allowed: a server may send session tickets at any time.
-            match self.take_in_now() {
-                Ok(0) => return false,
-                Ok(_) => {}
-                Err(error) => {
-                    return is_timeout(&error) && self.is_empty().unwrap_or(false);
+            match self.take_in(now, now) {
+                Ok(Some(1..)) => {}
+                Ok(None) => {
+                    return self
+                        .tls
+                        .reader()
+                        .fill_buf()
+                        .is_err_and(|it| is_timeout(&it));
                 }
+                Ok(Some(0)) | Err(_) => return false,
             }
         }
         false
     }
 }
 
-/// The plain stream with one deadline for all that rustls reads and writes.
-struct ByDeadline<'s> {
-    plain: &'s mut Plain,
-    deadline: Timestamp,
-}
-
-impl Read for ByDeadline<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.plain.read(into, self.deadline)
+impl Plain {
+    fn bounded(&mut self, until: Timestamp, deadline: Timestamp) -> Bounded<'_> {
+        Bounded {
+            plain: self,
+            until,
+            deadline,
+        }
     }
 }
 
-impl Write for ByDeadline<'_> {
+/// The plain stream, with the bounds in time for all that rustls reads and writes.
+struct Bounded<'s> {
+    plain: &'s mut Plain,
+    until: Timestamp,
+    deadline: Timestamp,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.plain.read(into, self.until, self.deadline)?;
+        read.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+}
+
+impl Write for Bounded<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.plain.write(bytes, self.deadline)?;
         Ok(bytes.len())
@@ -359,17 +328,6 @@ impl Write for ByDeadline<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// What the plain stream has without waiting.
-struct Now<'s> {
-    plain: &'s mut Plain,
-}
-
-impl Read for Now<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.plain.read_now(into)
     }
 }
 

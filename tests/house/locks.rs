@@ -31,7 +31,7 @@ const EXCEPTIONS: [(&str, &[&str], &str); 6] = [
     ),
     (
         "src/wire/scripts.rs",
-        &["LazyLock"],
+        &["OnceLock"],
         "the digest of a constant text is the same for whoever asks first",
     ),
     (

@@ -36,7 +36,7 @@ impl Connector {
     /// The address that is tried first from now on.
     fn first(&self) -> SocketAddr {
         let deadline = self.clock.now().saturating_add(Duration::from_millis(2));
-        self.addresses(deadline).unwrap()[0].as_socket().unwrap()
+        self.resolver.as_ref().unwrap().resolve(deadline).unwrap()[0]
     }
 }
 

@@ -121,13 +121,6 @@ proptest! {
         for end in 0..bytes.len() {
             prop_assert_eq!(parse(&bytes[..end]), Ok(None));
         }
-        for step in 1..=bytes.len() {
-            let mut incoming = Incoming::default();
-            for end in (step..bytes.len()).step_by(step) {
-                prop_assert_eq!(incoming.parse(&bytes[..end]), Ok(None));
-            }
-            prop_assert_eq!(incoming.parse(&bytes), Ok(Some((reply.clone(), bytes.len()))));
-        }
     }
 
     #[test]
@@ -148,59 +141,4 @@ proptest! {
             prop_assert_eq!(value.ok().as_ref().and_then(of_redis), Some(reply));
         }
     }
-}
-
-/// Parses what comes in pieces of this length. The items that have come as a whole are gone before the next piece.
-fn parsed_once(head: &str, item: &str, length: usize) -> Option<Reply> {
-    let (mut incoming, mut come) = (Incoming::default(), Vec::new());
-    for piece in format!("{head}{}", item.repeat(1000))
-        .as_bytes()
-        .chunks(length)
-    {
-        come.extend_from_slice(piece);
-        if let Some((reply, _)) = incoming.parse(&come).ok()? {
-            return Some(reply);
-        }
-        if let Some(behind_head) = come.len().checked_sub(head.len()) {
-            let begun = behind_head.checked_rem(item.len()).unwrap();
-            let parsed = come.len().saturating_sub(begun);
-            come[..parsed].fill(b'!');
-        }
-    }
-    None
-}
-
-#[test]
-fn no_part_of_a_long_reply_is_parsed_twice() {
-    let items = [
-        "+\r\n",
-        "-e\r\n",
-        ":17\r\n",
-        "$-1\r\n",
-        "$1\r\nx\r\n",
-        "*0\r\n",
-        "*1\r\n:1\r\n",
-    ];
-    for item in items {
-        let all = whole(format!("*1000\r\n{}", item.repeat(1000)).as_bytes());
-        for length in [1, 2, 3, 7, 1024] {
-            let reply = parsed_once("*1000\r\n", item, length);
-            assert_eq!(reply.as_ref(), Some(&all), "{item:?} by {length}");
-        }
-    }
-}
-
-#[test]
-fn the_end_of_a_long_line_is_not_looked_for_twice() {
-    let (mut incoming, mut come) = (Incoming::default(), b"+".to_vec());
-    for _ in 0..100 {
-        come.extend_from_slice(b"xx");
-        assert_eq!(incoming.parse(&come), Ok(None));
-        // A line break where none was.
-        *come.last_mut().unwrap() = b'\n';
-    }
-    come.extend_from_slice(b"\r\n");
-    let text = "x\n".repeat(100);
-    assert_eq!(incoming.parse(&come), Ok(Some((Reply::Text(text), 203))));
-    assert_eq!(incoming.parse(b":1\r\n"), Ok(Some((Reply::Int(1), 4))));
 }
