@@ -117,7 +117,6 @@ mod servers {
     #[cfg(all(target_os = "linux", feature = "tracing"))]
     pub(crate) mod combining {
         pub(crate) mod batches;
-        pub(crate) mod broken;
         pub(crate) mod crowd;
         pub(crate) mod hanging;
         pub(crate) mod limits;

@@ -3,11 +3,12 @@
 
 use std::collections::HashSet;
 
-use redlatch::{Error, Fanout, LockGuard, NodeError, NodeReport, Vote};
+use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, NodeReport, Protocol, Vote};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 
 use crate::servers::combining::crowd::{
-    Job, PROTOCOLS, TTL, Writes, answering_writes, asks, consent, keys_of, together, with_one_lane,
+    Job, PROTOCOLS, Pending, TTL, Writes, answering_writes, asks, consent, keys_of, together,
+    whole_write, with_one_lane,
 };
 
 /// The nodes' votes, whatever became of the call.
@@ -120,4 +121,85 @@ fn releases_extensions_and_acquires_go_together_and_each_gets_its_own_answer() {
     }
     kept.check().unwrap();
     assert!(lost.check().is_err());
+}
+
+/// What each thread wants: two locks, an extension and a release.
+fn jobs<'m>(
+    manager: &'m LockManager,
+    kept: &'m LockGuard,
+    given: LockGuard,
+) -> Vec<Job<'m, Result<(), Error>>> {
+    let lock = |name| -> Job<'m, _> {
+        Box::new(move || {
+            manager
+                .try_lock(name, TTL)
+                .map(LockGuard::into_lease)
+                .map(drop)
+        })
+    };
+    vec![
+        lock("a"),
+        lock("b"),
+        Box::new(|| kept.extend(TTL * 2)),
+        Box::new(|| given.unlock()),
+        lock("c"),
+    ]
+}
+
+#[test]
+fn what_was_answered_before_a_connection_broke_stays_and_the_rest_goes_again_on_one_other() {
+    for protocol in PROTOCOLS {
+        let pending = Pending::default();
+        let writes = Writes::default();
+        let noted = Writes::clone(&writes);
+        let server = Scripted::start(move |peer, command| {
+            let Some(write) = whole_write(&pending, peer, command) else {
+                return;
+            };
+            noted.lock().push(write.clone());
+            let breaks = write.iter().any(|command| command.key() == "a");
+            let answered = if breaks { 1 } else { write.len() };
+            let replies = write.iter().take(answered).flat_map(consent);
+            peer.say(&replies.collect::<Vec<u8>>());
+            if breaks {
+                peer.close();
+            }
+        });
+        let manager = with_one_lane([&server]).protocol(protocol).build().unwrap();
+        let [kept, given] = ["kept", "given"].map(|name| manager.try_lock(name, TTL).unwrap());
+        for result in together(&manager, jobs(&manager, &kept, given)) {
+            result.unwrap();
+        }
+        let writes = writes.lock();
+        let of_all = |write: &&Vec<Command>| write.iter().any(|command| command.key() == "b");
+        let [first, second] = &writes.iter().filter(of_all).collect::<Vec<_>>()[..] else {
+            panic!("{writes:?}");
+        };
+        let keys = |write: &[Command]| -> Vec<String> {
+            write
+                .iter()
+                .map(|command| command.key().to_owned())
+                .collect()
+        };
+        assert_eq!(keys(first), ["a", "b", "kept", "given", "c"]);
+        assert_eq!(keys(second), ["b", "kept", "given", "c"], "{protocol:?}");
+        let connections: HashSet<usize> = second.iter().map(|c| c.connection).collect();
+        assert_eq!(connections.len(), 1);
+        // A `SET` that may have been executed is never sent again as it was.
+        for (command, again) in first[1..].iter().zip(&second[..]) {
+            let token = |command: &Command| {
+                let words = command.words.iter();
+                words
+                    .filter(|word| word.len() == 40)
+                    .cloned()
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(token(command), token(again));
+            let is_acquire = ["b", "c"].contains(&command.key());
+            assert_eq!(command.words != again.words, is_acquire, "{again:?}");
+            if protocol == Protocol::Classic && is_acquire {
+                assert_eq!(again.kind(), Kind::Retake);
+            }
+        }
+    }
 }

@@ -1,11 +1,10 @@
 //! How much goes in one write, and what a crowd of threads leaves behind on real servers.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Error, Fanout, KeepAlive, LockGuard, LockManager, NodeError, Protocol, Vote};
-use redlatch_testing::scripted::{Command, Kind};
+use redlatch::{Fanout, LockGuard, LockManager, Protocol};
+use redlatch_testing::scripted::Command;
 use redlatch_testing::{Server, eventually, within};
 
 use crate::managers::fenced_over;
@@ -82,80 +81,6 @@ fn a_write_has_no_more_than_so_many_bytes() {
     // A name alone may be longer than that.
     let names = ["x", "y"].map(|name| name.repeat(MOST_BYTES - 100));
     assert_eq!(writes_of(&names), [1, 1]);
-}
-
-fn is_short_of_connections(error: &Error) -> bool {
-    let Error::Unavailable { nodes, .. } = error else {
-        return false;
-    };
-    let is_short = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::PoolExhausted));
-    nodes.iter().all(|report| is_short(&report.vote))
-}
-
-#[test]
-fn locks_that_are_kept_are_renewed_beside_threads_that_ask() {
-    let (server, writes) = answering_writes(consent);
-    // The locks are renewed after as long, and twice.
-    let node_timeout = Duration::from_secs(5);
-    let manager = with_one_lane([&server])
-        .node_timeout(node_timeout)
-        .build()
-        .unwrap();
-    let keep = |i| {
-        let name = format!("kept {i}");
-        let request = manager.request(&name).ttl(node_timeout * 3);
-        request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
-    };
-    // More than go in one write, and none has to be renewed before the last is there.
-    let names: Vec<String> = (0..MOST_COMMANDS + 2)
-        .map(|i| format!("kept {i}"))
-        .collect();
-    let guards = all_at_once(names.len(), keep);
-    let (is_over, granted) = (AtomicBool::new(false), AtomicUsize::new(0));
-    thread::scope(|scope| {
-        for i in 0..8 {
-            let (manager, is_over, granted) = (&manager, &is_over, &granted);
-            scope.spawn(move || {
-                while !is_over.load(Ordering::SeqCst) {
-                    let name = format!("asked for {i}");
-                    match manager.try_lock(&name, TTL) {
-                        Ok(guard) => {
-                            guard.unlock().unwrap();
-                            granted.fetch_add(1, Ordering::SeqCst);
-                        }
-                        // There is one connection, and on a slow machine it may be the renewals' for a second.
-                        Err(error) => assert!(is_short_of_connections(&error), "{error}"),
-                    }
-                }
-            });
-        }
-        let renewed = || {
-            let renewals = server.heard_of(Kind::Extend);
-            let of = |name: &String| renewals.iter().filter(|c| c.key() == name).count() >= 2;
-            names.iter().all(of)
-        };
-        let are_renewed = eventually(BOUND, renewed);
-        is_over.store(true, Ordering::SeqCst);
-        assert!(are_renewed);
-    });
-    assert!(granted.into_inner() > 0);
-    for guard in &guards {
-        guard.check().unwrap();
-    }
-    assert_in_bounds(&writes);
-}
-
-/// What is made by threads of their own.
-fn all_at_once<T: Send>(count: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    thread::scope(|scope| {
-        let threads = (0..count).map(|i| {
-            let make = &make;
-            scope.spawn(move || make(i))
-        });
-        let threads: Vec<_> = threads.collect();
-        let results = threads.into_iter().map(|thread| thread.join().unwrap());
-        results.collect()
-    })
 }
 
 /// A manager over real servers.

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Builder, Error, Fanout, NodeError, Protocol, Vote};
-use redlatch_testing::scripted::{Command, Kind, Scripted, in_order};
+use redlatch::{Error, NodeError, Protocol, Vote};
+use redlatch_testing::scripted::{Kind, Scripted, in_order};
 use redlatch_testing::{BlackHole, Server, eventually, within};
 
 use crate::servers::fanout::order::{is_granted, overlapped};
@@ -20,77 +20,49 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Since then on this clock.
-fn since(clock: &FakeClock, started: Duration) -> Duration {
-    clock.elapsed().checked_sub(started).unwrap()
-}
-
-fn over_fakes(n: usize, clock: &FakeClock) -> (Vec<FakeNode>, Builder) {
-    let nodes = FakeNode::cluster_on(n, clock);
-    let builder = overlapped(Protocol::Classic).fakes(&nodes);
-    (nodes, builder.node_timeout(NODE_TIMEOUT))
-}
-
-#[track_caller]
-fn assert_nodes_that_hang_delay_no_other(protocol: Protocol, are_new: bool) {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(7, &clock);
-    let build = || {
-        let builder = overlapped(protocol).fakes(&nodes);
-        builder.node_timeout(NODE_TIMEOUT).build().unwrap()
-    };
-    if protocol == Protocol::Fenced {
-        build().open_nodes().unwrap();
-        // A token is above the time of the opening.
-        clock.advance(ms(1));
-    }
-    let mut manager = build();
-    for hung in [&nodes[..1], &nodes[2..4], &nodes[..3], &nodes[4..]] {
-        if are_new {
-            manager = build();
-        }
-        for node in &nodes {
-            node.delay(ms(20));
-        }
-        for node in hung {
-            node.hang();
-        }
-        let started = clock.elapsed();
-        let guard = manager.try_lock("job", TTL).unwrap();
-        // All that hang at once cost what one does.
-        let votes = guard.votes();
-        assert_eq!(
-            since(&clock, started),
-            NODE_TIMEOUT,
-            "{protocol:?} {are_new} {hung:?}: {votes:?}"
-        );
-        for report in guard.votes() {
-            let is_hung = hung.iter().any(|node| *node.name() == *report.node);
-            if is_hung {
-                assert!(
-                    matches!(report.vote, Vote::Failed(NodeError::TimedOut)),
-                    "{report}"
-                );
-                assert_eq!(report.elapsed, NODE_TIMEOUT, "{report}");
-            } else {
-                assert!(is_granted(report), "{report}");
-                assert!(report.elapsed < NODE_TIMEOUT, "{report}");
-            }
-        }
-        for node in &nodes {
-            node.recover();
-        }
-        drop(guard);
-        clock.advance(Duration::from_secs(1));
-        assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
-    }
-}
-
 #[test]
 fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
-        for are_new in [false, true] {
-            assert_nodes_that_hang_delay_no_other(protocol, are_new);
+    for (protocol, are_new) in [
+        (Protocol::Classic, false),
+        (Protocol::Classic, true),
+        (Protocol::Fenced, false),
+        (Protocol::Fenced, true),
+    ] {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(7, &clock);
+        let build = || {
+            let builder = overlapped(protocol).fakes(&nodes);
+            builder.node_timeout(NODE_TIMEOUT).build().unwrap()
+        };
+        if protocol == Protocol::Fenced {
+            build().open_nodes().unwrap();
+            // A token is above the time of the opening.
+            clock.advance(ms(1));
+        }
+        let mut manager = build();
+        for hung in [&nodes[..1], &nodes[2..4], &nodes[..3], &nodes[4..]] {
+            if are_new {
+                manager = build();
+            }
+            for node in &nodes {
+                node.delay(ms(20));
+            }
+            hung.iter().for_each(FakeNode::hang);
+            let started = clock.elapsed();
+            let guard = manager.try_lock("job", TTL).unwrap();
+            // All that hang at once cost what one does.
+            let case = format!("{protocol:?} {are_new} {:?}", guard.votes());
+            assert_eq!(clock.elapsed(), started + NODE_TIMEOUT, "{case}");
+            for report in guard.votes() {
+                let is_hung = hung.iter().any(|node| *node.name() == *report.node);
+                let is_late = matches!(report.vote, Vote::Failed(NodeError::TimedOut));
+                assert_eq!((is_late, is_granted(report)), (is_hung, !is_hung), "{case}");
+                assert_eq!(report.elapsed == NODE_TIMEOUT, is_hung, "{case}");
+            }
+            nodes.iter().for_each(FakeNode::recover);
+            drop(guard);
+            clock.advance(Duration::from_secs(1));
+            assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
         }
     }
 }
@@ -98,8 +70,9 @@ fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
 #[test]
 fn the_validity_counts_from_before_the_first_node_was_asked() {
     let clock = FakeClock::new();
-    let (nodes, builder) = over_fakes(5, &clock);
-    let manager = builder.build().unwrap();
+    let nodes = FakeNode::cluster_on(5, &clock);
+    let builder = overlapped(Protocol::Classic).fakes(&nodes);
+    let manager = builder.node_timeout(NODE_TIMEOUT).build().unwrap();
     for node in &nodes[1..] {
         node.delay(ms(30));
     }
@@ -122,109 +95,41 @@ fn the_validity_counts_from_before_the_first_node_was_asked() {
 }
 
 /// A node that nobody can connect to, between others: their time is not over when it has been given up.
-#[track_caller]
-fn assert_only_the_hole_is_missing(protocol: Protocol) {
+#[test]
+fn a_node_that_can_not_be_connected_to_takes_no_time_of_the_others() {
     let consent = || {
         Scripted::start(|peer, command| {
             if !command.asks_for_a_lock() {
                 return peer.say(b":1\r\n");
             }
             // A reply that is there at once is read even where no time is left.
-            peer.wait(Duration::from_millis(300));
+            peer.wait(ms(300));
             peer.say(b"+OK\r\n");
         })
     };
-    let servers: Vec<Scripted> = (0..4).map(|_| consent()).collect();
     // The canonical order is that of the ports: one server has to come before the hole, and one behind it.
-    let mut hole = BlackHole::open();
-    let mut others = Vec::new();
-    let names: Vec<String> = servers.iter().map(Scripted::name).collect();
-    let is_before = |name: &String, hole: &BlackHole| *name < hole.name();
-    while names.iter().all(|name| is_before(name, &hole))
-        || !names.iter().any(|name| is_before(name, &hole))
-    {
-        others.push(std::mem::replace(&mut hole, BlackHole::open()));
-        assert!(
-            others.len() < 100,
-            "no port is between those of the servers"
-        );
+    let servers: Vec<Scripted> = (0..4).map(|_| consent()).collect();
+    let is_between = |hole: &BlackHole| {
+        let before = servers.iter().filter(|it| it.name() < hole.name());
+        (1..4).contains(&before.count())
+    };
+    let mut holes = vec![BlackHole::open()];
+    while !holes.last().is_some_and(is_between) {
+        assert!(holes.len() < 100, "no port is between those of the servers");
+        holes.push(BlackHole::open());
     }
-    let urls = servers.iter().map(Scripted::url);
-    let urls: Vec<String> = urls.chain([hole.url()]).collect();
-    let builder = overlapped(protocol)
-        .nodes(urls)
-        .node_timeout(Duration::from_secs(2));
-    let manager = builder.build().unwrap();
-    let guard = within(BOUND, move || manager.try_lock("job", TTL)).unwrap();
-    for report in guard.votes() {
-        let is_hole = *report.node == *hole.name();
-        let fits = matches!(report.vote, Vote::Failed(NodeError::TimedOut)) == is_hole;
-        assert!(fits && is_granted(report) != is_hole, "{report}");
-    }
-}
-
-#[test]
-fn a_node_that_can_not_be_connected_to_takes_no_time_of_the_others() {
-    assert_only_the_hole_is_missing(Protocol::Classic);
-    assert_only_the_hole_is_missing(Protocol::Fenced);
-}
-
-#[test]
-fn behind_a_set_that_is_not_answered_goes_its_undo() {
-    let servers: Vec<Scripted> = (0..5)
-        .map(|i| {
-            Scripted::start(move |peer, command| {
-                if i < 3 || command.kind() != Kind::Set {
-                    peer.say(command.consent());
-                }
-            })
-        })
-        .collect();
-    let builder = overlapped(Protocol::Classic).nodes(servers.iter().map(Scripted::url));
+    let hole = holes.pop().unwrap();
+    let urls = servers.iter().map(Scripted::url).chain([hole.url()]);
+    let builder = overlapped(Protocol::Classic).nodes(urls);
     let manager = builder
         .node_timeout(Duration::from_secs(2))
         .build()
         .unwrap();
     let guard = within(BOUND, move || manager.try_lock("job", TTL)).unwrap();
-    let token = guard.token().to_owned();
-    drop(guard);
-    for server in &servers[3..] {
-        let done = || server.heard_on(0) == [Kind::Set, Kind::Release];
-        assert!(eventually(BOUND, done), "{:?}", server.heard());
-        // It has been undone, so nothing is owed: later connections are for looking whether the node is back.
-        let mut heard = server.heard();
-        heard.retain(|command| command.words.contains(&token));
-        let places: Vec<_> = heard.iter().map(|c| (c.kind(), c.connection)).collect();
-        assert_eq!(places, [(Kind::Set, 0), (Kind::Release, 0)]);
-    }
-}
-
-#[test]
-fn a_node_that_broke_before_its_vote_is_released_with_the_others() {
-    for is_majority in [false, true] {
-        let broken = if is_majority { 3 } else { 2 };
-        let servers: Vec<Scripted> = (0..5)
-            .map(|i| {
-                Scripted::start(move |peer, command| {
-                    if i < broken && command.kind() == Kind::Set {
-                        peer.reset();
-                    } else {
-                        peer.say(command.consent());
-                    }
-                })
-            })
-            .collect();
-        let builder = overlapped(Protocol::Classic).nodes(servers.iter().map(Scripted::url));
-        let manager = builder.build().unwrap();
-        let result = within(BOUND, move || manager.try_lock("job", TTL));
-        assert_eq!(result.is_err(), is_majority, "{result:?}");
-        drop(result);
-        for server in &servers[..broken] {
-            let set = server.heard_of(Kind::Set);
-            let releases = server.heard_of(Kind::Release);
-            assert_eq!((set.len(), releases.len()), (1, 1), "{:?}", server.heard());
-            assert_eq!(set[0].token(), releases[0].token());
-        }
+    for report in guard.votes() {
+        let is_hole = *report.node == *hole.name();
+        let fits = matches!(report.vote, Vote::Failed(NodeError::TimedOut)) == is_hole;
+        assert!(fits && is_granted(report) != is_hole, "{report}");
     }
 }
 
@@ -314,65 +219,4 @@ fn who_waits_for_a_connection_keeps_no_other() {
         assert!(eventually(BOUND, || asked(0, "b")));
         scope.spawn(move || lock("c"));
     });
-}
-
-/// One connection to each node. That to the last one breaks under "a" while "b" waits for it, and nothing else is under way.
-#[test]
-fn who_has_waited_for_a_connection_that_broke_makes_one_and_asks_on_that() {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
-        let servers = in_order(|place, peer, command| {
-            if command.asks_for_a_lock() && place == 4 && command.key() == "a" {
-                // The others have answered to "b" by then.
-                peer.wait(ms(500));
-                peer.close();
-            } else if command.asks_for_a_lock() {
-                peer.say(b"+OK\r\n");
-            } else {
-                peer.say(b":1\r\n");
-            }
-        });
-        let builder = overlapped(protocol).nodes(servers.iter().map(Scripted::url));
-        let builder = builder.pool_size(1).node_timeout(Duration::from_secs(4));
-        let manager = builder.build().unwrap();
-        let asked = |place: usize| {
-            let heard = servers[place].heard();
-            heard.iter().any(Command::asks_for_a_lock)
-        };
-        thread::scope(|scope| {
-            let first = scope.spawn(|| manager.try_lock("a", TTL).unwrap());
-            assert!(eventually(BOUND, || asked(4)));
-            let guard = manager.try_lock("b", TTL).unwrap();
-            let votes = guard.votes();
-            assert!(votes.iter().all(is_granted), "{protocol:?}: {votes:?}");
-            drop(first.join().unwrap());
-        });
-    }
-}
-
-#[test]
-fn what_failed_lately_is_asked_only_if_a_majority_needs_it() {
-    let clock = FakeClock::new();
-    let (nodes, builder) = over_fakes(5, &clock);
-    let manager = builder.fanout(Fanout::Overlapped).build().unwrap();
-    nodes[0].hang();
-    nodes[1].hang();
-    drop(manager.try_lock("job", TTL).unwrap());
-    let started = clock.elapsed();
-    let guard = manager.try_lock("job", TTL).unwrap();
-    assert_eq!(clock.elapsed(), started);
-    for report in &guard.votes()[..2] {
-        assert!(
-            matches!(report.vote, Vote::Failed(NodeError::BreakerOpen { .. })),
-            "{report}"
-        );
-    }
-    drop(guard);
-    // With one of the others in another's hands, those that hang are needed, and asked at once.
-    nodes[2].hold("job", "another", TTL);
-    let started = clock.elapsed();
-    let error = manager.try_lock("job", TTL).unwrap_err();
-    assert!(matches!(error, Error::Held { .. }), "{error}");
-    assert!(since(&clock, started) <= NODE_TIMEOUT * 2);
-    assert_eq!(nodes[3].token_of("job"), None);
-    assert_eq!(nodes[4].token_of("job"), None);
 }

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Builder, Error, Fanout, LockManager, NodeReport, Protocol, Vote};
-use redlatch_testing::scripted::{Command, Kind, Peer, Scripted, in_order};
+use redlatch::{Builder, Fanout, LockManager, NodeReport, Protocol, Vote};
+use redlatch_testing::scripted::{Kind, Peer, Scripted, in_order};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::managers::fenced;
@@ -93,22 +93,14 @@ fn new_servers_are_asked_who_they_are_before_any_has_said_it() {
     let singers = (0..5).map(|_| {
         let chorus = Arc::clone(&chorus);
         let introduction = move |peer: &Peer| chorus.wait(peer);
-        Scripted::start_shy(introduction, |peer, command| peer.say(consent(command)))
+        Scripted::start_shy(introduction, |peer, command| peer.say(command.consent()))
     });
     let singers: Vec<Scripted> = singers.collect();
-    let builder = overlapped(Protocol::Fenced).nodes(singers.iter().map(Scripted::url));
+    let builder = overlapped(Protocol::Classic).nodes(singers.iter().map(Scripted::url));
     let manager = builder.node_timeout(ms(2_500)).build().unwrap();
     let guard = manager.try_lock("job", TTL).unwrap();
     let all = guard.votes().iter().all(is_granted);
     assert!(all, "{:?}", guard.votes());
-}
-
-fn consent(command: &Command) -> &'static [u8] {
-    if command.asks_for_a_lock() {
-        b"+OK\r\n"
-    } else {
-        b":1\r\n"
-    }
 }
 
 /// How often each server was asked for the lock.
@@ -169,47 +161,17 @@ fn asked_until_granted(fanout: Fanout, is_loading: bool) -> Vec<usize> {
     asked(&servers)
 }
 
+/// Also where the first node fails, which leaves it to the next.
 #[test]
 fn after_another_holder_was_met_the_first_node_alone_is_looked_at_until_it_would_grant() {
     // The first attempt asks all, and one that goes from node to node those that can still make a majority.
-    assert_eq!(
-        asked_until_granted(Fanout::Overlapped, false),
-        [2, 2, 2, 2, 2]
-    );
-    assert_eq!(
-        asked_until_granted(Fanout::Sequential, false),
-        [2, 2, 2, 1, 1]
-    );
-}
-
-#[test]
-fn a_first_node_that_fails_leaves_it_to_the_next() {
-    assert_eq!(
-        asked_until_granted(Fanout::Overlapped, true),
-        [2, 2, 2, 2, 2]
-    );
-    assert_eq!(
-        asked_until_granted(Fanout::Sequential, true),
-        [2, 2, 2, 1, 1]
-    );
-}
-
-#[test]
-fn a_first_node_that_is_down_leaves_it_to_the_next() {
-    for fanout in BOTH {
-        let clock = FakeClock::new();
-        let nodes = FakeNode::cluster_on(5, &clock);
-        nodes[0].refuse();
-        for node in &nodes[1..] {
-            node.hold("job", "another", ms(700));
+    for (fanout, expected) in [
+        (Fanout::Overlapped, [2, 2, 2, 2, 2]),
+        (Fanout::Sequential, [2, 2, 2, 1, 1]),
+    ] {
+        for is_loading in [false, true] {
+            assert_eq!(asked_until_granted(fanout, is_loading), expected);
         }
-        let manager = LockManager::builder().fakes(&nodes).fanout(fanout);
-        let manager = manager.build().unwrap();
-        let result = manager.try_lock_for("job", TTL, ms(600));
-        assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
-        // It is looked at the next one, which has the key for so long, and no longer.
-        drop(manager.lock("job", TTL).unwrap());
-        assert!(clock.elapsed() <= ms(702), "{:?}", clock.elapsed());
     }
 }
 
@@ -236,51 +198,43 @@ fn what_is_left_on_the_first_node_alone_is_in_the_way_for_a_moment_only() {
 
 /// Contenders, each with a manager of its own as if it were a process of its own, get the lock so many times each and are
 /// never in together.
-#[track_caller]
-fn assert_all_get_their_turns(managers: Vec<LockManager>, turns: usize) {
-    within(BOUND, move || {
-        let is_in = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for manager in &managers {
-                scope.spawn(|| {
-                    for _ in 0..turns {
-                        let guard = manager.try_lock_for("job", TTL, BOUND).unwrap();
-                        assert!(!is_in.swap(true, Ordering::SeqCst), "two are in");
-                        thread::yield_now();
-                        is_in.store(false, Ordering::SeqCst);
-                        drop(guard);
-                    }
-                });
-            }
-        });
-    });
-}
-
 #[test]
 fn contenders_of_either_fanout_and_protocol_exclude_each_other_and_all_get_their_turns() {
     let servers = Server::cluster(5);
-    for protocols in [
-        [Protocol::Classic; 2],
-        [Protocol::Fenced; 2],
-        [Protocol::Classic, Protocol::Fenced],
-    ] {
-        for fanouts in [[Fanout::Overlapped; 2], BOTH] {
-            let one = |i: usize| {
-                let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-                let builder = builder
-                    .protocol(protocols[i % 2])
-                    .fanout(fanouts[i / 2 % 2]);
-                let builder = builder.node_timeout(Duration::from_secs(5));
-                builder.retry_delay(ms(1), ms(20)).build().unwrap()
-            };
-            if protocols.contains(&Protocol::Fenced) {
-                let opener = fenced().nodes(servers.iter().map(Server::url)).build();
-                // They are open from the second time on.
-                opener.unwrap().open_nodes().ok();
-            }
-            assert_all_get_their_turns((0..8).map(one).collect(), 6);
-            let left = || servers.iter().any(|server| server.get("job").is_some());
-            assert!(eventually(BOUND, || !left()), "a key is left");
+    let one = |protocol, fanout| {
+        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+        let builder = builder.protocol(protocol).fanout(fanout);
+        let builder = builder.node_timeout(Duration::from_secs(5));
+        builder.retry_delay(ms(1), ms(20)).build().unwrap()
+    };
+    let both = [Protocol::Classic, Protocol::Fenced];
+    for protocols in [&both[..1], &both[1..], &both] {
+        if protocols.contains(&Protocol::Fenced) {
+            let opener = fenced().nodes(servers.iter().map(Server::url)).build();
+            // They are open from the second time on.
+            opener.unwrap().open_nodes().ok();
         }
+        let all = protocols
+            .iter()
+            .flat_map(|it| BOTH.map(|fanout| one(*it, fanout)));
+        let managers: Vec<LockManager> = all.cycle().take(8).collect();
+        within(BOUND, move || {
+            let is_in = AtomicBool::new(false);
+            thread::scope(|scope| {
+                for manager in &managers {
+                    scope.spawn(|| {
+                        for _ in 0..6 {
+                            let guard = manager.try_lock_for("job", TTL, BOUND).unwrap();
+                            assert!(!is_in.swap(true, Ordering::SeqCst), "two are in");
+                            thread::yield_now();
+                            is_in.store(false, Ordering::SeqCst);
+                            drop(guard);
+                        }
+                    });
+                }
+            });
+        });
+        let left = || servers.iter().any(|server| server.get("job").is_some());
+        assert!(eventually(BOUND, || !left()), "a key is left");
     }
 }
