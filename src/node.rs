@@ -20,8 +20,6 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 mod answer;
 mod breaker;
-#[cfg(test)]
-mod clock_readings;
 pub(crate) mod command;
 mod connection;
 #[cfg(test)]
@@ -29,8 +27,6 @@ mod doubles;
 mod echo;
 mod exchange;
 mod gate;
-#[cfg(test)]
-mod generations;
 pub(crate) mod health;
 pub(crate) mod lanes;
 #[cfg(test)]

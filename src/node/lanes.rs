@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::answer::Answers;
 use super::clock::Clock;
-use super::request::{Batched, Size};
+use super::request::Batched;
 use super::sync::{Condvar, Mutex};
 use crate::clock::Timestamp;
 
@@ -97,7 +97,7 @@ impl Lanes {
     pub(crate) fn try_enter(
         &self,
         fits: impl Fn(&Batched) -> bool,
-        room: Size,
+        room: usize,
     ) -> Option<(Lane<'_>, Others)> {
         let mut state = self.state.lock();
         if state.under_way >= state.lanes(self.most) {
@@ -113,7 +113,7 @@ impl Lanes {
     pub(crate) fn enter(
         &self,
         job: Batched,
-        room: Size,
+        room: usize,
         end: Timestamp,
         clock: &Clock,
     ) -> Entry<'_> {
@@ -202,14 +202,14 @@ impl State {
     }
 
     /// Takes the jobs that fit out of the queue, as many as there is room for.
-    fn take(&mut self, fits: impl Fn(&Batched) -> bool, mut room: Size) -> Others {
+    fn take(&mut self, fits: impl Fn(&Batched) -> bool, mut room: usize) -> Others {
         let mut taken = Vec::new();
         self.queue.retain(|place| {
-            let size = place.job.size();
-            if !fits(&place.job) || !size.fits(room) {
+            let left = room.checked_sub(place.job.cost());
+            let Some(left) = left.filter(|_| fits(&place.job)) else {
                 return true;
-            }
-            room = room.less(size);
+            };
+            room = left;
             taken.push(Arc::clone(place));
             false
         });

@@ -9,7 +9,7 @@ use loom::thread;
 
 use self::clock::{Clock, at};
 use self::lanes::{Entry, Lane, Lanes, Others};
-use self::request::{Batched as Wish, ONE, Size};
+use self::request::Batched as Wish;
 use crate::sync::model as sync;
 
 #[expect(
@@ -28,13 +28,6 @@ mod answer {
 
 /// In the place of the requests.
 mod request {
-    pub(super) use crate::node::request::Size;
-
-    pub(super) const ONE: Size = Size {
-        commands: 1,
-        bytes: 1,
-    };
-
     /// What a thread wants: the number of the thread, and of which nodes.
     #[derive(Clone, Copy)]
     pub(super) struct Batched {
@@ -48,8 +41,8 @@ mod request {
         }
 
         #[expect(clippy::unused_self, reason = "as a request")]
-        pub(super) fn size(&self) -> Size {
-            ONE
+        pub(super) fn cost(&self) -> usize {
+            1
         }
     }
 }
@@ -98,10 +91,7 @@ mod clock {
     }
 }
 
-const ROOMY: Size = Size {
-    commands: 9,
-    bytes: 9,
-};
+const ROOMY: usize = 9;
 
 /// How a thread got its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +110,7 @@ struct Scene {
     most: usize,
     /// What is measured of each batch.
     round_trip: Duration,
-    room: Size,
+    room: usize,
     /// How often each thread's wish was sent.
     sent: Arc<[AtomicUsize; 3]>,
     /// How many batches are under way.
@@ -160,7 +150,7 @@ impl Scene {
     fn lead(&self, own: Wish, lane: Lane<'_>, others: Others) -> Way {
         let before = self.batches.fetch_add(1, Ordering::SeqCst);
         assert!(before < self.most, "more batches than lanes");
-        assert!(others.len() < self.room.commands, "a batch without room");
+        assert!(others.len() < self.room, "a batch without room");
         let mut batch = Batch {
             others,
             is_sent: true,
@@ -182,7 +172,7 @@ impl Scene {
     /// Asks as a thread does, and has its wish sent.
     fn ask(&self, own: Wish, clock: &Clock) -> Way {
         let fits = |other: &Wish| other.goes_with(&own);
-        let room = self.room.less(ONE);
+        let room = self.room.saturating_sub(1);
         if let Some((lane, others)) = self.lanes.try_enter(fits, room) {
             return self.lead(own, lane, others);
         }
@@ -296,7 +286,7 @@ fn a_leader_that_panics_leaves_nobody_waiting() {
 
 #[test]
 fn jobs_for_other_nodes_or_without_room_are_not_in_one_batch() {
-    for (nodes, room) in [([1, 2], ROOMY), ([0, 0], ONE)] {
+    for (nodes, room) in [([1, 2], ROOMY), ([0, 0], 1)] {
         check(move || {
             let scene = Scene {
                 room,

@@ -82,6 +82,13 @@ pub(super) struct Conduct {
 /// A request whose connections break more often than this is given up.
 const REPETITIONS: u32 = 3;
 
+/// What requests may cost that go in one write. More would take longer than a node timeout, on the server and on a link of
+/// 10 Mbit/s.
+pub(super) const MOST_COST: usize = 40 * 1024;
+
+/// A server takes as long for a key as such a link for so many bytes.
+const COST_OF_A_KEY: usize = MOST_COST / 128;
+
 /// The most bytes of an undo beside those of the request: the call by its digest, without keys and values.
 const LONGEST_UNDO: usize = 64;
 
@@ -125,16 +132,15 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// How much room it takes among others in one write, with the undo that may go behind it.
-    pub(super) fn size(&self) -> Size {
+    /// What it costs among others in one write: its bytes with those of the undo that may go behind it, and the work for the
+    /// server.
+    pub(super) fn cost(&self) -> usize {
         let bytes = self.packed.bytes();
         let undo = self
             .repair()
             .map_or(0, |_| bytes.saturating_add(LONGEST_UNDO));
-        Size {
-            commands: self.packed.keys(),
-            bytes: bytes.saturating_add(undo),
-        }
+        let work = self.packed.keys().saturating_mul(COST_OF_A_KEY);
+        bytes.saturating_add(undo).max(work)
     }
 }
 
@@ -328,30 +334,8 @@ impl Batched {
         self.places == other.places
     }
 
-    pub(super) fn size(&self) -> Size {
-        self.request.size()
-    }
-}
-
-/// How much room requests take in one write, or may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(super) commands: usize,
-    pub(super) bytes: usize,
-}
-
-impl Size {
-    /// Whether there is so much room.
-    pub(super) fn fits(self, room: Self) -> bool {
-        self.commands <= room.commands && self.bytes <= room.bytes
-    }
-
-    /// The room beside the other.
-    pub(super) fn less(self, other: Self) -> Self {
-        Self {
-            commands: self.commands.saturating_sub(other.commands),
-            bytes: self.bytes.saturating_sub(other.bytes),
-        }
+    pub(super) fn cost(&self) -> usize {
+        self.request.cost()
     }
 }
 
@@ -375,7 +359,7 @@ mod tests {
                 let take = command::take(&claim, MINUTE, Times::First);
                 let repair = Repair::new(&claim, MINUTE);
                 let bytes = take.bytes() + repair.undo().bytes();
-                let room = Request::new(&take, Verb::Take(repair)).size().bytes;
+                let room = Request::new(&take, Verb::Take(repair)).cost();
                 assert!(room >= bytes, "{bytes} {room} {claim:?}");
             }
         }

@@ -18,19 +18,13 @@ use super::Node;
 use super::answer::{Answer, Answers};
 use super::exchange::{Exchange, News};
 use super::lanes::{Entry, Lane, Lanes, Others, Place};
-use super::request::{Asked, Batched, Request, Size};
+use super::request::{Asked, Batched, MOST_COST, Request};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::spans::Caller;
 use crate::wire::transport::closed;
 
 mod drive;
-
-/// More would take longer than a node timeout, on the server and on a link of 10 Mbit/s.
-pub(super) const MOST: Size = Size {
-    commands: 128,
-    bytes: 40 * 1024,
-};
 
 /// What a node has answered in a round.
 pub(super) struct Heard<'n> {
@@ -128,7 +122,7 @@ fn send_with_others<'n>(
     first: &Node,
 ) -> AllHeard<'n> {
     let (own, since) = (slice::from_ref(&one), one.since);
-    let room = MOST.less(one.request.size());
+    let room = MOST_COST.saturating_sub(one.request.cost());
     let asked = nodes.iter().enumerate().filter(|(_, (_, asked))| *asked);
     let places = asked.map(|(place, _)| place).collect();
     if let Some(led) = lanes.try_enter(|job: &Batched| job.places == places, room) {

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use super::doubles::{self, Double};
 use super::lanes;
 use super::lanes::Lanes;
-use super::request::Size;
 use super::votes::release_all;
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::error::NodeError;
@@ -99,12 +98,8 @@ fn rounds(round_trips: [Duration; 3], closes_after: u32) -> (usize, Vec<bool>) {
 }
 
 fn count(lanes: &Lanes) -> usize {
-    let none = Size {
-        commands: 0,
-        bytes: 0,
-    };
     let mut taken = Vec::new();
-    while let Some((lane, _)) = Lanes::try_enter(lanes, |_| false, none) {
+    while let Some((lane, _)) = Lanes::try_enter(lanes, |_| false, 0) {
         taken.push(lane);
     }
     taken.len()
@@ -133,11 +128,7 @@ fn the_way_to_the_farthest_node_decides_how_many_lanes_there_are() {
 fn round_trips_that_busy_processors_stretch_add_no_lane() {
     let lanes = lanes(POOL);
     for millis in [0, 5, 5] {
-        let none = Size {
-            commands: 0,
-            bytes: 0,
-        };
-        let (lane, _) = lanes.try_enter(|_| false, none).unwrap();
+        let (lane, _) = lanes.try_enter(|_| false, 0).unwrap();
         lane.give_back(Some(Duration::from_millis(millis)));
         assert_eq!(count(&lanes), 2);
     }

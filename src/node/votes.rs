@@ -38,21 +38,13 @@ pub(crate) struct Ballot {
 /// The ballots of all nodes, in the canonical order.
 pub(crate) type Ballots = SmallVec<[Ballot; 5]>;
 
-/// The result of a release.
+/// The result of a release, or of an extension.
 #[derive(Default)]
 pub(crate) struct Released {
     /// A report of each node, in order. Nodes that are not asked have no key of this lock.
     pub(crate) nodes: NodeReports,
-    /// Whether a node has woken a client that waits for the lock.
+    /// For which resources a client waits. A release has woken it.
     pub(crate) woken: Woken,
-}
-
-/// The result of an extension.
-pub(crate) struct Extended {
-    /// A report of each node, in order.
-    pub(crate) nodes: Vec<NodeReport>,
-    /// Whether another client waits for the lock.
-    pub(crate) is_wanted: bool,
 }
 
 /// The result of a pass at one node that was asked.
@@ -156,22 +148,18 @@ pub(crate) fn open_all<'n>(
 pub(crate) fn extend_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     commands: &[Packed],
-) -> Vec<Extended> {
+) -> Vec<Released> {
     let requests = commands
         .iter()
         .map(|command| Request::new(command, Verb::Keep));
     let requests: SmallVec<[Request<'_>; 1]> = requests.collect();
     let mut heard = exchange_each(nodes, &requests);
     let of_lock = |lock| {
-        let mut extended = Extended {
-            nodes: Vec::with_capacity(heard.len()),
-            is_wanted: false,
-        };
+        let mut extended = Released::default();
         for one in &mut heard {
             let answer = one.answers.get_mut(lock).and_then(Option::take);
             let (report, waiting) = one.node.report_of(answer);
-            extended.nodes.push(report);
-            extended.is_wanted |= waiting.any();
+            extended.note(report, waiting);
         }
         one_vote_each(&mut extended.nodes);
         extended
@@ -235,6 +223,10 @@ impl Released {
             .and_then(|answer| answer.first_failure.take());
         let (mut report, woken) = node.report_of(answer);
         report.vote = final_vote(report.vote, failure);
+        self.note(report, woken);
+    }
+
+    fn note(&mut self, report: NodeReport, woken: Woken) {
         self.woken = self.woken.or(woken);
         self.nodes.push(report);
     }

@@ -78,8 +78,8 @@ pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[usiz
     let commands: SmallVec<[Packed; 1]> = extensions.iter().map(keep).collect();
     let answers = extend_all(cluster.asking(asked), &commands);
     for (extension, answers) in extensions.iter_mut().zip(answers) {
-        extension.nodes = answers.nodes;
-        extension.is_wanted = answers.is_wanted;
+        extension.nodes = answers.nodes.into_vec();
+        extension.is_wanted = answers.woken.any();
         // A node that was left out may still have the key, so its vote is unknown and not against us.
         for place in extension.counted.iter().filter(|it| !asked.contains(it)) {
             let node = cluster.nodes().get(*place);

@@ -119,7 +119,7 @@ fn a_round_to_a_node_in_this_process_waits_for_no_other() {
     let fake = FakeNode::cluster_on(1, &server.clock).remove(0);
     let node = doubles::node(fake, &server.clock, |_| ());
     // All lanes are taken.
-    let lane = node.lanes.try_enter(|_| false, MOST);
+    let lane = node.lanes.try_enter(|_| false, 0);
     assert!(lane.is_some());
     let packed = probe();
     let answer = exchange(&node, &Request::new(&packed, Verb::Keep));
@@ -248,7 +248,7 @@ fn of_a_release_that_a_thread_sent_which_then_panicked_a_missing_key_says_nothin
         .nodes;
         released.remove(0).vote
     };
-    let lane = node.lanes.try_enter(|_| false, MOST);
+    let lane = node.lanes.try_enter(|_| false, 0);
     let both = [(); 2].map(|()| {
         let node = Arc::clone(&node);
         thread::spawn(move || release(&node))
