@@ -208,19 +208,6 @@ fn shut_for_long(server: &Server, node: &Node) {
 }
 
 #[test]
-fn whoever_asks_before_the_pause_is_over_gets_the_answer_of_the_last_try_without_a_connection() {
-    for does in REFUSALS {
-        let (server, node) = server(does, TIMEOUT);
-        for _ in 0..1000 {
-            let result = vote(&node);
-            assert!(is_answer_of(does, &result), "{does:?}: {result:?}");
-        }
-        // One that may have been unlucky, and one that was not.
-        assert_eq!(server.connections(), 2, "{does:?}");
-    }
-}
-
-#[test]
 fn a_connection_that_ends_where_the_server_has_said_who_it_is_shuts_no_gate() {
     let (server, node) = server(Does::ClosesAtTheCommand, TIMEOUT);
     for tries in 1..=10 {
@@ -296,13 +283,7 @@ fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() 
                 assert_eq!(server.clock.elapsed(), before + longest, "{does:?}");
             }
         }
-    }
-}
-
-#[test]
-fn a_request_that_insists_tries_a_node_that_is_not_back_once_in_half_of_its_time_and_a_few_times_at_most()
- {
-    for does in [Does::Refuses, Does::RejectsTheLogin, Does::Closes] {
+        // Of a node that is not back it is told after a few tries at most.
         for (timeout, most) in [(10 * MS, 1), (50 * MS, 1), (TIMEOUT, 4)] {
             let (server, node) = server(does, timeout);
             shut_for_long(&server, &node);

@@ -166,17 +166,6 @@ fn an_error_is_no_answer_to_a_release() {
 }
 
 #[test]
-fn a_release_is_given_up_after_an_hour() {
-    let (server, node) = Server::start();
-    server.set(|server| &server.is_away, true);
-    fail_to_release(&node, "a");
-    server.advance(REPEATED_FOR + SECOND);
-    server.set(|server| &server.is_away, false);
-    server.advance(SECOND * 60);
-    assert_eq!(server.released(), [""; 0]);
-}
-
-#[test]
 fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
     let (server, node) = Server::start();
     server.set(|server| &server.is_away, true);
@@ -215,19 +204,6 @@ fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_t
     server.set(|server| &server.is_away, false);
     server.advance(SECOND * 2);
     assert_eq!(server.released(), ["a"]);
-}
-
-#[test]
-fn of_too_many_releases_the_oldest_are_given_up() {
-    let (server, node) = Server::start();
-    server.set(|server| &server.is_away, true);
-    for number in 0..MOST_RELEASES + 3 {
-        fail_to_release(&node, &number.to_string());
-    }
-    server.set(|server| &server.is_away, false);
-    server.advance(SECOND * 2);
-    let released = server.released();
-    assert_eq!((released.len(), &*released[0]), (MOST_RELEASES, "3"));
 }
 
 /// Asks for a lock of a server that is silent, so that an undo goes behind it.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
 use parking_lot::Mutex;
-use redlatch_testing::{eventually, within};
+use redlatch_testing::eventually;
 
 use super::super::command::probe;
 use super::super::doubles::{self, Double};
@@ -15,7 +15,6 @@ use super::super::votes::release_all;
 use super::*;
 use crate::clock::{self, Clock, FakeClock, Timestamp, VirtualTime};
 use crate::error::Vote;
-use crate::fake::FakeNode;
 use crate::sync::AtomicBool;
 use crate::wire::resp::Reply;
 
@@ -67,20 +66,6 @@ fn node(server: &Server, timeout: Duration) -> Arc<Node> {
 }
 
 #[test]
-fn a_request_goes_with_those_to_the_same_nodes() {
-    let packed = probe();
-    let request = Request::new(&packed, Verb::Keep);
-    let job = |places: &[usize]| Batched {
-        request: request.for_others().unwrap(),
-        places: places.into(),
-        since: Timestamp::from_nanos(0),
-        caller: Caller::here(),
-    };
-    let one = job(&[0]);
-    assert!(one.goes_with(&job(&[0])) && !one.goes_with(&job(&[0, 1])));
-}
-
-#[test]
 fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
     for are_silent in [[true, true], [true, false], [false, true]] {
         let first = server();
@@ -111,38 +96,6 @@ fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
         let rest = &waits[2..];
         assert!(!rest.is_empty() && rest.iter().all(|is_free| *is_free));
     }
-}
-
-#[test]
-fn a_round_to_a_node_in_this_process_waits_for_no_other() {
-    let server = server();
-    let fake = FakeNode::cluster_on(1, &server.clock).remove(0);
-    let node = doubles::node(fake, &server.clock, |_| ());
-    // All lanes are taken.
-    let lane = node.lanes.try_enter(|_| false, 0);
-    assert!(lane.is_some());
-    let packed = probe();
-    let answer = exchange(&node, &Request::new(&packed, Verb::Keep));
-    assert!(answer.result.is_ok());
-    assert_eq!(server.clock.elapsed(), Duration::ZERO);
-}
-
-#[test]
-fn a_round_waits_half_of_the_node_timeout_for_a_connection_and_then_only_what_insists_gets_one() {
-    let server = server();
-    let node = node(&server, Duration::from_millis(10));
-    let taken = node.pool.try_get().unwrap();
-    let asked = Arc::clone(&node);
-    let results = within(Duration::from_mins(1), move || {
-        let packed = probe();
-        let acquire = doubles::acquire_of("job");
-        [acquire, Verb::Drop].map(|verb| exchange(&asked, &Request::new(&packed, verb)).result)
-    });
-    assert!(
-        matches!(&results, [Err(NodeError::PoolExhausted), Ok(_)]),
-        "{results:?}"
-    );
-    drop(taken);
 }
 
 const MINUTE: Duration = Duration::from_mins(1);
