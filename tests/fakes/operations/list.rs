@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, ListedLock, LockManager, LockStatus, NodeError, Protocol, Vote};
+use redlatch::{Error, ListedLock, LockManager, LockStatus, Protocol, Vote};
 
 use crate::managers::invalid_field;
 
@@ -335,20 +335,6 @@ fn without_a_majority_the_list_ends_with_an_error_that_names_the_nodes() {
     let (last, found) = rest.split_last().unwrap();
     assert!(matches!(last, Err(Error::Incomplete { .. })), "{last:?}");
     assert!(found.iter().all(Result::is_ok) && found.len() < held.len());
-}
-
-#[test]
-fn all_down_is_told_with_the_reason() {
-    let (_, nodes, manager) = cluster(3);
-    nodes.iter().for_each(FakeNode::refuse);
-    let Some(Err(Error::Incomplete { nodes, .. })) = manager.locks("").unwrap().next() else {
-        panic!("nobody can say");
-    };
-    let refused = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::Connect { .. }));
-    assert!(
-        nodes.iter().all(|report| refused(&report.vote)),
-        "{nodes:?}"
-    );
 }
 
 #[test]

@@ -97,29 +97,6 @@ fn another_managers_lock_and_another_programs_lock_are_seen_alike() {
 }
 
 #[test]
-fn what_remains_is_the_quorumth_largest_time_and_a_minority_is_nobody() {
-    let (_, nodes, manager) = cluster(5);
-    for (node, seconds) in nodes.iter().zip([1, 40, 20, 30]) {
-        node.hold("report", "t", Duration::from_secs(seconds));
-    }
-    let status = manager.status("report").unwrap();
-    let (token, remaining) = holder(&status);
-    assert_eq!(token, "t");
-    assert_eq!(remaining + Duration::from_nanos(100), ms(19_798));
-
-    for node in &nodes[..2] {
-        node.hold("other", "t", TTL);
-    }
-    let status = manager.status("other").unwrap();
-    assert_free(&status);
-    assert_eq!(
-        status.nodes().iter().filter(|node| is_held(node)).count(),
-        2
-    );
-    assert!(manager.try_lock("other", TTL).is_ok());
-}
-
-#[test]
 fn split_votes_and_a_minority_that_blocks_are_nobodys_and_not_to_be_had() {
     let (clock, nodes, manager) = cluster(4);
     for (node, token) in nodes.iter().zip(["a", "a", "b", "b"]) {
@@ -176,22 +153,6 @@ fn a_minority_that_is_down_hides_nothing_and_a_majority_leaves_it_unknown() {
         }
         assert!(status.to_string().contains(nodes[0].name()), "{status}");
     }
-}
-
-#[test]
-fn keys_that_a_silent_node_may_complete_are_unknown_and_others_are_not() {
-    let (_, nodes, manager) = cluster(5);
-    for node in &nodes[..2] {
-        node.hold("report", "a", TTL);
-    }
-    nodes[2].hold("split", "b", TTL);
-    nodes[3].hold("split", "a", TTL);
-    nodes[4].refuse();
-    // Three nodes without a key are enough; two with it and one that is silent may be a holder.
-    assert_free(&manager.status("none").unwrap());
-    nodes[3].hold("report", "b", TTL);
-    assert_unknown(&manager.status("report").unwrap());
-    assert_blocked(&manager.status("split").unwrap());
 }
 
 #[test]

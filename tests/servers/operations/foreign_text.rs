@@ -12,33 +12,8 @@ use crate::managers::PATIENCE;
 const TTL: Duration = Duration::from_mins(1);
 
 /// Those that turn the direction, are invisible, break lines, or are of no use at all.
-const CHARACTERS: [char; 25] = [
-    '\u{202a}',
-    '\u{202b}',
-    '\u{202c}',
-    '\u{202d}',
-    '\u{202e}',
-    '\u{2066}',
-    '\u{2067}',
-    '\u{2068}',
-    '\u{2069}',
-    '\u{200b}',
-    '\u{200e}',
-    '\u{200f}',
-    '\u{61c}',
-    '\u{feff}',
-    '\u{ad}',
-    '\u{2028}',
-    '\u{2029}',
-    '\u{180e}',
-    '\u{fff9}',
-    '\u{e0001}',
-    '\u{e000}',
-    '\u{85}',
-    '\u{1b}',
-    '\u{7f}',
-    '\t',
-];
+const CHARACTERS: &str = "\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{200b}\u{200e}\u{200f}\u{61c}\
+    \u{feff}\u{ad}\u{2028}\u{2029}\u{180e}\u{fff9}\u{e0001}\u{e000}\u{85}\u{1b}\u{7f}\t";
 
 /// Whether a character shows as itself behind a letter.
 pub(crate) fn is_printable(c: char) -> bool {
@@ -81,7 +56,7 @@ fn messages(
 fn an_error_of_a_server_is_shown_without_characters_that_change_how_it_reads() {
     log::set_logger(&LINES).ok();
     log::set_max_level(log::LevelFilter::Trace);
-    for c in CHARACTERS {
+    for c in CHARACTERS.chars() {
         assert!(!is_printable(c), "{c:?}");
         for protocol in [Protocol::Classic, Protocol::Fenced] {
             for (path, text) in [
@@ -101,7 +76,7 @@ fn an_error_of_a_server_is_shown_without_characters_that_change_how_it_reads() {
 #[test]
 fn what_others_wrote_is_shown_without_characters_that_change_how_it_reads() {
     let token = "0123456789abcdef0123456789abcdef01234567";
-    for (number, c) in CHARACTERS.iter().enumerate() {
+    for (number, c) in CHARACTERS.chars().enumerate() {
         for value in [
             format!("evil{c}"),
             format!("{token} evil{c} since=2026-11-22T05:52:53Z"),

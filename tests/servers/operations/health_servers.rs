@@ -6,7 +6,6 @@ use redlatch::{Finding, Health, LockManager, Severity};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::fakes::operations::health::codes;
-use crate::managers::patient;
 
 const TTL: Duration = Duration::from_secs(10);
 const MARKER: &str = "redlatch:node";
@@ -253,66 +252,21 @@ fn markers_on_servers_are_read_whatever_is_under_the_key() {
     assert_eq!(state(&health(&manager), &servers[0]), "other_process");
 }
 
-#[test]
-fn many_looks_at_servers_that_others_lock_disturb_nobody() {
-    let servers = remembering(3);
-    let [holders, looker] = [(); 2].map(|()| patient(servers.iter().map(Server::url)));
-    let worker = std::thread::spawn(move || {
-        for _ in 0..100 {
-            let guard = holders.try_lock("report", TTL).unwrap();
-            assert_eq!(guard.votes().len(), 3);
-            guard.extend(TTL * 2).unwrap();
-            guard.unlock().unwrap();
-        }
-    });
-    let mut looks = 0;
-    while looks < 200 || !worker.is_finished() {
-        let found = looker.health().unwrap();
-        let state = |server: &Server| of(&found, server, "state");
-        assert!(
-            servers.iter().all(|server| state(server) == "up"),
-            "{found}"
-        );
-        looks += 1;
-    }
-    worker.join().unwrap();
-    for server in &servers {
-        assert_eq!(server.keys(), 0);
-    }
-}
-
 /// What every lock of this client fails with must not be "ok" here.
 #[test]
-fn what_a_client_with_fencing_would_be_refused_for_is_found() {
+fn a_client_with_fencing_that_may_not_see_the_run_id_is_told_that_no_lock_is_possible() {
     let servers = remembering(3);
-    let with = |max_ttl, urls: Vec<String>| {
-        let builder = crate::managers::fenced().nodes(urls).max_ttl(max_ttl);
-        builder.build().unwrap()
-    };
-    let urls = || servers.iter().map(Server::url).collect::<Vec<_>>();
-    let good = with(TTL, urls());
-    good.open_nodes().unwrap();
-    assert_well(&health(&good));
-
-    let other = with(TTL * 2, urls());
-    other.try_lock("job", TTL).unwrap_err();
-    let seen = health(&other);
-    assert_eq!(seen.margin, -2, "{seen}");
-    assert_eq!(seen.severity, Severity::Critical);
-    assert!(seen.to_string().contains("20000"), "{seen}");
-
+    crate::managers::fenced_over(&servers);
     for server in &servers {
-        let silent = "silent on >x ~* +@all -info".split(' ');
-        let command: Vec<&str> = ["ACL", "SETUSER"].into_iter().chain(silent).collect();
-        server.command(&command);
+        let user = "ACL SETUSER silent on >x ~* +@all -info".split(' ');
+        server.command(&user.collect::<Vec<_>>());
     }
-    let urls = urls();
-    let silent = urls
-        .iter()
-        .map(|url| url.replace("redis://", "redis://silent:x@"));
-    let silent = with(TTL, silent.collect());
+    let urls = servers.iter().map(Server::url);
+    let urls = urls.map(|url| url.replace("//", "//silent:x@"));
+    let silent = crate::managers::fenced().nodes(urls).build().unwrap();
     silent.try_lock("job", TTL).unwrap_err();
     let seen = health(&silent);
     assert_eq!(seen.margin, -2, "{seen}");
+    assert_eq!(seen.severity, Severity::Critical);
     assert!(seen.to_string().contains("run_id"), "{seen}");
 }

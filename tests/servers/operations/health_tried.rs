@@ -239,7 +239,9 @@ fn with_fencing_a_look_begins_no_quarantine_and_writes_no_settings() {
     // On servers of others, and on those that are in quarantine.
     let markers = || servers.iter().map(|server| server.get(MARKER).unwrap());
     let before: Vec<String> = markers().collect();
-    assert_eq!(health(&other).margin, -2);
+    let found = health(&other);
+    assert_eq!(found.margin, -2);
+    assert!(found.to_string().contains("120000"), "{found}");
     assert!(markers().eq(before));
     for server in &servers {
         server.command(&["DEL", MARKER]);

@@ -142,51 +142,6 @@ fn one_server_that_is_killed_or_stopped_hides_nothing() {
     assert!(!text.contains(&servers[2].name()), "{text}");
 }
 
-/// The error of a list for a user with these permissions.
-#[track_caller]
-fn refusal(permissions: &[&str]) -> Option<String> {
-    let server = Server::start();
-    server.hold("p:job", "token", 600_000);
-    server.hold("other", "token", 600_000);
-    let user = ["ACL", "SETUSER", "lister", "reset", "on", ">pw"];
-    server.command(&[&user, permissions].concat());
-    let manager = patient([format!("redis://lister:pw@127.0.0.1:{}", server.port())]);
-    let mut locks = manager.locks("p").unwrap();
-    match locks.next().unwrap() {
-        Ok(lock) => {
-            assert_eq!(lock.resource, "p:job");
-            assert!(locks.next().is_none());
-            None
-        }
-        Err(error) => {
-            let Error::Incomplete { nodes, .. } = &error else {
-                panic!("{error}");
-            };
-            let is_refused = matches!(nodes[0].vote, Vote::Failed(NodeError::Refused { .. }));
-            assert!(is_refused, "{error}");
-            Some(error.to_string())
-        }
-    }
-}
-
-#[test]
-fn a_user_who_may_not_scan_is_told_what_to_allow() {
-    let viewer = ["~p:*", "+eval", "+get", "+pttl"];
-    for more in [&[][..], &["+scan"], &["+strlen"]] {
-        let text = refusal(&[&viewer, more].concat()).expect("it is refused");
-        assert!(
-            text.contains("to list locks, allow SCAN and STRLEN"),
-            "{text}"
-        );
-    }
-    assert_eq!(
-        refusal(&[&viewer[..], &["+scan", "+strlen"]].concat()),
-        None
-    );
-    let text = refusal(&["~q:*", "+eval", "+get", "+pttl", "+scan", "+strlen"]);
-    assert!(text.is_some_and(|text| text.contains("allow the key pattern")));
-}
-
 /// What the list says of a server that answers to a scan as the script says, and how often it was asked.
 fn against(script: impl Fn(&Peer, &Command) + Send + Sync + 'static) -> (Option<String>, usize) {
     let server = Scripted::start(move |peer, command| {

@@ -15,12 +15,15 @@ use crate::waiters::{got, next};
 
 const TTL: Duration = Duration::from_secs(10);
 
-#[test]
-fn a_node_that_fails_is_logged_once_and_once_more_when_it_is_back() {
+fn listen() {
     // Another test may have been first.
     log::set_logger(&LINES).ok();
     log::set_max_level(LevelFilter::Trace);
+}
 
+#[test]
+fn a_node_that_fails_is_logged_once_and_once_more_when_it_is_back() {
+    listen();
     let mut servers = Server::cluster(3);
     let manager = patient(servers.iter().map(Server::url));
     let name = servers[0].name();
@@ -46,9 +49,7 @@ fn a_node_that_fails_is_logged_once_and_once_more_when_it_is_back() {
 
 #[test]
 fn a_password_is_never_logged() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
-
+    listen();
     let server = Server::start_with(&["--requirepass", "right"]);
     let url = format!("redis://someone:hunter2@127.0.0.1:{}", server.port());
     let manager = patient([url]);
@@ -59,9 +60,7 @@ fn a_password_is_never_logged() {
 
 #[test]
 fn a_logger_that_panics_leaves_no_node_out_for_ever_and_aborts_no_unwinding() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
-
+    listen();
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
@@ -88,9 +87,7 @@ fn a_logger_that_panics_leaves_no_node_out_for_ever_and_aborts_no_unwinding() {
 
 #[test]
 fn a_wait_for_a_connection_of_ones_own_pool_is_no_failure_of_the_node() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
-
+    listen();
     let server = Scripted::start(|peer, command| {
         peer.wait(Duration::from_millis(60));
         peer.say(command.consent());
@@ -141,9 +138,7 @@ fn lines_of(resource: &str) -> Vec<String> {
 
 #[test]
 fn what_becomes_of_a_lock_is_logged_as_the_page_says() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
-
+    listen();
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
@@ -208,8 +203,7 @@ fn what_becomes_of_a_lock_is_logged_as_the_page_says() {
 
 #[test]
 fn renewals_that_fail_are_logged_while_there_is_time_and_so_is_the_one_that_succeeds() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
+    listen();
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
@@ -244,9 +238,7 @@ fn renewals_that_fail_are_logged_while_there_is_time_and_so_is_the_one_that_succ
 
 #[test]
 fn a_logger_that_panics_harms_no_lock() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
-
+    listen();
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
@@ -276,9 +268,7 @@ fn a_logger_that_panics_harms_no_lock() {
 
 #[test]
 fn a_logger_that_panics_while_a_lock_passes_harms_nobody() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
-
+    listen();
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
     let manager = builder.build().unwrap();
@@ -301,9 +291,7 @@ fn a_logger_that_panics_while_a_lock_passes_harms_nobody() {
 /// A logger that asks about the lock it is told of.
 #[test]
 fn a_logger_may_look_at_the_lock_that_is_lost() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
-
+    listen();
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
@@ -320,9 +308,7 @@ fn a_logger_may_look_at_the_lock_that_is_lost() {
 
 #[test]
 fn the_line_about_contention_names_a_holder_that_has_a_label() {
-    // Another test may have been first.
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
+    listen();
     let nodes = FakeNode::cluster(3);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
     let value = "00112233445566778899aabbccddeeff00112233 web-3 since=2026-11-22T05:52:53Z";

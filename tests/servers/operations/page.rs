@@ -52,7 +52,10 @@ pub(crate) fn managers(servers: &[Server], user: &str, protocol: Protocol) -> [L
 }
 
 /// Everything that a client does, and what one does that waits for it.
-fn use_all([manager, another]: &[LockManager; 2], protocol: Protocol) -> Result<(), Error> {
+pub(crate) fn use_all(
+    [manager, another]: &[LockManager; 2],
+    protocol: Protocol,
+) -> Result<(), Error> {
     if protocol == Protocol::Fenced {
         manager.open_nodes()?;
     }
@@ -82,159 +85,6 @@ fn use_all([manager, another]: &[LockManager; 2], protocol: Protocol) -> Result<
 
 fn is_granted(report: &NodeReport) -> bool {
     matches!(report.vote, Vote::Granted)
-}
-
-#[test]
-fn the_users_of_the_page_can_do_all_that_a_client_does() {
-    let servers = Server::cluster(3);
-    for (user, protocol) in USERS {
-        for server in &servers {
-            apply(server, &rules(user));
-        }
-        use_all(&managers(&servers, user, protocol), protocol).unwrap();
-    }
-}
-
-#[test]
-fn the_user_who_looks_sees_a_lock_and_can_take_none() {
-    let servers = Server::cluster(3);
-    for server in &servers {
-        apply(server, &rules("locks-viewer"));
-        server.hold("billing:report", "someone", 60_000);
-    }
-    let viewer = manager(&servers, "locks-viewer", Protocol::Classic);
-    let status = viewer.status("report").unwrap();
-    assert!(matches!(status, LockStatus::Held { .. }), "{status}");
-    let mut locks = viewer.locks("").unwrap();
-    assert_eq!(locks.next().unwrap().unwrap().resource, "report");
-    assert!(locks.next().is_none());
-    let refusal = viewer.try_lock("invoices", TTL).unwrap_err().to_string();
-    assert!(refusal.contains(FORBIDDEN), "{refusal}");
-}
-
-/// What plain locks do without: `page_shared.rs` has what readers need.
-fn is_for_readers(permission: &str, protocol: Protocol) -> bool {
-    permission.starts_with("+z")
-        || ["+type", "+pexpireat", "+incr", "+srem", "+sismember"].contains(&permission)
-        || (permission == "+time" && protocol == Protocol::Classic)
-}
-
-/// What a client can do without, at another price.
-fn is_spared(permission: &str, protocol: Protocol) -> bool {
-    ["+evalsha", "+exists", "+sadd", "+rpush", "+blpop"].contains(&permission)
-        || is_for_readers(permission, protocol)
-        || (["+info", "+mget"].contains(&permission) && protocol == Protocol::Classic)
-}
-
-#[test]
-fn without_any_one_permission_something_is_refused_with_advice_and_nothing_granted() {
-    let servers = [Server::start()];
-    for (user, protocol) in USERS {
-        let all = rules(user);
-        let permissions = all.iter().filter(|word| word.starts_with(['+', '~']));
-        assert!(permissions.clone().count() >= 8, "{all:?}");
-        for permission in permissions {
-            let less: Vec<&str> = all.iter().filter(|w| *w != permission).copied().collect();
-            servers[0].command(&["FLUSHALL"]);
-            apply(&servers[0], &less);
-            let managers = managers(&servers, user, protocol);
-            let result = use_all(&managers, protocol);
-            if is_spared(permission, protocol) {
-                result.unwrap();
-                continue;
-            }
-            let error = result.expect_err(permission);
-            assert!(
-                error.to_string().contains(FORBIDDEN),
-                "{permission}: {error}"
-            );
-            // Where asking for the lock is what fails, there is no key afterwards.
-            if let Err(error) = managers[0].try_lock("another", TTL) {
-                assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-                assert_eq!(servers[0].get("billing:another"), None, "{permission}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_user_without_a_pattern_for_the_keys_is_told_so_and_not_of_commands() {
-    let servers = [Server::start()];
-    for (user, protocol) in USERS {
-        let all = rules(user);
-        let elsewhere = all.iter().map(|word| match *word {
-            "~billing:*" => "~other:*",
-            word => word,
-        });
-        apply(&servers[0], &elsewhere.collect::<Vec<_>>());
-        let manager = manager(&servers, user, protocol);
-        let error = manager.try_lock("report", TTL).unwrap_err().to_string();
-        assert!(error.contains(FORBIDDEN), "{error}");
-        assert!(error.contains("key pattern"), "{error}");
-        assert!(!error.contains("allow SET"), "{error}");
-        let status = manager.status("report").unwrap().to_string();
-        assert!(status.contains("key pattern"), "{status}");
-
-        // Its counterpart.
-        let less: Vec<&str> = all.into_iter().filter(|word| *word != "+set").collect();
-        apply(&servers[0], &less);
-        let error = self::manager(&servers, user, protocol).try_lock("report", TTL);
-        let error = error.unwrap_err().to_string();
-        assert!(!error.contains("key pattern"), "{error}");
-        assert!(
-            protocol == Protocol::Fenced || error.contains("allow SET"),
-            "{error}"
-        );
-    }
-}
-
-#[test]
-fn a_user_who_may_not_look_still_gets_a_typed_answer() {
-    let servers = [Server::start()];
-    for permission in ["+eval", "+get", "+pttl"] {
-        let all = rules("locks-viewer");
-        let less: Vec<&str> = all.into_iter().filter(|word| *word != permission).collect();
-        servers[0].hold("billing:report", "someone", 60_000);
-        apply(&servers[0], &less);
-        let viewer = manager(&servers, "locks-viewer", Protocol::Classic);
-        let status = viewer.status("report").unwrap();
-        let vote = &status.nodes()[0].vote;
-        assert!(
-            matches!(vote, Vote::Failed(error) if error.to_string().contains(FORBIDDEN)),
-            "{permission}: {status}"
-        );
-    }
-}
-
-#[test]
-fn without_info_a_fenced_manager_says_so_and_a_classic_one_works() {
-    let servers = Server::cluster(3);
-    for (user, protocol) in USERS {
-        for server in &servers {
-            apply(server, &rules(user));
-            apply(server, &["ACL", "SETUSER", user, "-info"]);
-        }
-        let manager = manager(&servers, user, protocol);
-        match (protocol, manager.try_lock("report", TTL)) {
-            (Protocol::Classic, Ok(guard)) => guard.unlock().unwrap(),
-            (Protocol::Fenced, Err(Error::Unavailable { nodes, .. })) => {
-                let unidentified = |report: &NodeReport| {
-                    matches!(&report.vote, Vote::Failed(NodeError::Unidentified { .. }))
-                };
-                assert!(nodes.iter().any(unidentified), "{nodes:?}");
-            }
-            (_, result) => panic!("{result:?}"),
-        }
-    }
-    for server in &servers {
-        // What a release leaves, so that nothing of the attempt can come late.
-        let left = server.command(&["KEYS", "*"]);
-        let left: Vec<String> = redis::from_redis_value(left).unwrap();
-        assert!(
-            left.iter().all(|key| key == "billing:report:fence"),
-            "{left:?}"
-        );
-    }
 }
 
 #[test]

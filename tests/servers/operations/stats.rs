@@ -65,21 +65,6 @@ pub(crate) fn assert_counted(manager: &LockManager, expected: &[(&'static str, u
 }
 
 #[test]
-fn a_new_manager_has_counted_nothing() {
-    let Fixture { manager, .. } = fixture();
-    let stats = manager.stats();
-    assert_eq!(counted(&stats), []);
-    assert_eq!(stats.nodes.len(), 3);
-    let times = [
-        stats.wait_quantile(0.5),
-        stats.wait_mean(),
-        stats.wait_quantile(1.0),
-    ];
-    assert_eq!(times, [Duration::ZERO; 3]);
-    assert!(stats.to_string().contains("no lock yet"), "{stats}");
-}
-
-#[test]
 fn a_lock_is_acquired_extended_healed_and_released() {
     let Fixture { nodes, manager, .. } = fixture();
     let guard = manager.lock("job", TTL).unwrap();

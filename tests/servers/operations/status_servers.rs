@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{LockManager, LockStatus, NodeError, Vote};
+use redlatch::{LockManager, NodeError, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{BlackHole, Server, eventually, within};
 
 use crate::fakes::operations::status::{
     TTL, assert_blocked, assert_free, assert_unknown, holder, is_held, ms,
 };
-use crate::managers::patient;
 
 /// Of servers, of which some are stopped; a healthy one answers in this time on a busy machine, too.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -136,33 +135,6 @@ fn a_node_that_takes_nobody_in_and_one_that_answers_nonsense_are_failures_of_the
             let told = matches!(node.vote, Vote::Failed(NodeError::Protocol { .. }));
             assert!(told, "{node}");
         }
-    }
-}
-
-#[test]
-fn a_thousand_looks_at_a_lock_that_others_take_in_turn_disturb_nobody() {
-    let servers = Server::cluster(3);
-    let [holders, looker] = [(); 2].map(|()| patient(servers.iter().map(Server::url)));
-    let rounds = 100;
-    let worker = std::thread::spawn(move || {
-        for _ in 0..rounds {
-            let guard = holders.try_lock("report", TTL).unwrap();
-            assert_eq!(guard.votes().len(), 3);
-            guard.extend(TTL * 2).unwrap();
-            guard.unlock().unwrap();
-        }
-    });
-    let (mut looks, mut held) = (0, 0);
-    while looks < 1000 || !worker.is_finished() {
-        let status = looker.status("report").unwrap();
-        held += usize::from(matches!(status, LockStatus::Held { .. }));
-        assert!(!matches!(status, LockStatus::Unknown { .. }), "{status}");
-        looks += 1;
-    }
-    worker.join().unwrap();
-    assert!(held > 0);
-    for server in &servers {
-        assert_eq!(server.keys(), 0);
     }
 }
 
