@@ -1,8 +1,7 @@
 //! `Error`: why a call failed, with the vote of each node.
 //!
-//! `message` has its text, `held` what it tells of who has the lock, and `loss` how a lock was lost; `report` is what one node said, and `reports` what all of them say
-//! together; `node` is why a node gave no vote, with `not_a_lock` for what is under a key and is no lock; `words` has what several
-//! texts share.
+//! `message` has its text, `held` what it tells of who has the lock, and `loss` how a lock was lost; `report` is what one node
+//! said, and `reports` what all of them say together; `node` is why a node gave no vote.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +11,6 @@ mod held;
 mod loss;
 mod message;
 mod node;
-mod not_a_lock;
 mod report;
 mod reports;
 mod words;

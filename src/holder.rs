@@ -140,8 +140,6 @@ impl fmt::Display for Second {
 }
 
 #[cfg(test)]
-mod longest;
-#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

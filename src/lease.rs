@@ -15,7 +15,7 @@ mod text;
 pub(crate) mod votes;
 mod watch;
 
-use self::state::nodes::NodeState;
+use self::state::nodes::Holding;
 pub use self::watch::LeaseWatch;
 use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, Timestamp};
@@ -72,7 +72,7 @@ impl Lease {
     /// after it if it is given back before.
     pub(crate) fn of(
         claim: &Claim,
-        nodes: &[NodeState],
+        nodes: &[Holding],
         expires: Duration,
         rests_until: Option<Duration>,
     ) -> Self {

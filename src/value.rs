@@ -189,35 +189,23 @@ mod tests {
     }
 
     #[test]
-    fn without_a_label_a_value_is_its_token() {
-        let value = Value::from(Token::parse(TOKEN).unwrap());
-        assert_eq!(value.as_str(), TOKEN);
-        assert_eq!(value.holder(), None);
-        assert_eq!(Content::read(TOKEN.as_bytes()), Content::Held(value));
-    }
-
-    #[test]
-    fn with_a_label_a_value_says_who_and_since_when() {
-        let value = value("web-3 4711 nightly");
+    fn a_value_says_who_has_the_lock_or_had_it_before_its_rest() {
+        let plain = Value::from(Token::parse(TOKEN).unwrap());
+        assert_eq!((plain.as_str(), plain.holder()), (TOKEN, None));
+        let labelled = value("web-3 4711 nightly");
         assert_eq!(
-            value.as_str(),
+            labelled.as_str(),
             "00112233445566778899aabbccddeeff00112233 web-3 4711 nightly since=2026-11-22T05:52:53Z"
         );
-        assert_eq!(value.token(), TOKEN);
-        let holder = value.holder().unwrap();
+        let holder = labelled.holder().unwrap();
         assert_eq!(&*holder.label, "web-3 4711 nightly");
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_326_773);
         assert_eq!(holder.since, Some(since));
-    }
-
-    #[test]
-    fn a_lock_that_rests_has_the_value_of_its_last_holder() {
-        for value in [Value::from(Token::parse(TOKEN).unwrap()), value("web-3")] {
+        for value in [plain, labelled] {
+            assert_eq!(value.token(), TOKEN);
             let resting = format!("{REST}{}", value.as_str());
-            assert_eq!(
-                Content::read(resting.as_bytes()),
-                Content::Resting(value.clone())
-            );
+            let expected = Content::Resting(value.clone());
+            assert_eq!(Content::read(resting.as_bytes()), expected);
             assert_eq!(Content::read(value.as_bytes()), Content::Held(value));
         }
     }
@@ -281,14 +269,15 @@ mod tests {
     }
 
     #[test]
-    fn no_value_is_longer_than_the_longest() {
-        let value = value(&"x".repeat(LONGEST_LABEL));
-        assert_eq!(REST.len() + value.as_bytes().len(), LONGEST);
-    }
-
-    #[test]
     fn a_reply_has_every_value_that_may_have_a_label_and_no_longer_one() {
         use crate::wire::scripts::{DROP, KEEP, PASS, SHOW, TAKE};
+        for letter in ["x", "\u{e9}", "\u{20ac}", "\u{1f512}"] {
+            let text = letter.repeat(LONGEST_LABEL.checked_div(letter.len()).unwrap());
+            assert_eq!(*value(&text).holder().unwrap().label, text);
+            assert!(Label::new(&format!("{text}{letter}")).is_err(), "{letter}");
+        }
+        let longest = value(&"x".repeat(LONGEST_LABEL));
+        assert_eq!(REST.len() + longest.as_bytes().len(), LONGEST);
         // Of a lock that lost its time to live, scripts also return a token without a label.
         let (token, longer) = (Token::HEX_LEN - 1, LONGEST + 1);
         let shortest = format!("(left == -1 and {token} or {})", token + 1);

@@ -12,57 +12,54 @@ use crate::shown::span;
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        f.write_str(&match self {
             Self::Held {
                 resource,
                 permits,
                 holder,
                 nodes,
                 ..
-            } => f.write_str(&match permits {
+            } => match permits {
                 None => held(resource, holder.as_ref(), Told(nodes)),
                 Some(permits) => all_held(resource, *permits, holder.as_ref(), Told(nodes)),
-            }),
+            },
             Self::Unavailable { resource, .. } => {
-                write!(f, "too many nodes failed for a majority for {resource:?}")
+                format!("too many nodes failed for a majority for {resource:?}")
             }
             Self::NotALock { resource, .. } => {
-                write!(f, "the key of {resource:?} is in use by something else")
+                format!("the key of {resource:?} is in use by something else")
             }
             Self::TooSlow {
                 resource, elapsed, ..
-            } => write!(
-                f,
+            } => format!(
                 "a majority granted the lock on {resource:?}, but its validity was used up after {}; use a longer ttl",
                 span(*elapsed)
             ),
             Self::Cancelled { resource, .. } => {
-                write!(f, "the wait for the lock on {resource:?} was cancelled")
+                format!("the wait for the lock on {resource:?} was cancelled")
             }
             Self::Lost { resource, cause } => {
-                write!(f, "the lock on {resource:?} is no longer held: {cause}")
+                format!("the lock on {resource:?} is no longer held: {cause}")
             }
-            Self::Unconfirmed { resource, .. } => write!(
-                f,
+            Self::Unconfirmed { resource, .. } => format!(
                 "the release of the lock on {resource:?} is not confirmed, because too few nodes answered; it ends with \
                  its time to live"
             ),
             Self::Incomplete { .. } => {
-                f.write_str("the list of locks is incomplete, because too many nodes failed")
+                "the list of locks is incomplete, because too many nodes failed".into()
             }
             Self::NotOpened { .. } => {
-                f.write_str("the nodes were not opened, because not all of them are fresh")
+                "the nodes were not opened, because not all of them are fresh".into()
             }
-            Self::Invalid { field, reason } => write!(f, "invalid {field}: {reason}"),
-            Self::Forked => f.write_str(
-                "a forked child can use no LockManager, neither its parent's nor one of its own: execute a program in the \
-                 child, or fork before the first LockManager is built",
-            ),
+            Self::Invalid { field, reason } => format!("invalid {field}: {reason}"),
+            Self::Forked => "a forked child can use no LockManager, neither its parent's nor one of its own: execute a \
+                             program in the child, or fork before the first LockManager is built"
+                .into(),
             Self::NoThread { .. } => {
-                f.write_str("the operating system gave no thread for keep-alive; look at its limits")
+                "the operating system gave no thread for keep-alive; look at its limits".into()
             }
-            Self::NoRandomness { .. } => f.write_str("the operating system gave no random bytes"),
-        }?;
+            Self::NoRandomness { .. } => "the operating system gave no random bytes".into(),
+        })?;
         let (waited, nodes) = self.round();
         f.write_str(&after(waited, nodes))
     }
@@ -133,19 +130,17 @@ fn all_held(resource: &str, permits: u32, holder: Option<&Holder>, told: Told<'_
     format!("the permits of {resource:?}, {permits} in all, are held by {whom}")
 }
 
-/// How long a call has taken, if that is worth a word, and what each node told.
+/// How long it has taken, and what the nodes said.
 fn after(waited: Duration, nodes: &[NodeReport]) -> String {
     let told = Told(nodes);
-    let asked = match (nodes, told.is_nothing()) {
-        ([], _) | (_, false) => "",
-        (_, true) => "; no node was asked",
-    };
     let waited = match waited.as_millis() {
         0 => String::new(),
         _ => format!(" (waited {})", span(waited)),
     };
-    if told.is_nothing() {
-        format!("{asked}{waited}")
+    if nodes.is_empty() {
+        waited
+    } else if told.is_nothing() {
+        format!("; no node was asked{waited}")
     } else {
         format!("{waited}: {told}")
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::shown::{one_line, span};
+use crate::value::Content;
 
 mod advice;
 
@@ -161,14 +162,18 @@ pub enum NodeError {
 }
 
 impl fmt::Display for NodeError {
-    #[expect(clippy::too_many_lines, reason = "one arm a variant")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+impl NodeError {
+    #[expect(clippy::too_many_lines, reason = "one arm a variant")]
+    fn text(&self) -> String {
         match self {
-            Self::TimedOut => f.write_str("no answer within the node timeout"),
-            Self::BreakerOpen { failure } => {
-                write!(f, "left out, it failed a moment ago: {failure}")
-            }
-            Self::Connect { source } => write!(f, "no connection: {}", one_line(source)),
+            Self::TimedOut => "no answer within the node timeout".into(),
+            Self::BreakerOpen { failure } => format!("left out, it failed a moment ago: {failure}"),
+            Self::Connect { source } => format!("no connection: {}", one_line(source)),
             Self::Login {
                 command,
                 code,
@@ -179,36 +184,50 @@ impl fmt::Display for NodeError {
                     ("SELECT", "NOPERM") => {
                         " (the user's ACL forbids it: allow SELECT, or leave the database out of the URL)"
                     }
-                    ("AUTH", "ERR") => {
-                        " (the server may have no password: if so, give none)"
-                    }
+                    ("AUTH", "ERR") => " (the server may have no password: if so, give none)",
                     _ => advice(code, message),
                 };
-                write!(
-                    f,
-                    "{command} was refused with {code}{space}{message}{advice}"
-                )
+                format!("{command} was refused with {code}{space}{message}{advice}")
             }
-            Self::NoCredentials { source } => write!(f, "no credentials: {}", one_line(source)),
+            Self::NoCredentials { source } => format!("no credentials: {}", one_line(source)),
             Self::Closed { source } | Self::Broken { source } => {
-                write!(f, "the connection broke: {}", one_line(source))
+                format!("the connection broke: {}", one_line(source))
             }
             Self::Refused { code, message } => {
                 let advice = advice(code, message);
-                write!(f, "the server answered {code} {message}{advice}")
+                format!("the server answered {code} {message}{advice}")
             }
-            Self::Protocol { got } => write!(f, "an unexpected reply: {got}"),
-            Self::NotALock { .. } => self.fmt_not_a_lock(f),
-            Self::PoolExhausted => f.write_str(
-                "all connections of the pool were in use for half of the node_timeout; raise pool_size",
-            ),
-            Self::SameServer { other } => write!(
-                f,
+            Self::Protocol { got } => format!("an unexpected reply: {got}"),
+            Self::NotALock {
+                reason,
+                length,
+                resource,
+            } => {
+                let name = resource.as_ref().map(|name| format!("of {name:?} "));
+                let key = format!("the key {}is", name.unwrap_or_default());
+                let length = match length {
+                    None => String::new(),
+                    Some(1) => "its value has 1 byte; ".into(),
+                    Some(length) => format!("its value has {length} bytes; "),
+                };
+                if self.is_a_lock_without_ttl() {
+                    format!("{key} a lock that {reason}; delete it only if its holder is gone")
+                } else {
+                    format!(
+                        "{key} not a lock: it {reason}; {length}choose another resource or key_prefix, or delete the key"
+                    )
+                }
+            }
+            Self::PoolExhausted => {
+                "all connections of the pool were in use for half of the node_timeout; raise pool_size".into()
+            }
+            Self::SameServer { other } => format!(
                 "the same server as {other}, which has voted; give each server once, and under one name"
             ),
-            Self::InCluster => f.write_str(IN_CLUSTER),
-            Self::Unidentified { reason } => write!(
-                f,
+            Self::InCluster => {
+                "a node of a Redis Cluster, which does not vote: every node has to be an independent master".into()
+            }
+            Self::Unidentified { reason } => format!(
                 "the server does not tell its run_id ({reason}), which Protocol::Fenced needs; allow INFO"
             ),
             Self::Quarantined {
@@ -216,10 +235,9 @@ impl fmt::Display for NodeError {
                 has_marker,
             } => {
                 let cause = if *has_marker { REBORN } else { UNMARKED };
-                write!(f, "abstains for another {}: {cause}", span(*remaining))
+                format!("abstains for another {}: {cause}", span(*remaining))
             }
-            Self::ConfigMismatch { ours, theirs } => write!(
-                f,
+            Self::ConfigMismatch { ours, theirs } => format!(
                 "other clients have nodes:quorum:max_ttl:quarantine:idle:version of {theirs}, this one has {ours}; give \
                  all clients the same nodes, max_ttl and drift_factor, and the same release"
             ),
@@ -227,25 +245,23 @@ impl fmt::Display for NodeError {
                 difference,
                 node_is_ahead,
                 allowed,
-            } => write!(
-                f,
-                "its clock is {} {} that of this machine, and {} is allowed; set the clocks",
-                span(*difference),
-                if *node_is_ahead { "ahead of" } else { "behind" },
-                span(*allowed)
-            ),
-            Self::FutureCounter { ahead } => write!(
-                f,
+            } => {
+                let (difference, allowed) = (span(*difference), span(*allowed));
+                let side = if *node_is_ahead { "ahead of" } else { "behind" };
+                format!(
+                    "its clock is {difference} {side} that of this machine, and {allowed} is allowed; set the clocks"
+                )
+            }
+            Self::FutureCounter { ahead } => format!(
                 "its counter for this resource is {} ahead of its clock, so that was set back, or another program wrote \
                  the counter; set the clock right",
                 span(*ahead)
             ),
-            Self::InvalidKey { key, reason } => write!(
-                f,
+            Self::InvalidKey { key, reason } => format!(
                 "the key {key:?} is in the way: {reason}; find out who wrote it, then delete it and the node's marker"
             ),
             Self::Serving => {
-                f.write_str("is or was in use, so it can't be opened; if it abstains, wait for the end of that")
+                "is or was in use, so it can't be opened; if it abstains, wait for the end of that".into()
             }
         }
     }
@@ -256,12 +272,38 @@ const UNMARKED: &str = "it has no marker, so it is new, or was flushed or restar
 
 const REBORN: &str = "it was restarted, restored or promoted, and may have forgotten locks";
 
-const IN_CLUSTER: &str =
-    "a node of a Redis Cluster, which does not vote: every node has to be an independent master";
+/// Why a key is no lock that has the value of a holder of this crate, and no time to live.
+const LOST_ITS_TTL: &str = "lost its time to live";
 
 impl NodeError {
     pub(crate) fn protocol(got: impl Into<String>) -> Self {
         Self::Protocol { got: got.into() }
+    }
+
+    fn not_a_lock(reason: &'static str, length: Option<usize>) -> Self {
+        Self::NotALock {
+            reason,
+            length,
+            resource: None,
+        }
+    }
+
+    /// A key that never expires, and its value as far as that is known.
+    pub(crate) fn never_expires(value: Option<&[u8]>, length: Option<usize>) -> Self {
+        let reason = match value.map_or(Content::Foreign, Content::read) {
+            Content::Held(_) | Content::Resting(_) => LOST_ITS_TTL,
+            Content::Foreign => "never expires",
+        };
+        Self::not_a_lock(reason, length)
+    }
+
+    pub(crate) fn other_type() -> Self {
+        Self::not_a_lock("holds a value of another type", None)
+    }
+
+    /// Whether it was a lock, which its holder may still have.
+    pub(crate) fn is_a_lock_without_ttl(&self) -> bool {
+        matches!(self, Self::NotALock { reason, .. } if *reason == LOST_ITS_TTL)
     }
 
     /// Whether the error is the node's fault, so that the breaker opens. A shortage in this process, of pooled

@@ -11,7 +11,7 @@ use crate::contend::queue::Turn;
 use crate::error::{Error, LossCause, NodeReports};
 use crate::lease::Lease;
 use crate::lease::state::Ended;
-use crate::lease::state::nodes::NodeStates;
+use crate::lease::state::nodes::Holdings;
 use crate::node::Trace;
 use crate::node::votes::Released;
 use crate::protocol::pass::pass;
@@ -106,7 +106,7 @@ impl LockGuard {
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
             let nodes = self.shared.cluster().each();
-            let nodes: NodeStates = nodes.map(|_| Trace::Undone.into()).collect();
+            let nodes: Holdings = nodes.map(|_| Trace::Undone.into()).collect();
             return Lease::of(&self.lease.claim, &nodes, now, None);
         }
         // The same order as in a release: first no renewal may begin any more.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::state::LeaseState;
-use super::state::nodes::NodeState;
+use super::state::nodes::Holding;
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock};
 use crate::cluster::Owner;
@@ -15,7 +15,7 @@ fn lease(trace: Trace) -> Arc<LeaseState> {
     let clock = Clock::from(FakeClock::new());
     let now = clock.now();
     let valid = now..now.saturating_add(Duration::from_secs(10));
-    let nodes = [Possible, trace, Undone].map(NodeState::from);
+    let nodes = [Possible, trace, Undone].map(Holding::from);
     let (owner, nodes) = (Owner::new(&clock), nodes.into_iter().collect());
     Arc::new(LeaseState::new(&owner, Claim::of_key("job"), nodes, valid))
 }
@@ -32,7 +32,7 @@ fn a_heal_leaves_what_it_has_sent_and_nothing_where_it_has_sent_nothing() {
             assert!(!healer.end([(1, sent)].into_iter()));
             let counted: &[usize] = if after == Possible { &[0, 1] } else { &[0] };
             assert_eq!(*lease.counted(), *counted, "{before:?}, {sent:?}");
-            let expected = [Possible, after, Undone].map(NodeState::from);
+            let expected = [Possible, after, Undone].map(Holding::from);
             assert_eq!(*lease.end().nodes, expected, "{before:?}, {sent:?}");
         }
     }

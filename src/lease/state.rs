@@ -2,7 +2,7 @@
 //! and how it was lost.
 //!
 //! `nodes` is what each node may have of the lock, and `healer` who may set the key again. `rounds` applies what the nodes say of
-//! an extension or a release. `hooks` are those of the program, and `telling` has them called.
+//! an extension or a release. `hooks` are those of the program.
 
 use std::mem::take;
 use std::ops::Range;
@@ -19,11 +19,9 @@ pub(crate) mod hooks;
 pub(crate) mod nodes;
 #[path = "state/rounds.rs"]
 mod rounds;
-#[path = "state/telling.rs"]
-mod telling;
 
 use self::hooks::Hooks;
-use self::nodes::NodeStates;
+use self::nodes::Holdings;
 use super::nap;
 use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::claim::Claim;
@@ -56,7 +54,7 @@ pub(crate) struct LeaseState {
 /// What changes while a lock is held.
 struct HeldState {
     /// What each node may have of the lock, in the canonical order.
-    nodes: NodeStates,
+    nodes: Holdings,
     /// Whether an extension has the right to heal the lock.
     has_healer: bool,
     /// How the lock was lost before its guard ended it, if it was. It is never reset.
@@ -95,7 +93,7 @@ pub(crate) struct Ended {
     /// How the lock is lost if its validity ends before a majority has released it.
     pub(crate) expiry: LossCause,
     /// What each node may have of the lock, in the canonical order.
-    pub(crate) nodes: NodeStates,
+    pub(crate) nodes: Holdings,
     /// The caller drops them last: the drop of what they own may take time, or panic.
     pub(crate) hooks: Option<Box<Hooks>>,
 }
@@ -121,7 +119,7 @@ impl LeaseState {
     pub(crate) fn new(
         owner: &Arc<Owner>,
         claim: Claim,
-        nodes: NodeStates,
+        nodes: Holdings,
         valid: Range<Timestamp>,
     ) -> Self {
         Self {

@@ -13,7 +13,7 @@ use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::fencing::FencingToken;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
-use crate::lease::state::nodes::NodeStates;
+use crate::lease::state::nodes::Holdings;
 use crate::lease::votes::Votes;
 use crate::node::reply::one_vote;
 use crate::node::show::{Sight, show_all};
@@ -61,7 +61,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         return expired(votes);
     }
     // The lease does not say whether a node without the key was sent an undo, so it may have been.
-    let mut nodes: NodeStates = smallvec![Trace::Undone.into(); lease.nodes];
+    let mut nodes: Holdings = smallvec![Trace::Undone.into(); lease.nodes];
     for place in &lease.may_have_key {
         if let Some(node) = nodes.get_mut(*place) {
             *node = Trace::Possible.into();

@@ -10,7 +10,7 @@ use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
 use crate::contend::demand::Demand;
 use crate::error::{Error, Vote};
-use crate::lease::state::nodes::NodeState;
+use crate::lease::state::nodes::Holding;
 use crate::node::command;
 use crate::node::votes::{Ballot, Released, pass_all, release_all};
 use crate::quorum::is_reached;
@@ -29,7 +29,7 @@ pub(crate) struct Pass {
 pub(crate) fn pass(
     cluster: &Cluster,
     held: &Claim,
-    ended: &[NodeState],
+    ended: &[Holding],
     demand: &Demand,
 ) -> Result<Pass, Error> {
     let label = demand.label.as_ref();

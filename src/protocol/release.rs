@@ -7,7 +7,7 @@ use crate::claim::{Claim, Fence, Kind};
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::FencingToken;
-use crate::lease::state::nodes::NodeState;
+use crate::lease::state::nodes::Holding;
 use crate::node::show::{Sight, show_all};
 use crate::node::votes::{Released, release_all, release_and};
 use crate::node::{Node, command};
@@ -20,7 +20,7 @@ use crate::wire::pack::Packed;
 pub(crate) fn release(
     cluster: &Cluster,
     claim: &Claim,
-    ended: &[NodeState],
+    ended: &[Holding],
     rest: Option<Duration>,
 ) -> Released {
     let release = command::release(claim);

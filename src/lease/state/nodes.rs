@@ -16,7 +16,7 @@ use crate::node::Trace;
 /// Where the node may have executed the heal, it may have the key from then on. If the program's logger panics during a heal, the
 /// node stays one that is being healed: it is released in the end, and never counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NodeState {
+pub(crate) struct Holding {
     /// What the lock has left there. An undo may delete the key at any later time, so such a node never counts again.
     pub(super) trace: Trace,
     /// Whether the key is being set there. If no reply comes, an undo follows, so the node does not count before the reply.
@@ -26,9 +26,9 @@ pub(crate) struct NodeState {
 }
 
 /// What the nodes may have of a lock, in the canonical order.
-pub(crate) type NodeStates = SmallVec<[NodeState; 5]>;
+pub(crate) type Holdings = SmallVec<[Holding; 5]>;
 
-impl From<Trace> for NodeState {
+impl From<Trace> for Holding {
     fn from(trace: Trace) -> Self {
         Self {
             trace,
@@ -38,7 +38,7 @@ impl From<Trace> for NodeState {
     }
 }
 
-impl NodeState {
+impl Holding {
     /// Whether the lock may rely on a key on this node.
     pub(crate) fn counts(self) -> bool {
         self.trace == Trace::Possible && !self.is_being_healed

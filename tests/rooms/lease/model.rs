@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loom::thread;
 
-use self::state::nodes::NodeState;
+use self::state::nodes::Holding;
 use self::state::{LeaseState, Renewal};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp};
@@ -37,7 +37,7 @@ fn lease() -> Arc<LeaseState> {
     Arc::new(LeaseState::new(
         &owner,
         Claim::of_key("job"),
-        [NodeState::from(Trace::Possible); 3].into_iter().collect(),
+        [Holding::from(Trace::Possible); 3].into_iter().collect(),
         valid,
     ))
 }

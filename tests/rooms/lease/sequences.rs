@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::state::nodes::NodeState;
+use super::state::nodes::Holding;
 use super::state::{LeaseState, Renewal};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp};
@@ -34,7 +34,7 @@ enum Event {
     Checks,
     Waits(u64),
     AddsHook,
-    TakesHook,
+    CallsHooks,
     Ends,
 }
 
@@ -71,7 +71,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::Checks),
         (0..60_u64).prop_map(Event::Waits),
         Just(Event::AddsHook),
-        Just(Event::TakesHook),
+        Just(Event::CallsHooks),
         Just(Event::Ends),
     ]
 }
@@ -186,7 +186,7 @@ impl Compared {
     fn new() -> Self {
         let clock = FakeClock::new();
         let owner = Owner::new(&Clock::from(clock.clone()));
-        let nodes = [NodeState::from(Trace::Possible); 3].into_iter().collect();
+        let nodes = [Holding::from(Trace::Possible); 3].into_iter().collect();
         let times = at(0)..at(TTL_MS);
         let expected = Expected {
             end: TTL_MS,
@@ -241,10 +241,9 @@ impl Compared {
                 lease.on_lost(Box::new(drop));
                 expected.hooks += 1;
             }
-            Event::TakesHook => {
-                let hook = lease.next_hook(Some(&LossCause::Released));
-                assert_eq!(hook.is_some(), expected.hooks > 0);
-                expected.hooks = expected.hooks.saturating_sub(1);
+            Event::CallsHooks => {
+                lease.call_hooks(Some(&LossCause::Released));
+                expected.hooks = 0;
             }
             Event::Ends => {
                 expected.look(0);
