@@ -48,12 +48,11 @@ pub struct NodeReport {
 pub(crate) type NodeReports = SmallVec<[NodeReport; 5]>;
 
 /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server.
-pub(crate) fn one_vote_each(nodes: &mut [NodeReport]) {
-    for i in 1..nodes.len() {
-        let (before, rest) = nodes.split_at_mut(i);
-        if let Some(report) = rest.first_mut() {
-            report.fail_if_server_voted(before.iter());
-        }
+pub(crate) fn one_vote_each<'n>(nodes: impl IntoIterator<Item = &'n mut NodeReport>) {
+    let mut before: SmallVec<[&NodeReport; 5]> = SmallVec::new();
+    for report in nodes {
+        report.fail_if_server_voted(before.iter().copied());
+        before.push(report);
     }
 }
 

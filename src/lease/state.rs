@@ -2,7 +2,7 @@
 //! and how it was lost.
 //!
 //! `nodes` is what each node may have of the lock, and `healer` who may set the key again. `rounds` applies what the nodes say of
-//! an extension or a release. `hooks` are those of the program.
+//! an extension or a release. `hooks` are those of the program, and `telling` has them called.
 
 use std::mem::take;
 use std::ops::Range;
@@ -19,6 +19,8 @@ pub(crate) mod hooks;
 pub(crate) mod nodes;
 #[path = "state/rounds.rs"]
 mod rounds;
+#[path = "state/telling.rs"]
+mod telling;
 
 use self::hooks::Hooks;
 use self::nodes::Holdings;

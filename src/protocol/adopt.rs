@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use smallvec::smallvec;
 
-use super::{Won, answered};
+use super::{Won, fill};
 use crate::claim::{Claim, Fence};
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
-use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::error::{Error, LossCause, NodeReport, Vote, one_vote_each};
 use crate::fencing::FencingToken;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
@@ -84,21 +84,11 @@ fn ask(cluster: &Cluster, lease: &Lease, claim: &Claim) -> Vec<Kept> {
         left: Duration::ZERO,
     };
     let mut nodes: Vec<Kept> = cluster.each().map(unasked).collect();
-    for (place, sights) in answered(answers) {
-        if let Some(kept) = kept(sights, claim) {
-            cast(&mut nodes, place, kept);
-        }
-    }
+    let answers = answers.into_iter();
+    let answers = answers.map(|sights| sights.and_then(|sights| kept(sights, claim)));
+    fill(&mut nodes, answers);
+    one_vote_each(nodes.iter_mut().map(|kept| &mut kept.report));
     nodes
-}
-
-/// Adds what a node says. A server has one vote, even if several nodes are that server.
-fn cast(nodes: &mut [Kept], place: usize, mut kept: Kept) {
-    let others = nodes.iter().map(|node| &node.report);
-    kept.report.fail_if_server_voted(others);
-    if let Some(unasked) = nodes.get_mut(place) {
-        *unasked = kept;
-    }
 }
 
 /// Until when the lock has to rest, by the clock of this process. No lease makes that longer than a minimum can be.
@@ -159,7 +149,5 @@ fn judge_key(sight: &mut Sight, own: &Value) -> Duration {
     Duration::ZERO
 }
 
-#[cfg(test)]
-mod one_server;
 #[cfg(test)]
 mod without_counter;

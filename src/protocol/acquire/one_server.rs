@@ -4,119 +4,107 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{cast, name_own_refusals};
-use crate::error::{NodeError, NodeReport, Vote};
+use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::node::Trace;
 use crate::node::votes::Ballot;
 
-const SERVERS: [&str; 4] = ["first", "second", "first", "second"];
+const SERVERS: [Option<&str>; 4] = [Some("first"), Some("second"), Some("first"), Some("second")];
 
-fn ballot(place: usize, vote: Vote, server: Option<Arc<str>>) -> Ballot {
+fn ballot(place: usize, vote: Vote, server: Option<&str>) -> Ballot {
     Ballot {
         report: NodeReport {
             node: format!("n{place}").into(),
             vote,
             elapsed: Duration::ZERO,
             is_wanted: false,
-            server,
+            server: server.map(Arc::from),
         },
         trace: Trace::None,
     }
 }
 
-/// All orders of these places.
-fn orders(places: &[usize]) -> Vec<Vec<usize>> {
-    if places.is_empty() {
-        return vec![Vec::new()];
-    }
-    let first = |first: &usize| {
-        let others: Vec<usize> = places
-            .iter()
-            .copied()
-            .filter(|other| other != first)
-            .collect();
-        let others = orders(&others).into_iter();
-        others
-            .map(|others| [&[*first], &others[..]].concat())
-            .collect::<Vec<_>>()
+/// Of each node, the other name that it says its server has, if any.
+fn named(ballots: &[Ballot]) -> Vec<Option<&str>> {
+    let other = |ballot: &'_ Ballot| {
+        if let Vote::Failed(NodeError::SameServer { other }) = &ballot.report.vote {
+            Some(Arc::clone(other))
+        } else {
+            None
+        }
     };
-    places.iter().flat_map(first).collect()
+    let names = ["n0", "n1", "n2", "n3"];
+    let known = |name: Arc<str>| names.into_iter().find(|known| **known == *name);
+    ballots.iter().map(other).map(|name| known(name?)).collect()
 }
 
 #[test]
 fn of_each_server_the_name_that_was_asked_first_votes_whatever_the_order() {
-    let all = orders(&[0, 1, 2, 3]);
-    assert_eq!(all.len(), 24);
-    for order in all {
-        let unasked = (0..SERVERS.len()).map(|place| ballot(place, Vote::NotAsked, None));
-        let mut ballots: Vec<Ballot> = unasked.collect();
-        for place in &order {
-            let server = Some(SERVERS[*place].into());
-            cast(&mut ballots, *place, ballot(*place, Vote::Granted, server));
+    for (order, expected) in [
+        ([0, 1, 2, 3], [None, None, Some("n0"), Some("n1")]),
+        ([3, 2, 1, 0], [Some("n2"), Some("n3"), None, None]),
+        ([2, 1, 3, 0], [Some("n2"), None, None, Some("n1")]),
+        ([0, 3, 1, 2], [None, Some("n3"), Some("n0"), None]),
+    ] {
+        let mut ballots = [0, 1, 2, 3].map(|place| ballot(place, Vote::NotAsked, None));
+        for place in order {
+            let granted = ballot(place, Vote::Granted, SERVERS[place]);
+            cast(&mut ballots, place, granted);
         }
-        for place in 0..SERVERS.len() {
-            let first = order
-                .iter()
-                .find(|other| SERVERS[**other] == SERVERS[place]);
-            let vote = &ballots[place].report.vote;
-            if first == Some(&place) {
-                assert!(matches!(vote, Vote::Granted), "{order:?}: {vote}");
-            } else {
-                let is_same = matches!(vote, Vote::Failed(NodeError::SameServer { .. }));
-                assert!(is_same, "{order:?}: {vote}");
-            }
-        }
+        assert_eq!(named(&ballots), expected, "{order:?}");
+    }
+    // All at once.
+    for (servers, expected) in [
+        (SERVERS, [None, None, Some("n0"), Some("n1")]),
+        ([None, None, Some("one"), Some("two")], [None; 4]),
+    ] {
+        let mut ballots = [0, 1, 2, 3].map(|place| ballot(place, Vote::Granted, servers[place]));
+        one_vote_each(ballots.iter_mut().map(|ballot| &mut ballot.report));
+        assert_eq!(named(&ballots), expected);
     }
 }
 
 #[test]
 fn a_server_that_has_set_the_key_under_one_name_refuses_it_under_another_as_the_same_server() {
     let held = || Vote::held(None);
-    let is_same = |ballot: &Ballot| {
-        if let Vote::Failed(NodeError::SameServer { other }) = &ballot.report.vote {
-            Some(other.to_string())
-        } else {
-            None
-        }
+    let writer = || Vote::WriterWaits {
+        remaining: Duration::from_secs(1),
     };
-    for (votes, expected) in [
+    let granted = || Vote::Granted;
+    let unknown = [None; 4];
+    for (votes, servers, expected) in [
         (
-            [Vote::Granted, Vote::Granted, held(), held()],
+            [granted(), granted(), held(), held()],
+            SERVERS,
             [None, None, Some("n0"), Some("n1")],
         ),
         (
-            [held(), held(), Vote::Granted, Vote::Granted],
+            [held(), held(), granted(), granted()],
+            SERVERS,
             [Some("n2"), Some("n3"), None, None],
         ),
         (
-            [held(), held(), held(), Vote::Granted],
+            [held(), held(), held(), granted()],
+            SERVERS,
             [None, Some("n3"), None, None],
         ),
-        ([held(), held(), held(), held()], [None; 4]),
+        ([held(), held(), held(), held()], SERVERS, [None; 4]),
         (
-            [Vote::Granted, Vote::Missing, Vote::NotAsked, held()],
+            [granted(), Vote::Missing, Vote::NotAsked, held()],
+            SERVERS,
+            [None; 4],
+        ),
+        // Nothing is said of servers that are not known, and that a writer waits is no key.
+        ([granted(), held(), held(), held()], unknown, [None; 4]),
+        (
+            [granted(), granted(), writer(), writer()],
+            SERVERS,
             [None; 4],
         ),
     ] {
-        let ballots = SERVERS.iter().zip(votes).enumerate();
-        let ballots =
-            ballots.map(|(place, (server, vote))| ballot(place, vote, Some((*server).into())));
+        let places = votes.into_iter().zip(servers).enumerate();
+        let ballots = places.map(|(place, (vote, server))| ballot(place, vote, server));
         let mut ballots: Vec<Ballot> = ballots.collect();
         name_own_refusals(&mut ballots);
-        let named: Vec<_> = ballots.iter().map(is_same).collect();
-        assert_eq!(named, expected.map(|name| name.map(str::to_owned)));
-    }
-}
-
-#[test]
-fn of_servers_that_are_not_known_and_of_a_writer_that_waits_nothing_else_is_said() {
-    let writer = Vote::WriterWaits {
-        remaining: Duration::from_secs(1),
-    };
-    for (server, vote) in [(None, Vote::held(None)), (Some("first"), writer)] {
-        let server = server.map(Arc::from);
-        let granted = ballot(0, Vote::Granted, server.clone());
-        let mut ballots = [granted, ballot(1, vote, server)];
-        name_own_refusals(&mut ballots);
-        assert!(ballots[1].report.vote.is_refusal());
+        assert_eq!(named(&ballots), expected);
     }
 }
