@@ -45,37 +45,35 @@ pub(crate) fn confirm(
     resource: &Arc<str>,
     waited: Duration,
     nodes: Vec<NodeReport>,
-) -> Result<Vec<NodeReport>, Error> {
-    match judge(&nodes, Vote::is_gone) {
-        Verdict::Confirmed => Ok(nodes),
-        Verdict::Lost => Err(Error::Lost {
-            resource: Arc::clone(resource),
-            cause: loss(nodes),
-        }),
-        Verdict::Unknown => Err(Error::Unavailable {
-            resource: Arc::clone(resource),
+) -> Result<(), Error> {
+    let resource = Arc::clone(resource);
+    Err(match judge(&nodes, Vote::is_gone) {
+        Verdict::Confirmed => return Ok(()),
+        Verdict::Lost => {
+            let cause = loss(nodes);
+            Error::Lost { resource, cause }
+        }
+        Verdict::Unknown => Error::Unavailable {
+            resource,
             waited,
             nodes,
-        }),
-    }
+        },
+    })
 }
 
-/// As [`confirm`], for a release.
+/// As [`confirm`], for a release. Where no loss is known, the work was done.
 pub(crate) fn released(
     resource: &Arc<str>,
     waited: Duration,
     nodes: NodeReports,
 ) -> Result<(), Error> {
     match judge(&nodes, Vote::is_gone) {
-        Verdict::Confirmed => Ok(()),
-        Verdict::Lost => confirm(resource, waited, nodes.into_vec()).map(drop),
-        Verdict::Unknown => Err(unconfirmed(Arc::clone(resource), waited, nodes.into_vec())),
+        Verdict::Confirmed => return Ok(()),
+        Verdict::Lost => return confirm(resource, waited, nodes.into_vec()),
+        Verdict::Unknown => {}
     }
-}
-
-/// Why too few nodes have released a lock of which no loss is known.
-fn unconfirmed(resource: Arc<str>, waited: Duration, nodes: Vec<NodeReport>) -> Error {
-    if is_blocked(&nodes) {
+    let (resource, nodes) = (Arc::clone(resource), nodes.into_vec());
+    Err(if is_blocked(&nodes) {
         Error::NotALock {
             resource,
             waited,
@@ -87,7 +85,7 @@ fn unconfirmed(resource: Arc<str>, waited: Duration, nodes: Vec<NodeReport>) -> 
             waited,
             nodes,
         }
-    }
+    })
 }
 
 /// Whether keys that are no locks alone make a majority impossible.
@@ -130,15 +128,16 @@ pub(crate) fn attempt_error(
     nodes: Vec<NodeReport>,
 ) -> Error {
     let failed = nodes.iter().filter(|node| node.vote.is_failure()).count();
+    let resource = Arc::clone(resource);
     if is_blocked(&nodes) {
         Error::NotALock {
-            resource: Arc::clone(resource),
+            resource,
             waited,
             nodes,
         }
     } else if quorum::is_ruled_out(nodes.len(), failed) {
         Error::Unavailable {
-            resource: Arc::clone(resource),
+            resource,
             waited,
             nodes,
         }
@@ -146,7 +145,7 @@ pub(crate) fn attempt_error(
         let in_the_way = in_the_way(&nodes).cloned();
         Error::Held {
             holder: named(&nodes, in_the_way.as_ref()),
-            resource: in_the_way.unwrap_or_else(|| Arc::clone(resource)),
+            resource: in_the_way.unwrap_or(resource),
             permits: None,
             waited,
             nodes,
@@ -240,23 +239,26 @@ impl Tally {
 /// Judges what the nodes have under a key; `drift` gives the drift of a time to live.
 pub(crate) fn of_keys(nodes: Vec<NodeReport>, drift: impl Fn(Duration) -> Duration) -> LockStatus {
     let (all, votes) = (nodes.len(), nodes.iter().map(|node| &node.vote));
-    let keys: Vec<Key<'_>> = votes.clone().filter_map(Key::of).collect();
-    let times = |of: &Key<'_>| {
-        let same = keys.iter().filter(|key| key.is_same(of));
-        same.map(|key| key.left).collect::<Vec<_>>()
-    };
     let is_majority = |count| quorum::is_reached(all, count);
-    if let Some(key) = keys.iter().find(|key| is_majority(times(key).len())) {
-        let (token, holder) = (key.token.to_owned(), key.holder.cloned());
-        if key.rests {
+    let keys: Vec<(Owner<'_>, Duration)> = votes.clone().filter_map(key).collect();
+    let times = |owner| {
+        let same = keys.iter().filter(|(other, _)| *other == owner);
+        (owner, same.map(|(_, left)| *left).collect::<Vec<_>>())
+    };
+    let owners = keys.iter().map(|(owner, _)| times(*owner));
+    let most = owners.max_by_key(|(_, times)| times.len());
+    let alike = most.as_ref().map_or(0, |(_, times)| times.len());
+    if let Some(((token, holder, rests), times)) = most.filter(|_| is_majority(alike)) {
+        let (token, holder) = (token.to_owned(), holder.cloned());
+        if rests {
             return LockStatus::Resting {
                 token,
-                remaining: quorum::time_until_no_obstacle(all, times(key)),
+                remaining: quorum::time_until_no_obstacle(all, times),
                 holder,
                 nodes,
             };
         }
-        let left = quorum::of_a_majority(all, times(key)).unwrap_or_default();
+        let left = quorum::of_a_majority(all, times).unwrap_or_default();
         return LockStatus::Held {
             token,
             remaining: left.saturating_sub(drift(left)),
@@ -264,12 +266,12 @@ pub(crate) fn of_keys(nodes: Vec<NodeReport>, drift: impl Fn(Duration) -> Durati
             nodes,
         };
     }
-    let readers: Vec<Readers> = votes.clone().filter_map(Readers::of).collect();
-    if is_majority(readers.len()) {
-        let counts = readers.iter().map(|of_node| of_node.count).collect();
-        let first = readers.iter().map(|of_node| of_node.first).collect();
+    let read: Vec<(u64, [Duration; 2])> = votes.clone().filter_map(readers).collect();
+    if is_majority(read.len()) {
+        let counts = read.iter().map(|(count, _)| *count).collect();
+        let first = read.iter().map(|(_, [first, _])| *first).collect();
         let first = quorum::of_a_majority(all, first).unwrap_or_default();
-        let last = readers.iter().map(|of_node| of_node.last).collect();
+        let last = read.iter().map(|(_, [_, last])| *last).collect();
         return LockStatus::Read {
             readers: quorum::of_a_majority(all, counts).unwrap_or_default(),
             remaining: first.saturating_sub(drift(first)),
@@ -283,74 +285,45 @@ pub(crate) fn of_keys(nodes: Vec<NodeReport>, drift: impl Fn(Duration) -> Durati
     }
     // In the best case, all silent nodes have the value that most other nodes have, or readers as most of them do; and so have
     // those where the key lost its time to live.
-    let most = keys.iter().map(|key| times(key).len()).max();
-    let most = most.unwrap_or_default().max(readers.len());
-    if is_majority(count(may_have_it).saturating_add(most)) {
+    let may_have_it = count(|vote| vote.is_silent() || vote.lost_its_ttl());
+    if is_majority(may_have_it.saturating_add(alike.max(read.len()))) {
         LockStatus::Unknown { nodes }
     } else {
         LockStatus::Blocked { nodes }
     }
 }
 
-/// Whether the node may be one of a majority that some holder has, for all that it tells.
-fn may_have_it(vote: &Vote) -> bool {
-    vote.is_silent() || vote.lost_its_ttl()
-}
+/// Whose a key is: its token, the holder, and whether it rests.
+type Owner<'v> = (&'v str, Option<&'v Holder>, bool);
 
-/// The key of one node that is a lock. All but its time to live says whose it is.
-struct Key<'v> {
-    token: &'v str,
-    holder: Option<&'v Holder>,
-    rests: bool,
-    left: Duration,
-}
-
-impl<'v> Key<'v> {
-    fn of(vote: &'v Vote) -> Option<Self> {
-        if let Vote::Held {
-            token: Some(token),
-            remaining: Some(left),
-            holder,
-            resting,
-            ..
-        } = vote
-        {
-            Some(Self {
-                token,
-                holder: holder.as_ref(),
-                rests: *resting,
-                left: *left,
-            })
-        } else {
-            None
-        }
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        (self.token, self.holder, self.rests) == (other.token, other.holder, other.rests)
+/// Whose key a node has, and for how long, if that is a lock.
+fn key(vote: &Vote) -> Option<(Owner<'_>, Duration)> {
+    if let Vote::Held {
+        token: Some(token),
+        remaining: Some(left),
+        holder,
+        resting,
+        ..
+    } = vote
+    {
+        Some(((token, holder.as_ref(), *resting), *left))
+    } else {
+        None
     }
 }
 
-/// The readers of one node, and for how long the first and the last of them have the lock there.
-struct Readers {
-    count: u64,
-    first: Duration,
-    last: Duration,
-}
-
-impl Readers {
-    fn of(vote: &Vote) -> Option<Self> {
-        if let Vote::Read {
-            readers: count,
-            first: Some(first),
-            last,
-            ..
-        } = *vote
-        {
-            Some(Self { count, first, last })
-        } else {
-            None
-        }
+/// How many readers a node has, and for how long the first and the last of them.
+fn readers(vote: &Vote) -> Option<(u64, [Duration; 2])> {
+    if let Vote::Read {
+        readers,
+        first: Some(first),
+        last,
+        ..
+    } = vote
+    {
+        Some((*readers, [*first, *last]))
+    } else {
+        None
     }
 }
 

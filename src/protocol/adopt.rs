@@ -52,7 +52,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     match verdict::confirm(&name, waited, votes.clone()) {
         // That nodes have no key says nothing of the time before.
         Err(_) if has_expired() => return expired(votes),
-        confirmed => drop(confirmed?),
+        confirmed => confirmed?,
     }
     let valid = started..started.saturating_add(validity);
     let rests_until = rests_until(cluster, lease);

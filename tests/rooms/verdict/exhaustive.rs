@@ -128,7 +128,7 @@ fn a_held_lock_is_confirmed_by_a_majority_and_lost_when_none_is_possible_for_cer
         assert!(
             matches!(
                 (&confirmed, expected),
-                (Ok(_), Verdict::Confirmed)
+                (Ok(()), Verdict::Confirmed)
                     | (Err(Error::Unavailable { .. }), Verdict::Unknown)
                     | (Err(Error::Lost { .. }), Verdict::Lost)
             ),
