@@ -20,6 +20,26 @@ mod managers;
 #[cfg(test)]
 mod waiters;
 
+/// What locks of all kinds have in common: each case once, for every kind in every way.
+#[cfg(test)]
+mod kinds {
+    pub(crate) mod adopt;
+    pub(crate) mod broken;
+    pub(crate) mod call;
+    pub(crate) mod extend;
+    #[cfg(target_os = "linux")]
+    pub(crate) mod forked;
+    pub(crate) mod keep;
+    pub(crate) mod outcomes;
+    pub(crate) mod refused;
+    pub(crate) mod release;
+    pub(crate) mod rest;
+    pub(crate) mod shown;
+    pub(crate) mod take;
+    pub(crate) mod waits;
+    pub(crate) mod world;
+}
+
 /// What a unit test of a user sees: fake nodes in its own process.
 #[cfg(test)]
 mod fakes {
@@ -54,11 +74,8 @@ mod fakes {
 
     /// Locks that rest after they were given back, because of their minimum.
     pub(crate) mod resting {
-        pub(crate) mod ends;
-        pub(crate) mod lease;
         #[cfg(target_os = "linux")]
         pub(crate) mod queue;
-        pub(crate) mod shown;
     }
 
     /// What a builder takes: addresses, logins, certificates.
@@ -92,12 +109,10 @@ mod fakes {
 mod servers {
     /// The calls for a lock, its guard and its lease.
     pub(crate) mod locking {
-        pub(crate) mod extend;
         pub(crate) mod guard;
         pub(crate) mod lease;
         pub(crate) mod lock;
         pub(crate) mod memory;
-        pub(crate) mod refused_leases;
         pub(crate) mod tokens;
     }
 
@@ -151,7 +166,6 @@ mod servers {
 
     /// One lock on several resources.
     pub(crate) mod several {
-        pub(crate) mod faults;
         pub(crate) mod fenced;
         pub(crate) mod hostile;
         pub(crate) mod keeping;
@@ -173,8 +187,6 @@ mod servers {
         pub(crate) mod own;
         pub(crate) mod shown;
         pub(crate) mod strangers;
-        #[cfg(target_os = "linux")]
-        pub(crate) mod trouble;
         pub(crate) mod waiting;
     }
 
@@ -200,7 +212,6 @@ mod servers {
     pub(crate) mod resting {
         pub(crate) mod late;
         pub(crate) mod on_servers;
-        pub(crate) mod outages;
     }
 
     /// The fenced protocol.

@@ -20,9 +20,13 @@ pub(crate) fn patient(urls: impl IntoIterator<Item = String>) -> LockManager {
 
 /// A builder of such managers with the fenced protocol, without nodes.
 pub(crate) fn fenced() -> Builder {
-    LockManager::builder()
-        .protocol(Protocol::Fenced)
-        .node_timeout(PATIENCE)
+    with_protocol(Protocol::Fenced)
+}
+
+/// The same with either protocol.
+pub(crate) fn with_protocol(protocol: Protocol) -> Builder {
+    let builder = LockManager::builder().protocol(protocol);
+    builder.node_timeout(PATIENCE)
 }
 
 /// A manager with the fenced protocol over these servers, which are opened.

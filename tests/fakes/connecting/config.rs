@@ -294,31 +294,6 @@ fn options_out_of_bounds() {
 }
 
 #[test]
-fn ttls_out_of_bounds_and_empty_names_ask_nobody() {
-    let nodes = FakeNode::cluster(3);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let longest = Duration::from_hours(1);
-    for ttl in [
-        Duration::ZERO,
-        Duration::from_nanos(1),
-        MS(1),
-        MS(2),
-        longest + MS(1),
-        Duration::MAX,
-    ] {
-        let error = manager.lock("report", ttl).unwrap_err();
-        assert_eq!(invalid_field(&error), "ttl", "{error}");
-        assert!(error.to_string().contains("ask for"), "{error}");
-    }
-    for resource in [String::new(), "x".repeat(100_000)] {
-        let error = manager.lock(&resource, MS(1_000)).unwrap_err();
-        assert_eq!(invalid_field(&error), "resource", "{error}");
-    }
-    manager.lock("report", longest).unwrap().unlock().unwrap();
-    assert!(nodes.iter().all(|node| node.token_of("report").is_none()));
-}
-
-#[test]
 fn a_prefix_does_not_make_an_empty_name_good() {
     let nodes = FakeNode::cluster(1);
     let manager = LockManager::builder()

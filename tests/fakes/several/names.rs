@@ -66,19 +66,6 @@ fn no_name_too_many_and_the_same_one_twice_are_refused_with_what_is_wrong() {
 }
 
 #[test]
-fn a_name_that_is_no_name_of_a_lock_is_refused_among_good_ones() {
-    for (bad, why) in [
-        ("", "empty"),
-        ("job:fence", ":fence"),
-        ("job:redlatch:bell", ":redlatch:"),
-        ("redlatch:node", "redlatch:node"),
-    ] {
-        let text = refusal(&owned(&["a", bad, "zebra"]));
-        assert!(text.contains(why), "{bad:?}: {text}");
-    }
-}
-
-#[test]
 fn names_that_differ_in_a_prefix_only_are_different_resources() {
     let (nodes, manager) = fakes_with("app:");
     // The first is the second one's key in a manager without the prefix.

@@ -198,19 +198,6 @@ fn an_extension_sets_no_key_again_where_another_was_granted_or_memory_was_lost()
 }
 
 #[test]
-fn a_key_that_is_still_there_after_a_restart_is_extended() {
-    let (nodes, clock, manager) = over_fakes(3);
-    let guard = manager.try_lock("job", TTL).unwrap();
-    for node in &nodes {
-        node.restart_persisted();
-    }
-    clock.advance(Duration::from_secs(6));
-    guard.extend(TTL).unwrap();
-    assert!(guard.remaining() > Duration::from_secs(9));
-    guard.unlock().unwrap();
-}
-
-#[test]
 fn real_servers_extend_heal_and_release_as_the_fakes_do() {
     let servers = Server::cluster(3);
     let manager = fenced_over(&servers);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Builder, Error, KeepAlive, Lease, LockManager, LossCause, Protocol};
+use redlatch::{Builder, Error, KeepAlive, LockManager, Protocol};
 use redlatch_testing::Server;
 use redlatch_testing::scripted::Scripted;
 
@@ -67,25 +67,6 @@ fn a_label_is_in_the_value_on_every_node_and_without_one_the_value_is_the_token(
 }
 
 #[test]
-fn a_lock_with_a_label_is_extended_kept_alive_and_given_back() {
-    for protocol in PROTOCOLS {
-        let servers = Server::cluster(3);
-        let manager = labelled(&servers, protocol);
-        let short = Duration::from_secs(30);
-        let guard = manager.lock("job", short).unwrap();
-        let value = servers[0].get("job");
-        guard.extend(TTL).unwrap();
-        guard.keep_alive(TTL, KeepAlive::unbounded()).unwrap();
-        for server in &servers {
-            assert!(server.pttl("job") > 50_000);
-            assert_eq!(server.get("job"), value);
-        }
-        guard.unlock().unwrap();
-        assert!(is_free(&servers, "job"));
-    }
-}
-
-#[test]
 fn renewals_of_many_locks_with_and_without_labels_keep_them_all() {
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
@@ -106,56 +87,6 @@ fn renewals_of_many_locks_with_and_without_labels_keep_them_all() {
     for guard in guards {
         guard.unlock().unwrap();
     }
-}
-
-#[test]
-fn a_lease_carries_the_label_to_whoever_adopts_it() {
-    for protocol in PROTOCOLS {
-        let servers = Server::cluster(3);
-        let guard = labelled(&servers, protocol).lock("job", TTL).unwrap();
-        let (token, value) = (guard.token().to_owned(), servers[0].get("job"));
-        let text = guard.into_lease().to_string();
-        assert!(text.starts_with("redlatch2:"), "{text}");
-        assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");
-
-        // One with another label is a lease of another value.
-        let forged = text.replace("4711", "4712");
-        let plain = builder(&servers, protocol).build().unwrap();
-        match plain.adopt(forged.parse().unwrap()) {
-            Err(Error::Lost {
-                cause: LossCause::Taken { .. },
-                ..
-            }) => {}
-            other => panic!("{other:?}"),
-        }
-
-        let lease: Lease = text.parse().unwrap();
-        assert_eq!(lease.token(), token);
-        let guard = plain.adopt(lease).unwrap();
-        assert_eq!(guard.token(), token);
-        guard.extend(TTL * 2).unwrap();
-        assert!(servers.iter().all(|server| server.get("job") == value));
-        let again = guard.into_lease().to_string();
-        assert!(again.starts_with("redlatch2:"), "{again}");
-        plain
-            .adopt(again.parse().unwrap())
-            .unwrap()
-            .unlock()
-            .unwrap();
-        assert!(is_free(&servers, "job"));
-    }
-}
-
-#[test]
-fn the_lease_of_a_lock_without_a_label_is_what_it_was() {
-    let nodes = FakeNode::cluster(3);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let lease = manager.lock("job", TTL).unwrap().into_lease();
-    assert!(
-        lease
-            .to_string()
-            .starts_with(&format!("redlatch1:{}:", lease.token()))
-    );
 }
 
 #[test]

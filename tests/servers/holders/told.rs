@@ -1,92 +1,15 @@
 //! Who has a lock, and since when, is told where somebody meets it.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, Holder, KeepAlive, LockManager, LockStatus, LossCause, Protocol, Vote};
-use redlatch_testing::Server;
+use redlatch::{Error, LockManager, LockStatus};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 
-use crate::managers::{PATIENCE, fenced_over};
-use crate::waiters::{BOUND, got, line_up};
+use crate::managers::PATIENCE;
+use crate::waiters::{got, line_up};
 
 const TTL: Duration = Duration::from_mins(1);
-
-/// The wall clock of this machine, in whole seconds.
-fn second() -> SystemTime {
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    SystemTime::UNIX_EPOCH + Duration::from_secs(now.as_secs())
-}
-
-#[track_caller]
-fn assert_is(holder: Option<&Holder>, label: &str, between: (SystemTime, SystemTime)) {
-    let holder = holder.expect("somebody is named");
-    assert_eq!(&*holder.label, label);
-    let since = holder.since.expect("the time is told");
-    assert!(between.0 <= since && since <= between.1, "{holder}");
-}
-
-#[test]
-fn status_and_a_refusal_say_who_has_the_lock_and_since_when() {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
-        let servers = Server::cluster(3);
-        if protocol == Protocol::Fenced {
-            drop(fenced_over(&servers));
-        }
-        let manager = || {
-            let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-            builder.node_timeout(PATIENCE).protocol(protocol)
-        };
-        let before = second();
-        let holder = manager().holder("web-3 4711").build().unwrap();
-        let guard = holder.lock("job", TTL).unwrap();
-        let between = (before, second());
-
-        let other = manager().build().unwrap();
-        let status = other.status("job").unwrap();
-        let LockStatus::Held {
-            token,
-            holder,
-            nodes,
-            ..
-        } = &status
-        else {
-            panic!("{status}");
-        };
-        assert_eq!(token, guard.token());
-        assert_is(holder.as_ref(), "web-3 4711", between);
-        for node in nodes {
-            let Vote::Held { holder, .. } = &node.vote else {
-                panic!("{node}");
-            };
-            assert_is(holder.as_ref(), "web-3 4711", between);
-        }
-        let shown = format!(
-            "held by {token} ({}), for another ",
-            holder.as_ref().unwrap()
-        );
-        assert!(status.to_string().starts_with(&shown), "{status}");
-
-        let error = other.try_lock("job", TTL).unwrap_err();
-        assert_is(error.holder(), "web-3 4711", between);
-        let text = error.to_string();
-        let expected = "the lock on \"job\" is held by web-3 4711 since 2";
-        assert!(
-            text.starts_with(expected) && text.contains(" UTC (waited "),
-            "{text}"
-        );
-        let Error::Held { nodes, .. } = error else {
-            panic!("{error}");
-        };
-        let names = nodes.iter().filter(|node| {
-            let vote = node.vote.to_string();
-            vote.starts_with("held by web-3 4711 since ") && vote.contains(" UTC, for another ")
-        });
-        // The third node is not asked once two have refused.
-        assert_eq!(names.count(), 2, "{nodes:?}");
-        guard.unlock().unwrap();
-    }
-}
 
 #[test]
 fn a_label_with_what_looks_like_a_time_is_told_as_it_is_and_changes_no_time() {
@@ -240,66 +163,4 @@ fn where_no_reply_has_told_who_it_is_a_call_that_waited_looks_once() {
     let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
     assert_eq!(&*error.holder().unwrap().label, "web-3", "{error}");
     assert_eq!(looks(), [1, 1]);
-}
-
-#[test]
-fn a_holder_that_lost_its_lock_is_told_who_took_it() {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
-        let clock = FakeClock::new();
-        let nodes = FakeNode::cluster_on(3, &clock);
-        let builder = LockManager::builder().fakes(&nodes).protocol(protocol);
-        let manager = builder.build().unwrap();
-        if protocol == Protocol::Fenced {
-            manager.open_nodes().unwrap();
-        }
-        let request = manager.request("job").ttl(TTL).holder("web-3");
-        let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-        for node in &nodes {
-            node.hold("job", "00112233445566778899aabbccddeeff00112233 db-1", TTL);
-        }
-        let error = guard.extend(TTL).unwrap_err();
-        let Error::Lost { cause, .. } = &error else {
-            panic!("{error}");
-        };
-        let LossCause::Taken { nodes: votes, .. } = cause else {
-            panic!("{cause}");
-        };
-        for report in votes {
-            let Vote::Held { holder, .. } = &report.vote else {
-                panic!("{report}");
-            };
-            assert_eq!(&*holder.as_ref().unwrap().label, "db-1");
-        }
-        assert!(
-            error.to_string().contains("held by db-1, for another "),
-            "{error}"
-        );
-        let released = guard.unlock().unwrap_err();
-        assert!(released.to_string().contains("held by db-1"), "{released}");
-    }
-}
-
-#[test]
-fn the_time_is_that_of_the_holders_clock_when_it_asked_and_got_the_lock() {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(3, &clock);
-    let manager = LockManager::builder().fakes(&nodes).holder("web-3");
-    let manager = manager.build().unwrap();
-    let since = |manager: &LockManager| {
-        let status = manager.status("job").unwrap();
-        let LockStatus::Held { holder, .. } = status else {
-            panic!("{status}");
-        };
-        holder.unwrap().since.unwrap()
-    };
-    let first = manager.lock("job", TTL).unwrap();
-    let time = since(&manager);
-    clock.advance(Duration::from_secs(10));
-    first.extend(TTL).unwrap();
-    // An extension is no other acquisition.
-    assert_eq!(since(&manager), time);
-    first.unlock().unwrap();
-    let second = manager.try_lock_for("job", TTL, BOUND).unwrap();
-    assert_eq!(since(&manager), time + Duration::from_secs(10));
-    drop(second);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::{Error, LockManager, NodeError, Vote};
-use redlatch_testing::{Server, eventually, now, pause};
+use redlatch_testing::{Server, eventually};
 
 use crate::managers::{PATIENCE, invalid_field, patient};
 
@@ -11,93 +11,6 @@ const TTL: Duration = Duration::from_secs(10);
 
 fn manager(servers: &[Server]) -> LockManager {
     patient(servers.iter().map(Server::url))
-}
-
-#[test]
-fn the_stored_value_is_the_token_on_every_node_and_its_ttl_is_right() {
-    let servers = Server::cluster(5);
-    let manager = manager(&servers);
-    let guard = manager.lock("report", TTL).unwrap();
-    assert_eq!(guard.token().len(), 40);
-    assert!(guard.token().bytes().all(|b| b.is_ascii_hexdigit()));
-    for server in &servers {
-        assert_eq!(server.get("report").as_deref(), Some(guard.token()));
-        let pttl = server.pttl("report");
-        assert!((9_000..=10_000).contains(&pttl), "{pttl}");
-    }
-    // 1 % and 2 ms of drift are never promised.
-    assert!(guard.remaining() < Duration::from_millis(9_898));
-    assert!(guard.remaining() > Duration::from_secs(8));
-    guard.unlock().unwrap();
-    for server in &servers {
-        assert_eq!(server.keys(), 0);
-    }
-}
-
-#[test]
-fn a_lock_is_had_exactly_when_a_quorum_is_free_and_foreign_keys_are_untouched() {
-    let servers = Server::cluster(5);
-    let manager = manager(&servers);
-    for held in 0_u32..32 {
-        let key = format!("subset-{held}");
-        let is_held = |i: usize| held & (1 << i) != 0;
-        for (i, server) in servers.iter().enumerate() {
-            if is_held(i) {
-                server.hold(&key, "foreign", 60_000);
-            }
-        }
-        let result = manager.try_lock(&key, TTL);
-        assert_eq!(
-            result.is_ok(),
-            held.count_ones() <= 2,
-            "{held:05b}: {result:?}"
-        );
-        match result {
-            Ok(guard) => {
-                for (i, server) in servers.iter().enumerate() {
-                    let expected = if is_held(i) { "foreign" } else { guard.token() };
-                    assert_eq!(server.get(&key).as_deref(), Some(expected));
-                }
-                guard.unlock().unwrap();
-            }
-            Err(Error::Held { nodes, .. }) => {
-                for report in &nodes {
-                    if let Vote::Held { remaining, .. } = report.vote {
-                        let left = remaining.expect("the release tells the PTTL");
-                        assert!(left > Duration::from_secs(50) && left <= Duration::from_mins(1));
-                    }
-                }
-            }
-            Err(other) => panic!("{other}"),
-        }
-        for (i, server) in servers.iter().enumerate() {
-            let expected = is_held(i).then_some("foreign");
-            assert_eq!(
-                server.get(&key).as_deref(),
-                expected,
-                "{held:05b} on node {i}"
-            );
-            if is_held(i) {
-                assert!(server.pttl(&key) > 50_000);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_round_stops_when_a_majority_is_impossible() {
-    let servers = Server::cluster(5);
-    let first = manager(&servers).try_lock("report", TTL).unwrap();
-    let other = manager(&servers);
-    let Err(Error::Held { nodes, .. }) = other.try_lock("report", TTL) else {
-        panic!("two holders");
-    };
-    let asked: Vec<bool> = nodes
-        .iter()
-        .map(|r| !matches!(r.vote, Vote::NotAsked))
-        .collect();
-    assert_eq!(asked, [true, true, true, false, false]);
-    first.unlock().unwrap();
 }
 
 #[test]
@@ -117,24 +30,6 @@ fn the_order_of_the_urls_does_not_matter() {
     let mut expected: Vec<String> = servers.iter().map(Server::name).collect();
     expected.sort();
     assert_eq!(forwards, expected);
-}
-
-#[test]
-fn quorums_are_majorities_for_one_to_seven_nodes() {
-    let servers = Server::cluster(7);
-    for n in 1..=7 {
-        let some = &servers[..n];
-        let manager = manager(some);
-        for held in 0..=n {
-            let key = format!("quorum-{n}-{held}");
-            for server in &some[..held] {
-                server.hold(&key, "foreign", 60_000);
-            }
-            let free = n - held;
-            let result = manager.try_lock(&key, TTL);
-            assert_eq!(result.is_ok(), 2 * free > n, "{free} of {n} free");
-        }
-    }
 }
 
 #[test]
@@ -171,54 +66,6 @@ fn tiny_ttls_are_refused_or_never_over_claimed() {
     assert!(eventually(Duration::from_secs(2), || servers
         .iter()
         .all(|s| s.keys() == 0)));
-}
-
-#[test]
-fn expiry_frees_the_lock() {
-    let servers = Server::cluster(3);
-    let manager = manager(&servers);
-    let first = manager.lock("report", Duration::from_millis(100)).unwrap();
-    let second = manager
-        .try_lock_for("report", TTL, Duration::from_secs(5))
-        .unwrap();
-    assert!(first.remaining().is_zero());
-    assert!(matches!(first.check(), Err(Error::Lost { .. })));
-    // The late release of the first is for its own token only.
-    drop(first);
-    // Of a minority, the first one's key may have ended a moment after the second one's attempt.
-    let is_ours = |server: &&Server| server.get("report").as_deref() == Some(second.token());
-    assert!(servers.iter().filter(is_ours).count() >= 2);
-}
-
-#[test]
-fn a_waiter_gets_the_lock_when_it_is_given_back() {
-    let servers = Server::cluster(3);
-    let manager = manager(&servers);
-    let guard = manager.lock("report", TTL).unwrap();
-    let waiter = std::thread::spawn({
-        let manager = manager.clone();
-        // A wait without a bound does not overflow.
-        move || manager.try_lock_for("report", TTL, Duration::MAX).map(drop)
-    });
-    pause(Duration::from_millis(100));
-    assert!(!waiter.is_finished());
-    guard.unlock().unwrap();
-    waiter.join().unwrap().unwrap();
-}
-
-#[test]
-fn waiting_ends_with_what_the_last_attempt_met() {
-    let servers = Server::cluster(3);
-    let manager = manager(&servers);
-    let _guard = manager.lock("report", TTL).unwrap();
-    let started = now();
-    let limit = Duration::from_millis(300);
-    let result = manager.try_lock_until("report", TTL, started + limit);
-    assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
-    assert!(started.elapsed() >= limit);
-    assert!(started.elapsed() < Duration::from_secs(5));
-    let result = manager.try_lock_until("report", TTL, started);
-    assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
 }
 
 #[test]

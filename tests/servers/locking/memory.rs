@@ -29,7 +29,7 @@ fn bytes_of_each<T>(manager: &LockManager, hold: impl Fn(LockRequest) -> T) -> u
 #[test]
 fn a_lock_that_is_held_takes_a_few_hundred_bytes() {
     // The bytes of the whole process are counted.
-    if !is_alone("locking::memory::a_lock_that_is_held_takes_a_few_hundred_bytes") {
+    if !is_alone("servers::locking::memory::a_lock_that_is_held_takes_a_few_hundred_bytes") {
         return;
     }
     let servers = Server::cluster(5);
@@ -71,7 +71,7 @@ const MOST_OF_A_PAIR: usize = 8;
 fn a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations() {
     // Those of the whole process are counted.
     if !is_alone(
-        "locking::memory::a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations",
+        "servers::locking::memory::a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations",
     ) {
         return;
     }
@@ -96,4 +96,29 @@ fn a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations() 
         let fewest = (0..20).map(|_| count()).min().unwrap();
         assert!(fewest <= MOST_OF_A_PAIR, "{fewest} {fanout:?}");
     }
+}
+
+#[test]
+fn a_read_takes_few_allocations_more_than_a_lock() {
+    // The allocations of the whole process are counted.
+    if !is_alone("servers::locking::memory::a_read_takes_few_allocations_more_than_a_lock") {
+        return;
+    }
+    let servers = Server::cluster(3);
+    let manager = patient(servers.iter().map(Server::url));
+    let of_each = |run: &dyn Fn()| {
+        run();
+        let region = Region::new(&INSTRUMENTED_SYSTEM);
+        (0..100).for_each(|_| run());
+        region.change().allocations / 100
+    };
+    let lock = of_each(&|| {
+        let guard = manager.request("ledger").ttl(TTL).try_lock().unwrap();
+        guard.unlock().unwrap();
+    });
+    let read = of_each(&|| {
+        let guard = manager.rw_lock("ledger").ttl(TTL).try_read().unwrap();
+        guard.unlock().unwrap();
+    });
+    assert!(read <= lock + 3, "{read} for a read, {lock} for a lock");
 }

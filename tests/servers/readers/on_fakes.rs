@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, Fanout, KeepAlive, LockManager, LossCause, Protocol, Vote};
-use redlatch_testing::{Server, is_alone};
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
+use redlatch::{Error, Fanout, LockManager, LossCause, Protocol};
+use redlatch_testing::Server;
 
 use crate::log_lines::lines_about;
 use crate::managers::patient;
-use crate::servers::readers::on_servers::{assert_held, assert_read_by};
+use crate::servers::readers::on_servers::assert_read_by;
 use crate::servers::readers::strangers::readers;
 use crate::waiters::TTL;
 
@@ -84,79 +83,6 @@ fn each_reader_reads_until_its_own_time_is_over() {
 }
 
 #[test]
-fn a_reader_is_kept_alive_up_to_its_longest_hold() {
-    for (protocol, fanout) in KINDS {
-        let World {
-            clock,
-            managers: [one, other],
-            ..
-        } = world(protocol, fanout);
-        let lock = one.rw_lock("ledger").ttl(secs(10));
-        let kept = lock
-            .clone()
-            .keep_alive(KeepAlive::max_hold(secs(60)))
-            .try_read()
-            .unwrap();
-        let beside = lock.try_read().unwrap();
-        for _ in 0..28 {
-            clock.advance(secs(2));
-            kept.check().unwrap();
-            assert_held_or_read(&other);
-        }
-        assert!(beside.check().is_err());
-        clock.advance(secs(10));
-        assert!(matches!(
-            kept.check(),
-            Err(Error::Lost {
-                cause: LossCause::MaxHold { .. },
-                ..
-            })
-        ));
-        other
-            .rw_lock("ledger")
-            .try_write()
-            .unwrap()
-            .unlock()
-            .unwrap();
-    }
-}
-
-#[track_caller]
-fn assert_held_or_read(manager: &LockManager) {
-    assert!(matches!(
-        manager.rw_lock("ledger").try_write(),
-        Err(Error::Held { .. })
-    ));
-}
-
-#[test]
-fn a_reply_that_is_lost_is_undone_behind_the_read() {
-    for (protocol, fanout) in KINDS {
-        let World {
-            clock,
-            nodes,
-            managers: [one, other],
-        } = world(protocol, fanout);
-        for node in &nodes[1..] {
-            node.lose_replies();
-        }
-        let error = one.rw_lock("ledger").try_read().unwrap_err();
-        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-        for node in &nodes[1..] {
-            node.recover();
-        }
-        clock.advance(secs(1));
-        assert!(nodes.iter().all(|node| node.ttl_of("ledger").is_none()));
-        other
-            .rw_lock("ledger")
-            .try_write()
-            .unwrap()
-            .unlock()
-            .unwrap();
-    }
-}
-
-#[test]
 fn a_clock_that_jumps_ahead_on_one_node_ends_readers_there_and_no_vote_of_one_node_lets_a_writer_in()
  {
     for (protocol, fanout) in KINDS {
@@ -207,25 +133,6 @@ fn an_entry_of_a_clock_that_was_ahead_is_not_made_shorter_and_goes_with_its_read
 }
 
 #[test]
-fn a_reader_is_refused_by_one_node_and_told_by_which() {
-    for (protocol, fanout) in KINDS {
-        let World {
-            nodes,
-            managers: [one, _],
-            ..
-        } = world(protocol, fanout);
-        nodes[1].hold("ledger", "another", secs(60));
-        let guard = one.rw_lock("ledger").try_read().unwrap();
-        let votes = guard.votes();
-        assert!(matches!(votes[1].vote, Vote::Held { .. }), "{votes:?}");
-        guard.unlock().unwrap();
-        nodes[2].hold("ledger", "another", secs(60));
-        assert_held(one.rw_lock("ledger").try_read());
-        assert_eq!(nodes[0].ttl_of("ledger"), None);
-    }
-}
-
-#[test]
 fn lines_and_counters_tell_of_readers() {
     let World {
         managers: [one, other],
@@ -262,32 +169,4 @@ fn lines_and_counters_tell_of_readers() {
         (stats.contended, stats.failed_held, stats.queued),
         (1, 1, 0)
     );
-}
-
-/// How often each is done.
-const ROUNDS: usize = 100;
-
-#[test]
-fn a_read_takes_few_allocations_more_than_a_lock() {
-    // The allocations of the whole process are counted.
-    if !is_alone("readers::on_fakes::a_read_takes_few_allocations_more_than_a_lock") {
-        return;
-    }
-    let servers = Server::cluster(3);
-    let manager = patient(servers.iter().map(Server::url));
-    let of_each = |run: &dyn Fn()| {
-        run();
-        let region = Region::new(&INSTRUMENTED_SYSTEM);
-        (0..ROUNDS).for_each(|_| run());
-        region.change().allocations / ROUNDS
-    };
-    let lock = of_each(&|| {
-        let guard = manager.request("ledger").ttl(TTL).try_lock().unwrap();
-        guard.unlock().unwrap();
-    });
-    let read = of_each(&|| {
-        let guard = manager.rw_lock("ledger").ttl(TTL).try_read().unwrap();
-        guard.unlock().unwrap();
-    });
-    assert!(read <= lock + 3, "{read} for a read, {lock} for a lock");
 }

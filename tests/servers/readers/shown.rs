@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, Lease, LockManager, LockStatus, Protocol, Vote};
+use redlatch::{Error, LockManager, LockStatus, Protocol, Vote};
 use redlatch_testing::{Server, side_by_side};
 
 use crate::managers::{BOTH, two_processes};
@@ -169,42 +169,4 @@ fn a_list_has_names_that_are_read_beside_those_that_are_held() {
         "{text}"
     );
     assert!(text.ends_with(", on 3 of 3 nodes"), "{text}");
-}
-
-#[test]
-fn a_reader_is_handed_over_to_another_process() {
-    side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = two_processes(protocol);
-        let reader = ledger(&one).read().unwrap();
-        let stays = ledger(&one).read().unwrap();
-        let token = reader.token().to_owned();
-        let text = reader.into_lease().to_string();
-        assert!(text.ends_with(":ledger~read"), "{text}");
-        let lease: Lease = text.parse().unwrap();
-        assert!(lease.is_read() && lease.fencing_token().is_none());
-        let adopted = other.adopt(lease).unwrap();
-        assert!(adopted.is_read());
-        assert_eq!(adopted.token(), token);
-        // It takes no turn of the writers' line: they ask the servers, who tell of the readers.
-        let error = ledger(&other).try_write().unwrap_err();
-        assert_eq!(error.readers(), Some(2), "{error}");
-        adopted.extend(TTL).unwrap();
-        adopted.unlock().unwrap();
-        assert_eq!(read(&other.status("ledger").unwrap()).0, 1);
-        // It does not read any more, though another one does.
-        assert!(matches!(
-            other.adopt(text.parse().unwrap()),
-            Err(Error::Lost { .. })
-        ));
-        drop(stays);
-        let writer = ledger(&one).write().unwrap();
-        assert!(matches!(
-            other.adopt(text.parse().unwrap()),
-            Err(Error::Lost { .. })
-        ));
-        drop(writer);
-        if protocol == Protocol::Classic {
-            assert_nothing_is_left(&servers);
-        }
-    });
 }

@@ -1,14 +1,12 @@
 //! Other clients, and other keys: plain locks of any port, and keys that are no locks, under the name that readers share.
 
-use std::time::Duration;
-
 use redis::Value;
-use redlatch::{Error, LockGuard, LockManager, NodeError, Protocol, Vote};
-use redlatch_testing::{Server, eventually, now, side_by_side};
+use redlatch::{Error, LockGuard, NodeError, Protocol, Vote};
+use redlatch_testing::{Server, side_by_side};
 
 use crate::managers::{BOTH, two_processes};
 use crate::servers::readers::on_servers::{assert_held, assert_read_by, ledger};
-use crate::waiters::{BOUND, TTL, assert_nothing_is_left};
+use crate::waiters::TTL;
 
 /// How every port takes a lock.
 #[track_caller]
@@ -86,24 +84,6 @@ fn a_plain_lock_of_any_port_and_readers_exclude_each_other_on_every_node() {
             assert_eq!(compare_and_delete(server, "port"), Some(Value::Int(1)));
         }
         ledger(&other).try_read().unwrap().unlock().unwrap();
-    });
-}
-
-#[test]
-fn a_remainder_of_a_port_on_the_first_node_keeps_no_reader_out() {
-    side_by_side(BOTH, |protocol| {
-        let (servers, [one, _]) = two_processes(protocol);
-        assert!(plain_lock(&servers[0], "port"));
-        // The second one has met another client there.
-        for _ in 0..2 {
-            let guard = ledger(&one).try_read().unwrap();
-            let votes = guard.votes();
-            assert!(matches!(votes[0].vote, Vote::Held { .. }), "{votes:?}");
-            guard.unlock().unwrap();
-            let guard = ledger(&one).read().unwrap();
-            guard.unlock().unwrap();
-        }
-        assert_eq!(servers[0].get("ledger").as_deref(), Some("port"));
     });
 }
 
@@ -212,57 +192,4 @@ fn ten_thousand_readers_cost_a_further_one_no_more_commands_than_one() {
     first.extend(TTL).unwrap();
     first.unlock().unwrap();
     assert_read_by(ledger(&other).try_write(), 10_000);
-}
-
-/// Has five readers die, of whom nobody gives anything back, and returns what is seen of them before their time is over. On a
-/// machine that stalls for that long, five others have twice the time.
-#[track_caller]
-fn seen_of_five_that_died<T>(servers: &[Server], one: &LockManager, look: impl Fn() -> T) -> T {
-    let mut ttl = Duration::from_millis(300);
-    while ttl < BOUND {
-        let began = now();
-        let brief = one.rw_lock("ledger").ttl(ttl);
-        let died = (0..5).filter_map(|_| brief.read().ok());
-        let died = died.map(LockGuard::into_lease).count();
-        let seen = look();
-        if died == 5 && began.elapsed() < ttl {
-            return seen;
-        }
-        drop(seen);
-        let are_gone = || servers.iter().all(|server| readers(server).is_empty());
-        assert!(eventually(BOUND, are_gone));
-        ttl *= 2;
-    }
-    panic!("the machine stalls");
-}
-
-#[test]
-fn readers_that_died_are_gone_at_the_nodes_own_time_and_cleared_away() {
-    side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = two_processes(protocol);
-        let refused = seen_of_five_that_died(&servers, &one, || ledger(&other).try_write());
-        assert_read_by(refused, 5);
-        let mut writer = None;
-        let is_free = eventually(BOUND, || {
-            writer = ledger(&other).try_write().ok();
-            writer.is_some()
-        });
-        assert!(is_free);
-        writer.unwrap().unlock().unwrap();
-
-        let (long, seen) = seen_of_five_that_died(&servers, &one, || {
-            let long = ledger(&one).read().unwrap();
-            (long, readers(&servers[0]).len())
-        });
-        assert_eq!(seen, 6);
-        // Their time is over while another one reads.
-        let counted = || ledger(&other).try_write().unwrap_err().readers();
-        assert!(eventually(BOUND, || counted() == Some(1)));
-        let last = ledger(&one).read().unwrap();
-        assert_eq!(readers(&servers[0]).len(), 2);
-        drop((long, last));
-        if protocol == Protocol::Classic {
-            assert_nothing_is_left(&servers);
-        }
-    });
 }

@@ -92,38 +92,6 @@ fn nobody_gets_a_lock_that_rests_before_its_end_and_everybody_after_it() {
 }
 
 #[test]
-fn a_full_server_lets_a_lock_rest_and_no_late_command_touches_that() {
-    for (protocol, fanout) in ways() {
-        let servers = Server::cluster(3);
-        let manager = builder(&servers, protocol, fanout).build().unwrap();
-        if protocol == Protocol::Fenced {
-            manager.open_nodes().unwrap();
-        }
-        let fill = |maxmemory| {
-            for server in &servers {
-                server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-                server.command(&["CONFIG", "SET", "maxmemory", maxmemory]);
-            }
-        };
-        let request = manager.request("job").ttl(TTL * 40).at_least(TTL);
-        let guard = request.lock().unwrap();
-        let token = guard.token().to_owned();
-        fill("1");
-        guard.unlock().unwrap();
-        for server in &servers {
-            assert_eq!(server.get("job"), Some(format!("rest:{token}")));
-            let left = server.pttl("job");
-            assert!(0 < left && left <= 30_310, "{left}");
-        }
-        let late = manager.release("job", &token);
-        assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
-        fill("0");
-        let refused = manager.try_lock("job", TTL);
-        assert!(matches!(refused, Err(Error::Held { .. })), "{refused:?}");
-    }
-}
-
-#[test]
 fn a_rest_wakes_nobody_and_its_end_by_an_operator_does() {
     let servers = Server::cluster(3);
     let build = || {
@@ -183,5 +151,39 @@ fn a_lock_with_a_minimum_makes_no_more_round_trips() {
             pair("d", Some(TTL)),
             "{protocol:?} {fanout:?}"
         );
+    }
+}
+
+/// The command is sent to servers that stand still as well, and they execute it when they go on.
+#[test]
+fn servers_that_are_killed_or_stopped_while_a_lock_is_to_rest() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let mut servers = Server::cluster(5);
+        let urls: Vec<String> = servers.iter().map(Server::url).collect();
+        let build = |patience| {
+            let builder = LockManager::builder().nodes(&urls).protocol(protocol);
+            builder.node_timeout(patience).build().unwrap()
+        };
+        if protocol == Protocol::Fenced {
+            build(PATIENCE).open_nodes().unwrap();
+        }
+        // The other three answer within this, or it is no test of the two that don't.
+        let manager = build(Duration::from_secs(2));
+        let request = manager.request("job").ttl(TTL * 4).at_least(TTL * 20);
+        let guard = request.lock().unwrap();
+        let rest = Some(format!("rest:{}", guard.token()));
+        servers[1].stop();
+        servers[3].kill();
+        guard.unlock().unwrap();
+        servers[1].resume();
+        servers[3].restart();
+        let rests = || servers[1].get("job") == rest;
+        assert!(eventually(BOUND, rests), "{:?}", servers[1].get("job"));
+        assert_eq!(servers[3].get("job"), None);
+        for server in [&servers[0], &servers[2], &servers[4]] {
+            assert_eq!(server.get("job"), rest);
+        }
+        let result = build(PATIENCE).try_lock("job", TTL);
+        assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
     }
 }

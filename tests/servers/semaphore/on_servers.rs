@@ -8,13 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Protocol};
+use redlatch::{Fanout, LockGuard, LockManager};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::waiters::line_up;
-use crate::waiters::{
-    BOUND, LONG, SOON, TTL, asked, assert_nothing_is_left, cluster, process, processes,
-};
+use crate::waiters::{BOUND, LONG, SOON, TTL, asked, assert_nothing_is_left, cluster, process};
 
 /// A thread that waits for one of the permits of "exports".
 struct Waiting(thread::JoinHandle<(LockGuard, Instant)>);
@@ -167,26 +165,6 @@ fn nothing_is_left_of_many_threads_on_one_semaphore() {
 }
 
 #[test]
-fn a_release_wakes_one_who_waits_long_before_its_next_look() {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
-        let servers = cluster(3);
-        let [holder, waiter] = processes(protocol, &servers, LONG);
-        let held = [(); 3].map(|()| take(&holder, 3));
-        let mut woken = Vec::new();
-        for guard in held {
-            let waiting = Waiting::listen(&waiter, 3, &servers[0]);
-            let (slot, released) = (guard.slot(), now());
-            guard.unlock().unwrap();
-            let (next, at) = waiting.end();
-            assert!(at - released < SOON, "{protocol:?}");
-            assert_eq!(next.slot(), slot);
-            woken.push(next);
-        }
-        drop(woken);
-    }
-}
-
-#[test]
 fn as_many_are_woken_as_permits_are_given_back_at_once() {
     let servers = cluster(3);
     let holder = process(&servers, LONG);
@@ -327,45 +305,6 @@ fn threads_that_ask_once_at_the_same_moment_each_get_a_permit_that_is_free() {
         }
     });
     assert!(refused.lock().is_empty(), "{refused:?}");
-}
-
-#[test]
-fn one_who_listens_for_a_permit_is_cancelled_and_the_others_go_on() {
-    let servers = cluster(3);
-    let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
-    let held = take(&holder, 1);
-    let cancel = Cancel::new();
-    let cancelled = thread::spawn({
-        let (waiter, cancel) = (waiter.clone(), cancel.clone());
-        move || {
-            let request = waiter.semaphore("exports", 1).cancelled_by(&cancel);
-            request.try_lock_for(Duration::MAX)
-        }
-    });
-    assert!(eventually(BOUND, || servers[0].blocked() == 1));
-    let behind = Waiting::begin(&waiter, 1);
-    cancel.cancel();
-    let result = within(BOUND, || cancelled.join().unwrap());
-    let Err(Error::Cancelled { resource, .. }) = result else {
-        panic!("{result:?}");
-    };
-    assert_eq!(&*resource, "exports");
-    assert!(eventually(BOUND, || servers[0].blocked() == 1));
-    held.unlock().unwrap();
-    drop(behind.end());
-}
-
-#[test]
-fn the_permit_of_a_holder_that_is_gone_is_free_when_its_ttl_ends() {
-    let servers = cluster(3);
-    let [gone, waiter] = [(); 2].map(|()| process(&servers, LONG));
-    let short = Duration::from_millis(1_500);
-    let request = gone.semaphore("exports", 1).ttl(short);
-    let _left = request.try_lock().unwrap().into_lease();
-    let started = now();
-    let (guard, at) = Waiting::begin(&waiter, 1).end();
-    assert!(at - started < LONG / 2, "{:?}", at - started);
-    assert_eq!(guard.slot(), Some(0));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Several resources with the fenced protocol: one token, which is larger than every earlier one of each resource.
 
-use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch::{Error, LockManager, Vote};
 use redlatch_testing::Server;
 
 use crate::managers::{fenced, fenced_over};
@@ -145,32 +145,6 @@ fn a_refusal_changes_no_counter() {
         server.command(&["DEL", "c"]);
     }
     token(&manager, &NAMES);
-}
-
-#[test]
-fn a_node_that_may_have_forgotten_locks_gives_no_vote() {
-    let mut servers = cluster(3);
-    let manager = fenced_over(&servers);
-    token(&manager, &NAMES);
-    servers[0].kill();
-    servers[0].restart();
-    let guard = manager.request_all(NAMES).ttl(TTL).lock().unwrap();
-    let votes = guard.votes();
-    assert!(
-        matches!(
-            votes[0].vote,
-            Vote::Failed(
-                NodeError::Quarantined { .. }
-                    | NodeError::BreakerOpen { .. }
-                    | NodeError::Closed { .. }
-            )
-        ),
-        "{votes:?}"
-    );
-    assert!(keys(&servers[0], &NAMES).is_empty());
-    let token = guard.fencing_token().unwrap();
-    drop(guard);
-    assert!(self::token(&manager, &["a"]) > token);
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, Lease, LockManager, LockStatus, LossCause, Protocol};
-use redlatch_testing::{Server, eventually, side_by_side};
+use redlatch::{Error, Lease, LockManager, LossCause, Protocol};
+use redlatch_testing::{eventually, side_by_side};
 
 use crate::managers::invalid_field;
 use crate::managers::{BOTH, two_processes};
@@ -29,39 +28,6 @@ fn assert_lost(manager: &LockManager, lease: Lease) -> LossCause {
         Err(Error::Lost { cause, .. }) => cause,
         other => panic!("{other:?}"),
     }
-}
-
-#[test]
-fn a_lock_on_several_resources_is_adopted_extended_and_given_back_whole() {
-    side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = two_processes(protocol);
-        let lease = lease(&one);
-        assert_eq!(lease.resources(), NAMES);
-        assert_eq!(lease.resource(), "account:1, account:2, account:3");
-        let fencing = lease.fencing_token();
-        let adopted = other.adopt(lease).unwrap();
-        assert_eq!(adopted.resources(), NAMES);
-        assert_eq!(adopted.fencing_token(), fencing);
-        assert_eq!(fencing.is_some(), protocol == Protocol::Fenced);
-        assert_eq!(adopted.votes().len(), 3);
-        for name in NAMES {
-            let error = one.try_lock(name, TTL).unwrap_err();
-            assert!(matches!(error, Error::Held { .. }), "{error}");
-            let status = one.status(name).unwrap();
-            assert!(
-                matches!(&status, LockStatus::Held { token, .. } if token == adopted.token()),
-                "{status}"
-            );
-        }
-        adopted.extend(TTL).unwrap();
-        adopted.unlock().unwrap();
-        for name in NAMES {
-            drop(one.try_lock(name, TTL).unwrap());
-        }
-        if protocol == Protocol::Classic {
-            assert_nothing_is_left(&servers);
-        }
-    });
 }
 
 #[test]
@@ -172,41 +138,4 @@ fn what_is_taken_back_of_a_dead_holder_is_one_resource_at_a_time() {
             assert_nothing_is_left(&servers);
         }
     });
-}
-
-#[test]
-fn a_manager_of_other_nodes_refuses_the_lease() {
-    let (_servers, [one, _]) = two_processes(Protocol::Classic);
-    let other = Server::start();
-    let other = LockManager::new([other.url()]).unwrap();
-    let error = other.adopt(lease(&one)).unwrap_err();
-    assert_eq!(invalid_field(&error), "lease", "{error}");
-}
-
-#[test]
-fn what_is_left_of_an_adopted_lock_is_that_of_its_keys_less_the_drift() {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(5, &clock);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let ten = Duration::from_secs(10);
-    let guard = manager.lock_all(NAMES, ten).unwrap();
-    let reader = manager.rw_lock("ledger").ttl(ten).read().unwrap();
-    clock.advance(Duration::from_secs(4));
-    for lease in [guard.into_lease(), reader.into_lease()] {
-        let text = lease.to_string();
-        let adopted = manager.adopt(lease).unwrap();
-        let left = adopted.remaining();
-        let (least, most) = (Duration::from_millis(5_930), Duration::from_millis(5_939));
-        assert!(left > least && left < most, "{text}: {left:?}");
-        adopted.unlock().unwrap();
-        assert_lost(&manager, text.parse().unwrap());
-    }
-    for name in NAMES {
-        assert!(nodes.iter().all(|node| node.token_of(name).is_none()));
-    }
-    // The date of the lease itself is over.
-    let lease = manager.lock_all(NAMES, ten).unwrap().into_lease();
-    clock.advance(ten);
-    let cause = assert_lost(&manager, lease);
-    assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
 }

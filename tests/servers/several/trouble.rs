@@ -1,38 +1,13 @@
 //! Several resources over real servers that are full, forbid commands, die, hang or are restarted.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
-use redlatch::{Error, Fanout, LockManager, Protocol, Vote};
-use redlatch_testing::{Server, eventually};
+use redlatch::{Error, LockManager};
+use redlatch_testing::Server;
 
-use crate::managers::{PATIENCE, fenced, patient};
-use crate::servers::several::on_servers::{BOTH, NAMES, held, keys, over, take};
-use crate::waiters::{BOUND, TTL, cluster};
-
-#[test]
-fn a_full_server_has_none_of_the_keys_and_gives_back_what_it_had() {
-    for protocol in BOTH {
-        let servers = cluster(3);
-        let manager = over(&servers, protocol);
-        let fill = |maxmemory| {
-            for server in &servers {
-                server.command(&["CONFIG", "SET", "maxmemory", maxmemory]);
-            }
-        };
-        let guard = take(&manager, &NAMES).unwrap();
-        fill("1");
-        guard.extend(TTL * 2).unwrap();
-        guard.unlock().unwrap();
-        assert!(servers.iter().all(|server| keys(server, &NAMES).is_empty()));
-        let error = take(&manager, &NAMES).unwrap_err();
-        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-        assert!(error.to_string().contains("OOM"), "{error}");
-        assert!(servers.iter().all(|server| keys(server, &NAMES).is_empty()));
-        fill("0");
-        drop(take(&manager, &NAMES).unwrap());
-    }
-}
+use crate::managers::patient;
+use crate::servers::several::on_servers::{NAMES, held, keys, take};
+use crate::waiters::{TTL, cluster};
 
 /// A manager whose user has these permissions.
 fn with_permissions(servers: &[Server], rules: &[&str]) -> LockManager {
@@ -77,68 +52,4 @@ fn the_permissions_for_one_lock_are_enough_for_several() {
         server.hold("b", "another", 60_000);
     }
     assert_eq!(held(take(&manager, &NAMES)).0, "b");
-}
-
-#[test]
-fn servers_that_die_or_hang_leave_nothing_behind() {
-    for protocol in BOTH {
-        let mut servers = cluster(5);
-        let builder = fenced()
-            .protocol(protocol)
-            .node_timeout(Duration::from_millis(500));
-        let manager = builder
-            .nodes(servers.iter().map(Server::url))
-            .build()
-            .unwrap();
-        if protocol == Protocol::Fenced {
-            manager.open_nodes().unwrap();
-        }
-        servers[4].kill();
-        let guard = manager.request_all(NAMES).ttl(TTL).lock().unwrap();
-        servers[0].stop();
-        guard.unlock().unwrap();
-        // Without a majority, nothing is granted, and what was set is undone.
-        servers[1].stop();
-        let error = take(&manager, &NAMES).unwrap_err();
-        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-        servers[0].resume();
-        servers[1].resume();
-        for server in &servers[..4] {
-            let is_empty = || keys(server, &NAMES).is_empty();
-            assert!(eventually(BOUND, is_empty), "{:?}", keys(server, &NAMES));
-        }
-        let guard = manager
-            .request_all(NAMES)
-            .ttl(TTL)
-            .try_lock_for(BOUND)
-            .unwrap();
-        drop(guard);
-    }
-}
-
-#[test]
-fn a_server_that_was_restarted_gets_the_text_of_the_scripts_again() {
-    let mut servers = cluster(3);
-    let manager = LockManager::builder()
-        .nodes(servers.iter().map(Server::url))
-        .node_timeout(PATIENCE)
-        .fanout(Fanout::Overlapped)
-        .build()
-        .unwrap();
-    drop(take(&manager, &NAMES).unwrap());
-    for server in &mut servers {
-        server.command(&["SCRIPT", "FLUSH"]);
-    }
-    let guard = take(&manager, &NAMES).unwrap();
-    guard.extend(TTL).unwrap();
-    guard.unlock().unwrap();
-    servers[1].kill();
-    servers[1].restart();
-    assert!(eventually(BOUND, || {
-        let guard = manager.request_all(NAMES).ttl(TTL).lock().unwrap();
-        guard
-            .votes()
-            .iter()
-            .all(|report| matches!(report.vote, Vote::Granted))
-    }));
 }

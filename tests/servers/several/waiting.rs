@@ -5,10 +5,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlatch::{Cancel, Error, LockGuard, LockManager, Protocol};
+use redlatch::{Error, LockGuard, LockManager, Protocol};
 use redlatch_testing::{Server, eventually, now, within};
 
-use crate::servers::several::on_servers::{keys, over};
+use crate::servers::several::on_servers::over;
 use crate::waiters::{BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -154,63 +154,4 @@ fn a_process_that_has_woken_another_at_one_of_the_keys_lets_it_go_first() {
     let got = within(BOUND, || thread.join().unwrap());
     // It may come later where the machine is busy.
     assert!(got < asked_and_got || got - released > Duration::from_millis(5));
-}
-
-#[test]
-fn a_wait_ends_with_its_time_or_when_it_is_cancelled_and_leaves_nothing() {
-    let servers = cluster(3);
-    let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
-    let _b = holder.lock("b", TTL).unwrap();
-    let request = waiter.request_all(NAMES).ttl(TTL);
-    let began = now();
-    let error = request
-        .try_lock_for(Duration::from_millis(300))
-        .unwrap_err();
-    assert!(
-        matches!(&error, Error::Held { resource, .. } if &**resource == "b"),
-        "{error}"
-    );
-    assert!(now() - began < LONG, "{error}");
-
-    let cancel = Cancel::new();
-    let thread = {
-        let (waiter, cancel) = (waiter.clone(), cancel.clone());
-        thread::spawn(move || {
-            let request = waiter.request_all(NAMES).ttl(TTL).cancelled_by(&cancel);
-            request.try_lock_for(BOUND).unwrap_err()
-        })
-    };
-    assert!(eventually(BOUND, || servers[0].blocked() == 1));
-    cancel.cancel();
-    let error = within(BOUND, || thread.join().unwrap());
-    assert!(
-        matches!(&error, Error::Cancelled { resource, .. } if &**resource == "a, b, c"),
-        "{error}"
-    );
-    for server in &servers {
-        assert_eq!(keys(server, &NAMES), ["b"]);
-    }
-}
-
-#[test]
-fn a_remainder_at_the_first_node_keeps_nobody_waiting_for_ever() {
-    let servers = cluster(3);
-    let waiter = process(&servers, Duration::from_millis(20));
-    servers[0].hold("b", "another", 3_600_000);
-    let guard = waiter
-        .request_all(NAMES)
-        .ttl(TTL)
-        .try_lock_for(BOUND)
-        .unwrap();
-    assert!(
-        servers[1..]
-            .iter()
-            .all(|server| keys(server, &NAMES) == NAMES)
-    );
-    drop(guard);
-    assert!(
-        servers[1..]
-            .iter()
-            .all(|server| keys(server, &NAMES).is_empty())
-    );
 }

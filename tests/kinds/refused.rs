@@ -1,0 +1,135 @@
+//! What is asked for in error is refused by each kind alike, and no node is asked.
+
+use std::time::Duration;
+
+use redlatch::{Error, LockGuard, LockManager};
+
+use crate::kinds::call::Call;
+use crate::kinds::world::{Kind, TTL, World, ms, on_fakes};
+use crate::managers::invalid_field;
+
+type Ask = for<'m> fn(Call<'m>) -> Call<'m>;
+
+/// Options that can't be, the field that is wrong, and what the error says.
+const ASKS: [(Ask, &str, &str); 11] = [
+    (|call| call.ttl(Duration::ZERO), "ttl", "ask for"),
+    (|call| call.ttl(Duration::from_nanos(1)), "ttl", "ask for"),
+    (|call| call.ttl(ms(2)), "ttl", "ask for"),
+    (|call| call.ttl(TTL * 60 + ms(1)), "ttl", "ask for"),
+    (|call| call.ttl(Duration::MAX), "ttl", "ask for"),
+    (
+        |call| call.at_least(Duration::ZERO),
+        "at_least",
+        "a lock is held for longer",
+    ),
+    (
+        |call| call.at_least(TTL * 61),
+        "at_least",
+        "the longest is max_ttl, 3600s",
+    ),
+    (
+        |call| call.at_least(Duration::MAX),
+        "at_least",
+        "the longest is max_ttl, 3600s",
+    ),
+    (|call| call.holder(""), "holder", "the label is empty"),
+    (
+        |call| call.holder("web\n3"),
+        "holder",
+        "the character \\u{a}",
+    ),
+    (
+        |call| call.holder(" web"),
+        "holder",
+        "begins or ends with a space",
+    ),
+];
+
+#[track_caller]
+fn assert_refused(world: &World, call: &Call<'_>, field: &str, reason: &str) {
+    let before = world.managers[0].stats().attempts;
+    let wait = Duration::from_secs(1);
+    for result in [call.try_lock(), call.lock(), call.try_lock_for(wait)] {
+        let error = result.unwrap_err();
+        assert_eq!(invalid_field(&error), field, "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    assert_eq!(world.managers[0].stats().attempts, before);
+}
+
+#[test]
+fn options_that_can_not_be_are_refused_and_no_node_is_asked() {
+    on_fakes(|world| {
+        for (ask, field, reason) in ASKS {
+            // Readers have no minimum, whatever it is.
+            let of_readers = world.is(Kind::Reader) && field == "at_least";
+            let reason = if of_readers {
+                "readers share the lock"
+            } else {
+                reason
+            };
+            assert_refused(world, &ask(world.call(0)), field, reason);
+        }
+        let longest = world.call(0).ttl(TTL * 60).try_lock().unwrap();
+        longest.unlock().unwrap();
+        world.assert_free();
+    });
+}
+
+fn calls<'m>(manager: &'m LockManager, name: &str) -> [Call<'m>; 5] {
+    [
+        Call::Lock(manager.request(name)),
+        Call::Lock(manager.request_all(["a", name, "zebra"])),
+        Call::Lock(manager.semaphore(name, 3)),
+        Call::Read(manager.rw_lock(name)),
+        Call::Write(manager.rw_lock(name)),
+    ]
+}
+
+#[test]
+fn names_that_no_lock_can_have_are_refused_by_every_call_that_takes_one() {
+    let long = "x".repeat(100_000);
+    on_fakes(|world| {
+        if !world.is(Kind::Plain) {
+            return;
+        }
+        let manager = &world.managers[0];
+        for (name, reason) in [
+            ("", "empty"),
+            ("job:fence", ":fence"),
+            ("redlatch:node", "redlatch:node"),
+            ("job:redlatch:bell", ":redlatch:"),
+            ("job:redlatch:slot:0", ":redlatch:"),
+            (&long, ""),
+        ] {
+            for call in calls(manager, name) {
+                assert_refused(world, &call, "resource", reason);
+            }
+            let is_refused = |error: Option<Error>| {
+                assert_eq!(
+                    error.as_ref().map(invalid_field),
+                    Some("resource"),
+                    "{name}"
+                );
+            };
+            is_refused(manager.status(name).err());
+            is_refused(manager.semaphore_status(name, 3).err());
+            is_refused(manager.release(name, "token").err());
+        }
+    });
+}
+
+#[test]
+fn a_call_that_is_cancelled_already_is_no_attempt() {
+    on_fakes(|world| {
+        let cancel = redlatch::Cancel::new();
+        cancel.cancel();
+        let call = world.call(0).cancelled_by(&cancel);
+        for result in [call.try_lock(), call.lock(), call.try_lock_for(TTL)] {
+            let is_told = |result: &Result<LockGuard, Error>| matches!(result, Err(Error::Cancelled { resource, .. }) if **resource == *world.shown());
+            assert!(is_told(&result), "{result:?}");
+        }
+        assert_eq!(world.managers[0].stats().attempts, 0);
+        assert_eq!(world.clock().elapsed(), Duration::ZERO);
+    });
+}

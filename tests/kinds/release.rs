@@ -1,0 +1,169 @@
+//! How a guard of any kind ends, and what is told of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use redlatch::fake::FakeNode;
+use redlatch::{Error, LockGuard, LossCause, Vote};
+
+use crate::kinds::outcomes::{assert_taken, assert_vanished, loss};
+use crate::kinds::world::{GRAIN, Kind, TTL, World, everywhere, ms, on_fakes};
+
+#[test]
+fn however_a_guard_ends_the_lock_is_given_back() {
+    let parses = |world: &World| -> Result<u32, Box<dyn std::error::Error>> {
+        let _guard = world.call(0).try_lock()?;
+        Ok("no number".parse()?)
+    };
+    everywhere(|world| {
+        {
+            let _guard = world.take();
+            world.assert_nobody_gets_it();
+        }
+        world.assert_free();
+        // An early return, and a panic.
+        assert!(parses(world).is_err());
+        world.assert_free();
+        let panics = catch_unwind(AssertUnwindSafe(|| {
+            let _guard = world.take();
+            panic!("the job fails");
+        }));
+        assert!(panics.is_err());
+        world.assert_free();
+        let guard = world.take();
+        thread::spawn(move || drop(guard)).join().unwrap();
+        world.assert_free();
+        world.take().unlock_now().unwrap();
+        world.assert_free();
+    });
+}
+
+#[test]
+fn unlock_tells_that_the_lock_was_no_longer_ours() {
+    everywhere(|world| {
+        let guard = world.take();
+        let minority = world.quorum() - 1;
+        (0..minority).for_each(|node| world.usurp(node, TTL));
+        // A majority still had it.
+        guard.unlock().unwrap();
+        (0..minority).for_each(|node| world.forget(node));
+
+        let guard = world.take();
+        (0..=minority).for_each(|node| world.usurp(node, TTL));
+        let cause = loss(guard.unlock());
+        let LossCause::Taken { nodes, .. } = cause else {
+            panic!("{cause}");
+        };
+        assert_eq!(nodes.len(), world.nodes());
+        for node in 0..world.nodes() {
+            assert_eq!(world.is_usurped(node), node <= minority);
+            assert_eq!(world.any_is_left(node), node <= minority);
+            world.forget(node);
+        }
+
+        let guard = world.take();
+        (0..=minority).for_each(|node| world.forget(node));
+        assert_vanished(guard.unlock());
+        world.assert_free();
+    });
+}
+
+#[test]
+fn unlock_tells_which_nodes_did_not_confirm_it_and_those_that_hang_execute_it_later() {
+    on_fakes(|world| {
+        let guard = world.take();
+        world.fakes()[..3].iter().for_each(FakeNode::hang);
+        let error = guard.unlock().unwrap_err();
+        let Error::Unconfirmed { nodes, .. } = &error else {
+            panic!("{error}");
+        };
+        let released = nodes.iter().map(|node| matches!(node.vote, Vote::Released));
+        assert!(released.eq([false, false, false, true, true]), "{error}");
+        let text = error.to_string();
+        let head = format!("the release of the lock on {:?} is not", world.shown());
+        let is_permit = world.is(Kind::Permit);
+        assert!(text.starts_with(&head) || is_permit, "{text}");
+        let names = world.fakes().iter().map(FakeNode::name);
+        assert!(names.take(3).all(|name| text.contains(name)), "{text}");
+        assert!(!text.contains("granted"), "{text}");
+        assert_eq!(world.left_on(), [0, 1, 2]);
+        world.fakes().iter().for_each(FakeNode::recover);
+        assert_eq!(world.left_on(), [0; 0]);
+        world.clock().advance(ms(2_000));
+        world.assert_free();
+
+        if !world.is(Kind::Several) {
+            let guard = world.take();
+            world.fakes()[..3].iter().for_each(FakeNode::hang);
+            let text = world.release(1, guard.token()).unwrap_err().to_string();
+            assert!(
+                text.contains(": released") && !text.contains("granted"),
+                "{text}"
+            );
+            world.fakes().iter().for_each(FakeNode::recover);
+            world.clock().advance(ms(2_000));
+            drop(guard);
+        }
+
+        drop({
+            let guard = world.take();
+            world.fakes().iter().for_each(FakeNode::hang);
+            guard
+        });
+        world.fakes().iter().for_each(FakeNode::recover);
+        world.clock().advance(ms(2_000));
+        world.assert_free();
+    });
+}
+
+#[test]
+fn a_release_by_token_gives_back_that_lock_and_no_other() {
+    everywhere(|world| {
+        let guard = world.take();
+        let stays = |guard: &LockGuard| assert_eq!(world.with(guard).len(), world.nodes());
+        let another: String = guard.token().chars().rev().collect();
+        for wrong in ["another", &another, &guard.token()[..39], ""] {
+            assert!(matches!(
+                world.release(1, wrong),
+                Err(Error::Lost { .. } | Error::Invalid { .. })
+            ));
+        }
+        let other = world.managers[1].release("other", guard.token());
+        assert!(matches!(other, Err(Error::Lost { .. })), "{other:?}");
+        stays(&guard);
+        guard.extend(TTL).unwrap();
+        world.release(1, guard.token()).unwrap();
+        world.assert_nothing_is_left();
+        // A holder that runs on learns of it, and sets no key again.
+        assert_vanished(guard.extend(TTL));
+        world.assert_nothing_is_left();
+        assert!(world.release(1, guard.token()).is_err());
+        let next = world.take();
+        let is_larger = next.fencing_token() > guard.fencing_token();
+        assert!(is_larger || next.fencing_token().is_none());
+        drop((guard, next));
+        world.assert_free();
+    });
+}
+
+#[test]
+fn no_late_release_touches_the_lock_of_the_next_one() {
+    on_fakes(|world| {
+        let lease = world.take().into_lease();
+        world.clock().advance(TTL + GRAIN);
+        let next = world.rival(1).try_lock().unwrap();
+        assert!(world.release(0, lease.token()).is_err());
+        assert!(matches!(
+            world.managers[0].adopt(lease),
+            Err(Error::Lost { .. })
+        ));
+        next.check().unwrap();
+        assert_eq!(world.left_on().len(), 5);
+        next.unlock().unwrap();
+        // Nor one that comes when another program has it.
+        let guard = world.take();
+        (0..5).for_each(|node| world.usurp(node, TTL));
+        assert_taken(guard.unlock());
+        assert!((0..5).all(|node| world.is_usurped(node)));
+    });
+}

@@ -1,0 +1,204 @@
+//! What people are told of a lock of any kind: by its status, by the error of who does not get it, and by whom it was taken.
+
+use std::time::SystemTime;
+
+use redlatch::{Error, Holder, LockStatus, LossCause, Vote};
+
+use crate::kinds::outcomes::loss;
+use crate::kinds::world::{Kind, TTL, everywhere, ms, on_fakes};
+
+const LABEL: &str = "web-3 4711 J\u{fc}rgen's \"job\" \\o/";
+
+/// The wall clock of this machine, in whole seconds.
+fn second() -> SystemTime {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(now.as_secs())
+}
+
+fn label(holder: Option<&Holder>) -> Option<&str> {
+    holder.map(|holder| &*holder.label)
+}
+
+#[test]
+fn the_status_tells_who_has_it_and_for_how_long() {
+    everywhere(|world| {
+        let is_free = |status: &LockStatus| matches!(status, LockStatus::Free { .. });
+        assert!(world.status().iter().all(is_free));
+        let before = second();
+        let guard = world.call(0).holder(LABEL).try_lock().unwrap();
+        for status in world.status() {
+            match &status {
+                LockStatus::Read {
+                    readers,
+                    remaining,
+                    last,
+                    ..
+                } => {
+                    assert!(world.is(Kind::Reader) && *readers == 1, "{status}");
+                    assert!(*remaining > TTL / 2 && remaining <= last, "{status}");
+                    let text = status.to_string();
+                    assert!(text.starts_with("read by 1, "), "{text}");
+                }
+                LockStatus::Held {
+                    token,
+                    remaining,
+                    holder,
+                    ..
+                } => {
+                    assert_eq!(token, guard.token());
+                    assert!(*remaining > TTL / 2 && *remaining <= TTL, "{status}");
+                    let holder = holder.as_ref().unwrap();
+                    assert_eq!(&*holder.label, LABEL);
+                    let since = holder.since.unwrap();
+                    assert!(world.fakes().len() == 5 || since >= before, "{status}");
+                    let head = format!("held by {token} ({holder}), for another ");
+                    assert!(status.to_string().starts_with(&head), "{status}");
+                }
+                LockStatus::Free { .. } | LockStatus::Resting { .. } | _ => panic!("{status}"),
+            }
+            assert_eq!(status.nodes().len(), world.nodes());
+        }
+        guard.unlock().unwrap();
+        assert!(world.status().iter().all(is_free));
+    });
+}
+
+#[test]
+fn a_refusal_names_the_holder_and_a_lock_with_a_label_is_as_good_as_one_without() {
+    everywhere(|world| {
+        for who in [Some(LABEL), None] {
+            let call = world.call(0);
+            let call = who.map_or(call.clone(), |label| call.holder(label));
+            let guard = call.try_lock().unwrap();
+            let error = world.rival(1).try_lock().unwrap_err();
+            // Readers are counted, and not named.
+            let told = who.filter(|_| !world.is(Kind::Reader));
+            assert_eq!(label(error.holder()), told, "{error}");
+            assert!(told.is_none_or(|label| error.to_string().contains(label)));
+            guard.extend(TTL * 2).unwrap();
+            guard.unlock().unwrap();
+            world.assert_free();
+
+            let guard = call.try_lock().unwrap();
+            let text = guard.into_lease().to_string();
+            assert_eq!(text.starts_with("redlatch2:"), who.is_some(), "{text}");
+            let adopted = world.managers[1].adopt(text.parse().unwrap()).unwrap();
+            adopted.extend(TTL * 2).unwrap();
+            // Another label is another value.
+            let forged = text.replace("4711", "4712");
+            if who.is_some() {
+                assert!(world.managers[0].adopt(forged.parse().unwrap()).is_err());
+            }
+            // An operator needs the token alone.
+            world.release(0, adopted.token()).unwrap();
+            assert!(adopted.unlock().is_err());
+            world.assert_free();
+        }
+    });
+}
+
+#[test]
+fn a_lock_that_rests_says_so_who_did_the_work_and_when_it_is_free() {
+    everywhere(|world| {
+        if world.is(Kind::Reader) {
+            return;
+        }
+        for who in [Some("web-3 4711 nightly"), None] {
+            let call = world.call(0).at_least(TTL * 10);
+            let call = who.map_or(call.clone(), |label| call.holder(label));
+            let guard = call.try_lock().unwrap();
+            let token = guard.token().to_owned();
+            guard.unlock().unwrap();
+            let done = who.map_or(String::new(), |label| format!(", done by {label}"));
+            for status in world.status() {
+                let LockStatus::Resting {
+                    token: shown,
+                    remaining,
+                    holder,
+                    nodes,
+                    ..
+                } = &status
+                else {
+                    panic!("{status}");
+                };
+                // What is shown is what ends it.
+                assert_eq!(*shown, format!("rest:{token}"));
+                assert!(*remaining > TTL * 9 && *remaining < TTL * 11, "{status}");
+                assert_eq!(label(holder.as_ref()), who);
+                let head = format!("resting{done}, free in ");
+                assert!(status.to_string().starts_with(&head), "{status}");
+                let rests = |vote: &Vote| matches!(vote, Vote::Held { resting: true, .. });
+                assert!(nodes.iter().all(|node| rests(&node.vote)), "{status}");
+            }
+            let error = world.call(1).try_lock().unwrap_err();
+            assert!(error.is_resting(), "{error}");
+            assert_eq!(label(error.holder()), who, "{error}");
+            let text = error.to_string();
+            assert!(!text.contains(&token), "{text}");
+            if !world.is(Kind::Permit) {
+                let Error::Held { resource, .. } = &error else {
+                    panic!("{error}");
+                };
+                let head = format!("the lock on {resource:?} rests{done}");
+                assert!(text.starts_with(&head), "{text}");
+            }
+            world.release(1, &format!("rest:{token}")).unwrap();
+        }
+        let guard = world.take();
+        assert!(!world.call(1).try_lock().unwrap_err().is_resting());
+        guard.unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_holder_that_lost_its_lock_is_told_who_took_it() {
+    on_fakes(|world| {
+        let guard = world.take();
+        let key = world.keys().pop().unwrap();
+        for node in world.fakes() {
+            node.hold(&key, &format!("{} db-1", "0".repeat(40)), TTL);
+        }
+        let error = guard.extend(TTL).unwrap_err();
+        assert!(
+            error.to_string().contains("held by db-1, for another "),
+            "{error}"
+        );
+        let LossCause::Taken { nodes, .. } = loss::<()>(Err(error)) else {
+            panic!("it was not taken");
+        };
+        for report in nodes {
+            let Vote::Held { holder, .. } = &report.vote else {
+                panic!("{report}");
+            };
+            assert_eq!(label(holder.as_ref()), Some("db-1"));
+        }
+        let released = guard.unlock().unwrap_err().to_string();
+        assert!(released.contains("held by db-1"), "{released}");
+    });
+}
+
+#[test]
+fn the_time_is_that_of_the_holders_clock_when_it_asked_and_got_the_lock() {
+    on_fakes(|world| {
+        let since = || {
+            let status = &world.status()[0];
+            let LockStatus::Held { holder, .. } = status else {
+                panic!("{status}");
+            };
+            holder.as_ref().unwrap().since
+        };
+        if world.is(Kind::Reader) {
+            return;
+        }
+        let call = world.call(0).holder("web-3");
+        let first = call.try_lock().unwrap();
+        let time = since().unwrap();
+        world.clock().advance(ms(10_000));
+        first.extend(TTL).unwrap();
+        // An extension is no other acquisition.
+        assert_eq!(since(), Some(time));
+        first.unlock().unwrap();
+        let _second = call.try_lock_for(TTL).unwrap();
+        assert_eq!(since(), Some(time + ms(10_000)));
+    });
+}

@@ -1,0 +1,208 @@
+//! A lock of any kind is taken, refused, and undone where a node's reply did not come.
+
+use redlatch::fake::FakeNode;
+use redlatch::{Error, NodeError, Vote};
+
+use crate::kinds::outcomes::assert_unavailable;
+use crate::kinds::world::{GRAIN, Kind, TTL, World, everywhere, ms, on_fakes, on_servers};
+
+#[test]
+fn a_lock_is_on_every_node_with_its_value_and_time_and_goes_without_a_trace() {
+    everywhere(|world| {
+        let guard = world.take();
+        assert_eq!(guard.token().len(), 40);
+        assert!(guard.token().bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_eq!(guard.resource(), world.shown());
+        assert_eq!(guard.resources(), world.names());
+        assert_eq!(guard.is_read(), world.is(Kind::Reader));
+        assert_eq!(guard.slot(), world.is(Kind::Permit).then_some(0));
+        let has_token = world.is_fenced() && !world.is(Kind::Reader);
+        assert_eq!(guard.fencing_token().is_some(), has_token);
+        assert_eq!(world.with(&guard).len(), world.nodes());
+        for node in 0..world.nodes() {
+            let left = world.left(node).unwrap();
+            assert!(left <= TTL + GRAIN && left > TTL / 2, "{left:?}");
+        }
+        // 1 % and 2 ms of drift are never promised.
+        assert!(guard.remaining() <= ms(59_398) && guard.remaining() > TTL / 2);
+        world.assert_nobody_gets_it();
+
+        let (first, token) = (guard.fencing_token(), guard.token().to_owned());
+        guard.unlock().unwrap();
+        world.assert_free();
+        let next = world.take();
+        assert_ne!(next.token(), token);
+        assert!(!has_token || next.fencing_token() > first);
+        next.unlock().unwrap();
+    });
+}
+
+#[test]
+fn the_error_of_a_refusal_names_the_lock_and_says_what_the_nodes_say() {
+    everywhere(|world| {
+        let guard = world.take();
+        let Err(error) = world.rival(1).try_lock() else {
+            panic!("two hold it");
+        };
+        let text = error.to_string();
+        let Error::Held {
+            resource, nodes, ..
+        } = &error
+        else {
+            panic!("{error}");
+        };
+        // Of several it is the one that is in the way.
+        assert!(world.names().contains(&resource.to_string()), "{error}");
+        assert_eq!(error.readers(), world.is(Kind::Reader).then_some(1));
+        let expected = match world.way.kind {
+            Kind::Reader => format!("the lock on {resource:?} is read by 1"),
+            Kind::Permit => format!("the permits of {resource:?}, 1 in all, are held by "),
+            Kind::Plain | Kind::Several | Kind::Writer => {
+                format!("the lock on {resource:?} is held by another")
+            }
+        };
+        assert!(text.starts_with(&expected), "{text}");
+        // Once no majority is possible, nobody else is asked.
+        let was_asked = |vote: &Vote| !matches!(vote, Vote::NotAsked);
+        let asked = nodes.iter().filter(|node| was_asked(&node.vote)).count();
+        assert!(asked <= world.nodes(), "{text}");
+        guard.unlock().unwrap();
+    });
+}
+
+/// With every set of nodes on which another program has the lock.
+fn each_set_of_nodes(world: &World) {
+    for held in 0_u32..1 << world.nodes() {
+        let is_held = |node: usize| held & (1 << node) != 0;
+        let others: Vec<usize> = (0..world.nodes()).filter(|node| is_held(*node)).collect();
+        for node in &others {
+            world.usurp(*node, TTL * 10);
+        }
+        let result = world.call(0).try_lock();
+        let is_possible = others.len() < world.quorum();
+        assert_eq!(result.is_ok(), is_possible, "{held:b}: {result:?}");
+        match result {
+            Ok(guard) => {
+                let free = (0..world.nodes()).filter(|node| !is_held(*node));
+                assert_eq!(world.with(&guard), free.collect::<Vec<_>>(), "{held:b}");
+                guard.unlock().unwrap();
+            }
+            Err(Error::Held { nodes, .. }) => {
+                for report in nodes {
+                    if let Vote::Held { remaining, .. } = report.vote {
+                        let left = remaining.expect("the release tells the time");
+                        assert!(left > TTL * 9 && left <= TTL * 10, "{left:?}");
+                    }
+                }
+            }
+            Err(other) => panic!("{held:b}: {other}"),
+        }
+        for node in others {
+            assert!(world.is_usurped(node), "{held:b} on node {node}");
+            world.forget(node);
+        }
+        world.assert_nothing_is_left();
+    }
+}
+
+#[test]
+fn a_lock_is_had_exactly_when_a_quorum_is_free_and_foreign_keys_are_untouched() {
+    on_fakes(each_set_of_nodes);
+    on_servers(each_set_of_nodes);
+}
+
+type Fault = fn(&FakeNode);
+
+const FAULTS: [Fault; 3] = [FakeNode::refuse, FakeNode::hang, FakeNode::lose_replies];
+
+#[test]
+fn a_minority_that_fails_costs_no_lock_and_what_it_did_is_undone() {
+    on_fakes(|world| {
+        let (hang, lose): (Fault, Fault) = (FakeNode::hang, FakeNode::lose_replies);
+        for [one, other] in [[hang, lose], [lose, hang]] {
+            one(&world.fakes()[0]);
+            other(&world.fakes()[1]);
+            let guard = world.take();
+            let votes = guard.votes().iter().map(|report| &report.vote);
+            let failed = votes.filter(|vote| matches!(vote, Vote::Failed(_)));
+            assert_eq!(failed.count(), 2, "{:?}", guard.votes());
+            // What hangs executes the acquire and its undo later on, one after the other.
+            world.fakes().iter().for_each(FakeNode::recover);
+            world.clock().advance(ms(2_000));
+            let with = world.left_on();
+            assert_eq!(with, [2, 3, 4]);
+            // They count no more, and are not healed.
+            guard.extend(TTL * 2).unwrap();
+            // Of a permit, the look for a free slot has failed there, and nothing was sent behind that.
+            assert!(world.left_on() == [2, 3, 4] || world.is(Kind::Permit));
+            guard.unlock().unwrap();
+            world.assert_free();
+        }
+    });
+}
+
+#[test]
+fn without_a_majority_no_node_keeps_a_key() {
+    on_fakes(|world| {
+        for (node, fault) in world.fakes()[1..].iter().zip(FAULTS) {
+            fault(node);
+        }
+        let result = world.call(0).try_lock();
+        let error = result.as_ref().unwrap_err().to_string();
+        assert!(error.contains(&format!("{:?}", world.shown())), "{error}");
+        assert_unavailable(&result);
+        world.fakes().iter().for_each(FakeNode::recover);
+        world.clock().advance(ms(2_000));
+        world.assert_free();
+    });
+}
+
+#[test]
+fn connections_that_broke_while_nobody_asked_cost_no_vote() {
+    on_fakes(|world| {
+        let reconnect = || world.fakes().iter().for_each(FakeNode::restart_persisted);
+        world.take().unlock().unwrap();
+        if !world.is_fenced() {
+            reconnect();
+        }
+        let guard = world.take();
+        assert_eq!(world.with(&guard).len(), 5);
+        reconnect();
+        // Also with the fenced protocol, where a node that was restarted has the key still.
+        guard.extend(TTL * 2).unwrap();
+        assert!(guard.remaining() > TTL);
+        reconnect();
+        guard.unlock().unwrap();
+        world.assert_nothing_is_left();
+    });
+}
+
+#[test]
+fn a_node_that_may_have_forgotten_locks_gives_no_vote_with_the_fenced_protocol() {
+    for forget in [
+        FakeNode::flush,
+        FakeNode::restart,
+        FakeNode::restart_persisted,
+    ] {
+        on_fakes(|world| {
+            if !world.is_fenced() {
+                return;
+            }
+            let held = world.take();
+            world.fakes()[..2].iter().for_each(forget);
+            world.assert_nobody_gets_it();
+            held.unlock().unwrap();
+            let next = world.take();
+            let abstains =
+                |vote: &Vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }));
+            let votes = next.votes().iter();
+            assert_eq!(votes.filter(|report| abstains(&report.vote)).count(), 2);
+            next.unlock().unwrap();
+            forget(&world.fakes()[2]);
+            for call in [world.call(0), world.rival(1)] {
+                let error = call.try_lock().unwrap_err().to_string();
+                assert!(error.contains("abstains for another"), "{error}");
+            }
+        });
+    }
+}

@@ -1,0 +1,100 @@
+//! Waiting for a lock of any kind that another process has: until it is given back, until it ends, and until a time.
+
+use std::thread;
+use std::time::Duration;
+
+use redlatch::{Builder, Cancel, Error};
+use redlatch_testing::{eventually, now};
+
+use crate::kinds::world::{Kind, TTL, ms, on_fakes, on_own_servers};
+use crate::waiters::{BOUND, LONG, SOON};
+
+/// Looks again only after a long time.
+fn seldom(builder: Builder) -> Builder {
+    builder.retry_delay(LONG, LONG)
+}
+
+#[test]
+fn a_release_wakes_one_who_waits_long_before_its_next_look() {
+    on_own_servers(seldom, |world, servers| {
+        let guard = world.take();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| (world.rival(1).try_lock_for(BOUND), now()));
+            let listens = || servers[0].blocked() > 0;
+            assert!(eventually(BOUND, listens), "nobody listens");
+            let released = now();
+            guard.unlock().unwrap();
+            let (guard, at) = waiting.join().unwrap();
+            assert!(at - released < SOON, "{:?}", at - released);
+            guard.unwrap().unlock().unwrap();
+        });
+        world.assert_nothing_is_left();
+    });
+}
+
+#[test]
+fn one_who_waits_is_cancelled_at_once_and_leaves_nothing() {
+    on_own_servers(seldom, |world, servers| {
+        let guard = world.take();
+        let cancel = Cancel::new();
+        thread::scope(|scope| {
+            let call = world.rival(1).cancelled_by(&cancel);
+            let waiting = scope.spawn(move || call.try_lock_for(Duration::MAX));
+            assert!(eventually(BOUND, || servers[0].blocked() > 0));
+            cancel.cancel();
+            let result = waiting.join().unwrap();
+            assert!(matches!(result, Err(Error::Cancelled { .. })), "{result:?}");
+        });
+        guard.unlock().unwrap();
+        world.assert_nothing_is_left();
+    });
+}
+
+#[test]
+fn a_wait_ends_at_its_time_with_what_the_last_attempt_met() {
+    on_fakes(|world| {
+        let guard = world.take();
+        for process in [0, 1] {
+            let before = world.clock().elapsed();
+            let result = world.rival(process).try_lock_for(ms(450));
+            assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
+            assert_eq!(world.clock().elapsed(), before + ms(450));
+        }
+        guard.unlock().unwrap();
+        world.assert_free();
+    });
+}
+
+#[test]
+fn one_who_waits_gets_a_lock_soon_after_its_time_is_over() {
+    on_fakes(|world| {
+        drop(
+            world
+                .call(0)
+                .ttl(ms(5_000))
+                .try_lock()
+                .unwrap()
+                .into_lease(),
+        );
+        let begun = world.clock().elapsed();
+        let guard = world.rival(1).try_lock_for(TTL).unwrap();
+        let ended = world.clock().elapsed();
+        assert!(ended >= begun + ms(4_900) && ended < begun + ms(5_300));
+        guard.unlock().unwrap();
+        world.assert_free();
+    });
+}
+
+#[test]
+fn a_remainder_at_the_first_node_keeps_nobody_waiting() {
+    on_fakes(|world| {
+        world.usurp(0, TTL * 50);
+        for process in [0, 1, 0] {
+            let guard = world.call(process).try_lock_for(ms(500)).unwrap();
+            assert_eq!(world.with(&guard), [1, 2, 3, 4]);
+            guard.unlock().unwrap();
+        }
+        assert!(world.is_usurped(0));
+        assert!(world.is(Kind::Several) || world.left_on() == [0]);
+    });
+}
