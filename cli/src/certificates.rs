@@ -47,14 +47,9 @@ pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Fa
             let (chain, key) = (read(chain, "certificate")?, read(key, "private key")?);
             tls = tls.client_certificate(chain, key);
         }
-        (Some(_), None) => {
+        (Some(_), None) | (None, Some(_)) => {
             return Err(Failure::usage(
-                "a certificate without its private key; give --tls-key as well",
-            ));
-        }
-        (None, Some(_)) => {
-            return Err(Failure::usage(
-                "a private key without its certificate; give --tls-cert as well",
+                "a certificate and its private key belong together; give both --tls-cert and --tls-key",
             ));
         }
         (None, None) => {}

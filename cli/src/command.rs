@@ -11,10 +11,10 @@ use redlatch::LockGuard;
 use rustix::fs::{Access, access};
 use rustix::process::Pid;
 
-use crate::children;
 use crate::claim::{Claim, Kind};
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
 use crate::nodes;
+use crate::processes;
 use crate::refusal::{RESOURCE, RESOURCES};
 use crate::secret::PASSWORD;
 
@@ -94,7 +94,7 @@ pub(crate) fn spawn(
     if nodes::environment_has_password() {
         command.env_remove(nodes::NODES);
     }
-    match children::spawn(&mut command) {
+    match processes::spawn(&mut command) {
         Ok(child) => Ok(Pid::from_child(&child)),
         Err(error) => Err(start_failure(program, &error)),
     }

@@ -92,66 +92,53 @@ fn objection(path: &Path, file: &Metadata) -> Option<String> {
     if file.file_type().is_char_device() {
         return None;
     }
-    let own = geteuid().as_raw();
-    let of_file = objection_to_file(path, Rights::of(file), own);
-    // The folder of the file itself, if the path is a link. A pipe is in no folder.
-    let folder = fs::canonicalize(path).ok();
-    let folder = folder.as_deref().and_then(Path::parent);
-    of_file.or_else(|| {
-        let rights = Rights::of(&fs::metadata(folder?).ok()?);
-        objection_to_folder(folder?, rights, own)
-    })
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Rights {
-    owner: u32,
-    mode: u32,
-}
-
-impl Rights {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            owner: metadata.uid(),
-            mode: metadata.mode() & 0o7777,
+    let (shown, own) = (path.display(), geteuid().as_raw());
+    match others(file.uid(), file.mode(), own) {
+        Some(Others::Own(user)) => {
+            return Some(format!(
+                "the configuration belongs to user {user}, who could change it; give it to root or to yourself with 'chown \
+                 root {shown}'"
+            ));
         }
+        Some(Others::Write(mode)) => {
+            return Some(format!(
+                "others may write the configuration (mode {mode:04o}); forbid it with 'chmod go-w {shown}'"
+            ));
+        }
+        None => {}
     }
-
-    /// The owner, if it is neither root nor the user who runs this.
-    fn stranger(self, own: u32) -> Option<u32> {
-        (self.owner != 0 && self.owner != own).then_some(self.owner)
+    // The folder of the file itself, if the path is a link. A pipe is in no folder.
+    let path = fs::canonicalize(path).ok()?;
+    let folder = path.parent()?;
+    let metadata = fs::metadata(folder).ok()?;
+    let shown = folder.display();
+    match others(metadata.uid(), metadata.mode(), own)? {
+        Others::Own(user) => Some(format!(
+            "its folder {shown} belongs to user {user}, who could replace the configuration; put it into a folder of root or \
+             of your own"
+        )),
+        Others::Write(mode) if mode & STICKY == 0 => Some(format!(
+            "others may replace the configuration, because they may write its folder (mode {mode:04o}); forbid it with 'chmod \
+             go-w {shown}', or move it"
+        )),
+        Others::Write(_) => None,
     }
 }
 
-fn objection_to_file(path: &Path, rights: Rights, own: u32) -> Option<String> {
-    let (path, mode) = (path.display(), rights.mode);
-    if let Some(owner) = rights.stranger(own) {
-        return Some(format!(
-            "the configuration belongs to user {owner}, who could change it; give it to root or to yourself with \
-             'chown root {path}'"
-        ));
-    }
-    (mode & WRITABLE_BY_OTHERS != 0).then(|| {
-        format!(
-            "others may write the configuration (mode {mode:04o}); forbid it with 'chmod go-w {path}'"
-        )
-    })
+/// How others than root and the user who runs this could change a file or a folder.
+#[derive(Debug, PartialEq)]
+enum Others {
+    /// This user owns it.
+    Own(u32),
+    /// They may write, with this mode.
+    Write(u32),
 }
 
-fn objection_to_folder(folder: &Path, rights: Rights, own: u32) -> Option<String> {
-    let (folder, mode) = (folder.display(), rights.mode);
-    if let Some(owner) = rights.stranger(own) {
-        return Some(format!(
-            "its folder {folder} belongs to user {owner}, who could replace the configuration; put it into a folder of root \
-             or of your own"
-        ));
+fn others(owner: u32, mode: u32, own: u32) -> Option<Others> {
+    if owner != 0 && owner != own {
+        return Some(Others::Own(owner));
     }
-    (mode & WRITABLE_BY_OTHERS != 0 && mode & STICKY == 0).then(|| {
-        format!(
-            "others may replace the configuration, because they may write its folder (mode {mode:04o}); forbid it with \
-             'chmod go-w {folder}', or move it"
-        )
-    })
+    (mode & WRITABLE_BY_OTHERS != 0).then_some(Others::Write(mode & 0o7777))
 }
 
 #[cfg(test)]
@@ -160,47 +147,44 @@ mod tests {
 
     #[test]
     fn a_file_that_nobody_has_named_is_of_the_user_or_of_the_system() {
-        let found = |xdg: Option<&str>, home: Option<&str>| -> Vec<String> {
-            let places = places(xdg.map(OsString::from), home.map(OsString::from));
-            let places = places.into_iter();
-            places.map(|path| path.display().to_string()).collect()
-        };
         let system = "/etc/redlatch.toml";
-        let of_home = ["/home/ann/.config/redlatch.toml", system];
-        assert_eq!(
-            found(Some("/xdg"), Some("/home/ann")),
-            ["/xdg/redlatch.toml", system]
-        );
-        assert_eq!(found(None, Some("/home/ann")), of_home);
-        assert_eq!(found(Some(""), Some("/home/ann")), of_home);
-        assert_eq!(found(Some("x"), Some("/home/ann")), of_home);
-        for relative in [None, Some(""), Some("."), Some("x")] {
-            assert_eq!(found(relative, relative), [system]);
+        for (xdg, home, of_user) in [
+            (Some("/xdg"), Some("/home/ann"), Some("/xdg/redlatch.toml")),
+            (
+                None,
+                Some("/home/ann"),
+                Some("/home/ann/.config/redlatch.toml"),
+            ),
+            (
+                Some(""),
+                Some("/home/ann"),
+                Some("/home/ann/.config/redlatch.toml"),
+            ),
+            (
+                Some("x"),
+                Some("/home/ann"),
+                Some("/home/ann/.config/redlatch.toml"),
+            ),
+            (None, None, None),
+            (Some("."), Some("."), None),
+            (Some(""), Some("x"), None),
+        ] {
+            let found = places(xdg.map(OsString::from), home.map(OsString::from));
+            let expected = of_user.into_iter().chain([system]).map(PathBuf::from);
+            assert_eq!(found, expected.collect::<Vec<_>>());
         }
     }
 
     #[test]
     fn only_root_and_the_user_may_be_able_to_change_it() {
-        let path = Path::new("/x");
         let (root, own, other) = (0, 1000, 1001);
         for mode in 0..0o10000 {
-            let others_write = mode & 0o022 != 0;
-            for owner in [root, own, other] {
-                let rights = Rights { owner, mode };
-                assert_eq!(
-                    objection_to_file(path, rights, own).is_some(),
-                    others_write || owner == other,
-                    "{rights:?}"
-                );
-                assert_eq!(
-                    objection_to_folder(path, rights, own).is_some(),
-                    (others_write && mode & 0o1000 == 0) || owner == other,
-                    "{rights:?}"
-                );
-                // Root trusts no user.
-                let of_root = objection_to_file(path, rights, root).is_some();
-                assert_eq!(of_root, others_write || owner != root, "{rights:?}");
-            }
+            let writable = (mode & 0o022 != 0).then_some(Others::Write(mode));
+            assert_eq!(others(root, mode, own), writable);
+            assert_eq!(others(own, mode, own), writable);
+            assert_eq!(others(other, mode, own), Some(Others::Own(other)));
+            // Root trusts no user.
+            assert_eq!(others(own, mode, root), Some(Others::Own(own)));
         }
     }
 }

@@ -18,22 +18,15 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 
 /// Parses a duration of more than zero.
 pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
-    let span = parse(text)?;
-    if span.is_zero() {
-        return Err("it has to be more than zero".into());
-    }
-    Ok(span)
+    let reason = || "it has to be more than zero".to_owned();
+    let span = Some(parse(text)?).filter(|span| !span.is_zero());
+    span.ok_or_else(reason)
 }
 
 /// Parses how long to wait. Not to wait at all has its own flag.
 pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
-    let span = parse(text)?;
-    if span.is_zero() {
-        return Err(
-            "it has to be more than zero; to try once without waiting, use --no-wait".into(),
-        );
-    }
-    Ok(span)
+    let reason = |why| format!("{why}; to try once without waiting, use --no-wait");
+    parse(text).and_then(|_| parse_some(text).map_err(reason))
 }
 
 /// Formats a duration in the form in which it is typed.
@@ -49,21 +42,13 @@ pub(crate) fn rough(span: Duration) -> String {
     if span < Duration::from_secs(2 * 60) {
         return format!("{} s", span.as_secs());
     }
-    let beyond = Duration::from_secs(span.as_secs().checked_rem(60).unwrap_or(0));
-    exact(Duration::from_secs(span.as_secs()).saturating_sub(beyond))
+    let minutes = span.as_secs().checked_div(60).unwrap_or(0);
+    exact(Duration::from_secs(minutes.saturating_mul(60)))
 }
 
 /// Formats a time that a server took.
-pub(crate) fn milliseconds(microseconds: u64) -> String {
-    if microseconds < 1000 {
-        return format!("{microseconds} µs");
-    }
-    let tenths = microseconds.checked_div(100).unwrap_or(0);
-    let (whole, tenth) = (
-        tenths.checked_div(10).unwrap_or(0),
-        tenths.checked_rem(10).unwrap_or(0),
-    );
-    format!("{whole}.{tenth} ms")
+pub(crate) fn brief(span: Duration) -> String {
+    format!("{span:.1?}")
 }
 
 /// Formats for how many seconds something has been there, by its two largest units.

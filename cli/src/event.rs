@@ -12,8 +12,8 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use crate::children;
 use crate::output;
+use crate::processes;
 
 /// An event that this process has to react to.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
     let heeded = forwarded.iter().filter(|signal| is_heeded(signal));
     // CONT continues even a process that ignores it, so it is always forwarded to the command.
     let mut signals = Signals::new(heeded.chain(&[SIGCONT]))?;
-    let reaps = children::may_be_left_here();
+    let reaps = processes::may_be_left_here();
     if reaps {
         signals.add_signal(SIGCHLD)?;
     }
@@ -62,11 +62,11 @@ pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
         .spawn(move || {
             if reaps {
                 // Those that ended before CHLD was caught.
-                children::reap_orphans();
+                processes::reap_orphans();
             }
             for signal in signals.forever() {
                 if signal == SIGCHLD {
-                    children::reap_orphans();
+                    processes::reap_orphans();
                 } else if events.send(Event::Signal(signal)).is_err() {
                     return;
                 }
@@ -94,7 +94,7 @@ pub(crate) fn watch(command: Pid, events: Sender<Event>) -> io::Result<()> {
                 };
                 let is_end = matches!(event, Some(Event::Ended(_)));
                 if is_end {
-                    children::forget(command);
+                    processes::forget(command);
                 }
                 if event.is_some_and(|event| events.send(event).is_err()) || is_end {
                     return;

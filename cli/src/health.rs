@@ -1,5 +1,7 @@
 //! `redlatch health`: a table of the servers, what is wrong with them, and the verdict.
 
+use std::time::Duration;
+
 use redlatch::{Finding, Severity};
 use serde_json::json;
 
@@ -122,7 +124,7 @@ fn cell(health: &redlatch::Health, node: &str, name: &str) -> Cell {
         ("state", "up") => Cell::new(Tone::Good, "up"),
         ("state", "timed_out") => Cell::new(Tone::Bad, "SILENT"),
         ("state", state) => Cell::new(Tone::Bad, &state.to_uppercase()),
-        ("round_trip_us", _) => Cell::plain(&durations::milliseconds(number)),
+        ("round_trip_us", _) => Cell::plain(&durations::brief(Duration::from_micros(number))),
         ("uptime_s", _) => Cell::plain(&durations::age(number)),
         ("server", server) => {
             let version = health.fact(node, "version").unwrap_or_default();

@@ -6,7 +6,6 @@
 
 mod arguments;
 mod certificates;
-mod children;
 mod claim;
 mod clock;
 mod command;
@@ -31,15 +30,13 @@ mod nodes;
 mod notify;
 mod open_nodes;
 mod output;
-mod pauses;
 mod plan;
-mod process_table;
+mod processes;
 mod progress;
 mod record;
 mod refusal;
 mod request;
 mod run;
-mod screen;
 mod secret;
 mod session;
 mod state;

@@ -47,6 +47,15 @@ pub(crate) fn taking(servers: &Servers, lock: &Lock) -> Result<(LockManager, Con
     Ok((builder.build()?, config))
 }
 
+/// How many nodes say this to clients of the fenced protocol, and of how many.
+pub(crate) fn marked(manager: &LockManager, states: &[&str]) -> (usize, usize) {
+    manager.health().map_or((0, 0), |health| {
+        let marker = |node: &str| health.fact(node, "quarantine").unwrap_or_default();
+        let is_it = |node: &&str| states.contains(&&*marker(node));
+        (health.nodes().filter(is_it).count(), health.nodes().count())
+    })
+}
+
 /// Starts the output of `--verbose`, and reads the configuration.
 fn load(servers: &Servers) -> Result<Config, Failure> {
     log_lines::start(servers);

@@ -131,13 +131,7 @@ fn facts(state: &State) -> Vec<(&'static str, String)> {
 
 /// What a free lock is for who takes it with `--fenced`, where servers abstain from that.
 fn abstaining(manager: &LockManager) -> Option<String> {
-    let health = manager.health().ok()?;
-    let marker = |node: &str| health.fact(node, "quarantine").unwrap_or_default();
-    let abstains = |node: &&str| matches!(&*marker(node), "quarantined" | "other_process");
-    let (count, of) = (
-        health.nodes().filter(abstains).count(),
-        health.nodes().count(),
-    );
+    let (count, of) = nodes::marked(manager, &["quarantined", "other_process"]);
     (count > 0).then(|| {
         format!(
             "{count} of {of} nodes give no lock with --fenced yet; see 'redlatch health --fenced'"

@@ -8,7 +8,7 @@ use rustix::fs::{FileType, fstat};
 use rustix::process::{Pid, Signal, getpid, kill_current_process_group, kill_process};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-use crate::process_table::own_group;
+use crate::processes::own_group;
 
 /// The terminal in whose foreground this process was.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! `redlatch unlock`.
 
-use redlatch::{Error, LockManager, Vote};
+use redlatch::{Error, Vote};
 
 use crate::arguments::Unlock;
 use crate::failure::{Failure, LOST, USAGE};
@@ -37,7 +37,8 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
             if !arguments.form.json {
                 output::print(&format!("{name}: given back\n"))?;
             }
-            if !arguments.fenced && is_for_fenced(&manager) {
+            let fenced = ["open", "quarantined", "other_process"];
+            if !arguments.fenced && nodes::marked(&manager, &fenced).0 > 0 {
                 output::complain(&format!(
                     "{name}: clients with --fenced use these servers; if the lock was taken so, its holder sets it again when \
                      it renews: then unlock it with --fenced"
@@ -63,15 +64,6 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
             ..error.into()
         }),
     }
-}
-
-/// Whether clients of the fenced protocol have been at the servers.
-fn is_for_fenced(manager: &LockManager) -> bool {
-    manager.health().is_ok_and(|health| {
-        let marker = |node: &str| health.fact(node, "quarantine").unwrap_or_default();
-        let is_marked = |node| matches!(&*marker(node), "open" | "quarantined" | "other_process");
-        health.nodes().any(is_marked)
-    })
 }
 
 /// The reason in other words than the library's: the token may never have been the holder's, so no lock was lost.

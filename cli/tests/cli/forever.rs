@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use redlatch_testing::{eventually, now};
+use redlatch_testing::{Server, eventually, now};
 use rustix::process::Signal;
 
 use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, is_alive, pid, told};
@@ -14,17 +14,17 @@ const FOREVER: [&str; 3] = ["--forever", "--ttl", "1500ms"];
 const SERVE: &str = "echo $$; exec sleep 60";
 
 #[track_caller]
-fn delete_the_lock(nodes: &Nodes) {
-    nodes.command(&["DEL", "job"]);
+fn start(nodes: &Nodes, options: &[&str], script: &str) -> Running {
+    Running::start(&mut nodes.run(&[&FOREVER[..], options].concat(), script))
 }
 
 #[test]
 fn another_takes_over_when_the_leader_is_killed_although_a_server_is_dead() {
     let mut nodes = Nodes::start(3).hasty();
-    let first = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    let first = start(&nodes, &[], SERVE);
     let leading = pid(&first.line());
     let token = told(&first, "leads (");
-    let second = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    let second = start(&nodes, &[], SERVE);
     let standby = told(&second, "standby");
     // It names the leader as that one names itself.
     let (_, token) = token.split_once('(').unwrap();
@@ -39,36 +39,24 @@ fn another_takes_over_when_the_leader_is_killed_although_a_server_is_dead() {
     assert!(took < Duration::from_secs(20), "{took:?}");
     assert_dies(leading);
     told(&second, "leads (");
-    assert!(is_alive(taken_over));
     second.terminate();
     assert_dies(taken_over);
 }
 
 #[test]
-fn a_leader_that_is_told_to_end_gives_way_at_once() {
+fn a_leader_that_is_told_to_end_gives_way_at_once_and_a_standby_says_how_many_lead() {
     let nodes = Nodes::start(3);
-    let long = ["--forever", "--ttl", "10m"];
-    let first = Running::start(&mut nodes.run(&long, SERVE));
-    first.line();
-    let second = Running::start(&mut nodes.run(&long, SERVE));
-    told(&second, "standby");
-    first.signal(Signal::TERM);
-    // Long before the ttl ends.
-    second.line();
-    first.end().ends_with(143);
-}
-
-#[test]
-fn where_so_many_lead_a_standby_says_how_many() {
-    let nodes = Nodes::start(3).hasty();
-    let two = [&FOREVER[..], &["--max", "2"]].concat();
-    let leaders = [(); 2].map(|()| Running::start(&mut nodes.run(&two, SERVE)));
+    let long = ["--forever", "--ttl", "10m", "--max", "2"];
+    let run = || Running::start(&mut nodes.run(&long, SERVE));
+    let leaders = [run(), run()];
     for leader in &leaders {
         leader.line();
     }
-    let third = Running::start(&mut nodes.run(&two, SERVE));
+    let third = run();
     told(&third, "standby: 2 of 2 lead");
-    leaders[0].signal(Signal::TERM);
+    let [first, _second] = leaders;
+    first.terminate();
+    // Long before the ttl ends.
     third.line();
 }
 
@@ -76,7 +64,7 @@ fn where_so_many_lead_a_standby_says_how_many() {
 fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
     let nodes = Nodes::start(3).hasty();
     let script = "trap 'echo got term; exit 0' TERM; echo started; while true; do sleep 0.02; done";
-    let running = Running::start(&mut nodes.run(&FOREVER, script));
+    let running = start(&nodes, &["--max-hold", "10s"], script);
     assert_eq!(running.line(), "started");
     nodes.command(&["SET", "job", "0another", "PX", "60000"]);
     assert_eq!(running.line(), "got term");
@@ -84,58 +72,49 @@ fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
     let line = told(&running, "leads no more");
     assert!(line.contains("campaigns again in 1s"), "{line}");
     told(&running, "standby: 0another leads");
-    delete_the_lock(&nodes);
+    nodes.command(&["DEL", "job"]);
+    assert_eq!(running.line(), "started");
+    // The end of a term.
+    assert_eq!(running.line(), "got term");
+    told(&running, "max_hold");
     assert_eq!(running.line(), "started");
     running.signal(Signal::INT);
-    let ended = running.end();
-    assert_eq!((ended.code, nodes.locked()), (Some(130), 0), "{ended:?}");
+    running.end().ends_with(130);
+    assert_eq!(nodes.locked(), 0);
 }
 
 #[test]
-fn a_term_ends_at_max_hold() {
+fn a_command_that_ends_or_can_not_start_runs_again_after_pauses_that_grow_and_leave_the_lock_free()
+{
     let nodes = Nodes::start(3).hasty();
-    let options = [&FOREVER[..], &["--max-hold", "2s"]].concat();
-    let running = Running::start(&mut nodes.run(&options, SERVE));
-    let first = pid(&running.line());
-    let line = told(&running, "lost the lock job");
-    assert!(line.contains("max_hold"), "{line}");
-    assert_dies(first);
-    running.line();
-    running.terminate();
-}
-
-#[test]
-fn a_command_that_ends_runs_again_after_pauses_that_grow_and_leave_the_lock_free() {
-    let nodes = Nodes::start(3).hasty();
-    let running = Running::start(&mut nodes.run(&FOREVER, "echo started; exit 3"));
+    let path = nodes.file("job.prom");
+    let program = nodes.file("service");
+    let mut command = nodes.redlatch(&["run", "--metrics", path.to_str().unwrap()]);
+    fs::copy("/bin/false", &program).unwrap();
+    command.args(FOREVER).args(["job", "--"]).arg(&program);
+    let running = Running::start(&mut command);
     for pause in ["1s", "2s"] {
-        assert_eq!(running.line(), "started");
-        let line = told(&running, "resigned");
-        assert!(line.contains("the command ended with 3"), "{line}");
+        let line = told(&running, "resigned: the command ended with 1; ");
         assert!(
             line.ends_with(&format!("campaigns again in {pause}")),
             "{line}"
         );
         assert!(eventually(LIMIT, || nodes.locked() == 0));
     }
-    // In a pause there is no command to send it to.
-    running.terminate();
-}
-
-#[test]
-fn a_command_that_can_not_be_started_any_more_is_a_resignation() {
-    let nodes = Nodes::start(3).hasty();
-    let program = nodes.file("service");
-    fs::copy("/bin/true", &program).unwrap();
-    let mut command = nodes.redlatch(&["run"]);
-    command.args(FOREVER).args(["job", "--"]).arg(&program);
-    let running = Running::start(&mut command);
-    told(&running, "ended with 0");
+    // The metrics go on from term to term.
+    let two_terms = || {
+        let text = fs::read_to_string(&path).unwrap();
+        let exposition = redlatch_testing::open_metrics::parse(&text).unwrap();
+        let value = exposition.value("redlatch_acquired_total", &[("resource", "job")]);
+        value.map(f64::to_bits) == Some(2.0_f64.to_bits())
+    };
+    assert!(eventually(LIMIT, two_terms));
     fs::remove_file(&program).unwrap();
     told(&running, "resigned: ");
     // It is back: an update, say.
     fs::copy("/bin/true", &program).unwrap();
     told(&running, "ended with 0");
+    // In a pause there is no command to send it to.
     running.terminate();
 }
 
@@ -144,14 +123,13 @@ fn a_signal_ends_it_with_its_code_whatever_the_command_makes_of_it() {
     let nodes = Nodes::start(3).hasty();
     let script = "trap 'exit 0' INT TERM QUIT; echo started; while true; do sleep 0.02; done";
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::QUIT, 131)] {
-        let leader = Running::start(&mut nodes.run(&FOREVER, script));
+        let leader = start(&nodes, &[], script);
         leader.line();
-        let standby = Running::start(&mut nodes.run(&FOREVER, script));
+        let standby = start(&nodes, &[], script);
         told(&standby, "standby");
         for running in [standby, leader] {
             running.signal(signal);
-            let ended = running.end();
-            ended.ends_with(code);
+            running.end().ends_with(code);
         }
         assert_eq!(nodes.locked(), 0);
     }
@@ -162,7 +140,7 @@ fn a_hangup_ends_it_unless_the_command_survives_it() {
     let nodes = Nodes::start(3).hasty();
     let script = "if [ -e go ]; then echo again; kill -HUP $$; fi; \
         trap 'echo reloaded' HUP; echo started; while [ ! -e go ]; do sleep 0.02; done; exit 0";
-    let running = Running::start(&mut nodes.run(&FOREVER, script));
+    let running = start(&nodes, &[], script);
     running.line();
     running.signal(Signal::HUP);
     assert_eq!(running.line(), "reloaded");
@@ -174,11 +152,10 @@ fn a_hangup_ends_it_unless_the_command_survives_it() {
     told(&running, "ended with 129");
     running.terminate();
 
-    let running = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    let running = start(&nodes, &[], SERVE);
     running.line();
     running.signal(Signal::HUP);
-    let ended = running.end();
-    ended.ends_with(129);
+    running.end().ends_with(129);
 }
 
 #[test]
@@ -190,7 +167,7 @@ fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
     let token = "0123456789abcdef0123456789abcdef01234567";
     let value = format!("{token} web-3 nightly since=2026-11-22T05:52:53Z");
     nodes.hold(&value, 60_000);
-    let mut waiting = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    let mut waiting = start(&nodes, &[], SERVE);
     let leader = "01234567 (web-3 nightly since 2026-11-22 05:52:53 UTC)";
     told(&waiting, &format!("standby: {leader} leads"));
     // That one waits for far longer than the configuration says.
@@ -198,59 +175,22 @@ fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
     ended.ends_with(75);
     assert!(ended.stderr.contains("after 300ms of waiting"), "{ended:?}");
     assert!(waiting.is_running());
-    delete_the_lock(&nodes);
+    nodes.command(&["DEL", "job"]);
     waiting.line();
     waiting.terminate();
 }
 
 #[test]
-fn servers_that_are_all_away_are_waited_for() {
+fn servers_that_are_all_away_are_waited_for_and_a_program_that_is_not_there_is_not() {
     let mut nodes = Nodes::start(3).hasty();
-    nodes
-        .servers
-        .iter_mut()
-        .for_each(redlatch_testing::Server::kill);
-    let running = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    let missing = ["run", "--forever", "job", "--", "no-such-program"];
+    end_of(&mut nodes.redlatch(&missing)).ends_with(127);
+    nodes.servers.iter_mut().for_each(Server::kill);
+    let running = start(&nodes, &[], SERVE);
     let line = told(&running, "redlatch health");
     assert!(line.contains("it goes on trying"), "{line}");
-    let ended = end_of(&mut nodes.run(&["--forever", "--wait", "300ms"], SERVE));
-    ended.ends_with(69);
-    nodes
-        .servers
-        .iter_mut()
-        .for_each(redlatch_testing::Server::restart);
+    end_of(&mut nodes.run(&["--forever", "--wait", "300ms"], SERVE)).ends_with(69);
+    nodes.servers.iter_mut().for_each(Server::restart);
     running.line();
-    running.terminate();
-}
-
-#[test]
-fn what_can_not_begin_is_an_error_at_once() {
-    let nodes = Nodes::start(1);
-    let no_wait = end_of(&mut nodes.run(&["--forever", "--no-wait"], SERVE));
-    no_wait.ends_with(64);
-    let missing = nodes
-        .redlatch(&["run", "--forever", "job", "--", "no-such-program"])
-        .output();
-    assert_eq!(missing.unwrap().status.code(), Some(127));
-    let brief = end_of(&mut nodes.run(&["--forever", "--ttl", "1ms"], SERVE));
-    brief.ends_with(64);
-}
-
-#[test]
-fn the_metrics_go_on_from_term_to_term() {
-    let nodes = Nodes::start(3).hasty();
-    let path = nodes.file("job.prom");
-    let options = [&FOREVER[..], &["--metrics", path.to_str().unwrap()]].concat();
-    let running = Running::start(&mut nodes.run(&options, "echo started; exit 0"));
-    running.line();
-    running.line();
-    told(&running, "campaigns again in 2s");
-    let two_terms = || {
-        let text = fs::read_to_string(&path).unwrap();
-        let exposition = redlatch_testing::open_metrics::parse(&text).unwrap();
-        let value = exposition.value("redlatch_acquired_total", &[("resource", "job")]);
-        value.map(f64::to_bits) == Some(2.0_f64.to_bits())
-    };
-    assert!(eventually(LIMIT, two_terms));
     running.terminate();
 }

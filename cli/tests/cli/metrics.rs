@@ -51,20 +51,15 @@ fn the_file_tells_of_the_lock_and_of_the_run_from_its_start_to_its_end() {
     let begun = written(&nodes.file("redlatch.toml"));
     // Whatever the umask is, the collector can read it.
     let script = "echo started; while [ ! -e go ]; do sleep 0.02; done";
-    let mut shell = Command::new("sh");
-    shell
-        .args([
-            "-c",
-            "umask 077; exec \"$@\"",
-            "sh",
-            env!("CARGO_BIN_EXE_redlatch"),
-            "run",
-        ])
-        .args(options)
-        .args(["job", "--", "sh", "-c", script])
-        .env("REDLATCH_NODES", nodes.urls())
-        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
-        .current_dir(nodes.servers[0].dir());
+    let umask = [
+        "-c",
+        "umask 077; exec \"$@\"",
+        "sh",
+        env!("CARGO_BIN_EXE_redlatch"),
+        "run",
+    ];
+    let job = ["job", "--", "sh", "-c", script];
+    let mut shell = nodes.program("sh", &[&umask[..], &options, &job].concat());
     let running = Running::start(&mut shell);
     running.line();
     let has_it = || is(&read(&path), "redlatch_held", 1);
@@ -142,55 +137,52 @@ fn a_signal_while_it_waits_is_an_end_as_well() {
     assert!(is(&read(&path), &format!("{RUN}exit_code"), 143));
 }
 
+/// What is there would be replaced by a file: `/dev/null` for all programs, if root runs it. A pipe would be waited for.
 #[test]
-fn a_file_that_can_not_be_written_is_an_error_before_the_lock_is_taken() {
+fn a_file_that_can_not_be_written_or_is_no_file_is_an_error_before_the_lock_is_taken() {
     let nodes = Nodes::start(3);
-    let folder = nodes.file("a-folder");
+    let names = ["pipe", "socket", "link", "dangling", "a-folder"];
+    let [pipe, socket, link, dangling, folder] = names.map(|name| nodes.file(name));
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let _socket = UnixListener::bind(&socket).unwrap();
+    symlink("/dev/null", &link).unwrap();
+    symlink("not-there", &dangling).unwrap();
     fs::create_dir(&folder).unwrap();
     let below_a_file = nodes.file("redlatch.toml").join("job.prom");
     for path in [
         Path::new("/proc/job.prom"),
         Path::new("no-such-folder/job.prom"),
-        &folder,
-        &below_a_file,
         Path::new(".."),
+        &below_a_file,
+        &folder,
+        &pipe,
+        &socket,
+        &link,
+        &dangling,
     ] {
-        let path = path.to_str().unwrap();
+        let kind = || {
+            fs::symlink_metadata(path)
+                .ok()
+                .map(|found| found.file_type())
+        };
+        let (before, path) = (kind(), path.to_str().unwrap());
         let ended = end_of(&mut nodes.run(&["--metrics", path], "echo ran"));
-        ended.is(74, "");
-        let complaint = ended.complaint();
-        assert!(
-            complaint.contains(path) && complaint.contains("metrics"),
-            "{complaint}"
-        );
+        ended.is_refused(74, path);
+        ended.complains("metrics");
+        assert_eq!(kind(), before, "{path}");
     }
     // Nobody asked for the lock.
     for server in &nodes.servers {
         assert_eq!(server.count("set"), 0);
     }
-    let left: Vec<String> = names_in_folder_of(&folder);
+    let left = names_in_folder_of(&folder);
     assert!(!left.iter().any(|name| name.contains(".tmp")), "{left:?}");
-}
-
-/// What is there would be replaced by a file: `/dev/null` for all programs, if root runs it. A pipe would be waited for.
-#[test]
-fn what_is_no_regular_file_is_refused_and_stays_what_it_is() {
-    let nodes = Nodes::start(3);
-    let [pipe, socket, link, dangling] =
-        ["pipe", "socket", "link", "dangling"].map(|name| nodes.file(name));
-    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
-    assert!(made.success());
-    let _socket = UnixListener::bind(&socket).unwrap();
-    symlink("/dev/null", &link).unwrap();
-    symlink("not-there", &dangling).unwrap();
-    for path in [&pipe, &socket, &link, &dangling] {
-        let kind = || fs::symlink_metadata(path).unwrap().file_type();
-        let (before, path) = (kind(), path.to_str().unwrap());
-        let ended = end_of(&mut nodes.run(&["--metrics", path], "echo ran"));
-        ended.is(74, "");
-        ended.complains(path);
-        assert_eq!(kind(), before, "{path}");
-    }
 }
 
 #[test]

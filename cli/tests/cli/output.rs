@@ -61,17 +61,9 @@ fn a_full_disk_is_a_fault() {
 #[test]
 fn where_standard_error_is_closed_the_command_still_runs() {
     let nodes = Nodes::start(1);
-    let mut shell = Command::new("sh");
-    let script = format!(
-        "exec {} run --verbose job -- sh -c 'exit 3' 2>&-",
-        env!("CARGO_BIN_EXE_redlatch")
-    );
-    shell
-        .args(["-c", &script])
-        .env("REDLATCH_NODES", nodes.urls())
-        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"));
-    let ended = end_of(&mut shell);
-    ended.ends_with(3);
+    let redlatch = env!("CARGO_BIN_EXE_redlatch");
+    let script = format!("exec {redlatch} run --verbose job -- sh -c 'exit 3' 2>&-");
+    end_of(&mut nodes.program("sh", &["-c", &script])).ends_with(3);
 }
 
 #[test]

@@ -174,17 +174,23 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
 }
 
 #[test]
-fn a_password_file_that_everybody_can_read_is_warned_of() {
+fn a_password_file_that_everybody_can_read_or_change_is_warned_of() {
     let (nodes, file) = with_password_file();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let advice = format!(
-        "{file}: every user of this machine can read the password (mode 0644); forbid it with 'chmod o-rw {file}'"
-    );
-    let status = ["status", "job", "--password-file", &file];
-    let ended = end_of(&mut nodes.redlatch(&status));
-    ended.ends_with(1);
-    ended.complains(&advice);
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-    let ended = end_of(&mut nodes.redlatch(&status));
-    ended.is_quiet(1);
+    for (mode, can) in [
+        (0o644, Some("read")),
+        (0o666, Some("change")),
+        (0o602, Some("change")),
+        (0o640, None),
+    ] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let status = ["status", "job", "--password-file", &file];
+        let ended = end_of(&mut nodes.redlatch(&status));
+        ended.ends_with(1);
+        match can {
+            Some(can) => ended.complains(&format!(
+                "{file}: every user of this machine can {can} the password (mode {mode:04o}); forbid it with 'chmod o-rw {file}'"
+            )),
+            None => ended.is_quiet(1),
+        }
+    }
 }

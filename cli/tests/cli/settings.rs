@@ -28,45 +28,20 @@ fn with_password(n: usize) -> Nodes {
 
 #[test]
 fn nodes_come_from_flags_else_the_environment_else_the_named_file_else_that_of_the_user() {
-    let (flags, environment, named, from_variable, of_user) = (
-        Nodes::start(1),
-        Nodes::start(1),
-        Nodes::start(1),
-        Nodes::start(1),
-        Nodes::start(1),
-    );
-    write_config(&of_user, "redlatch.toml", "");
-    let named_file = write_config(&named, "named.toml", "");
-    let variable_file = write_config(&from_variable, "variable.toml", "");
-    let url = flags.urls();
+    let all = [(); 5].map(|()| Nodes::start(1));
+    let [flags, environment, named, from_variable, of_user] = &all;
+    write_config(of_user, "redlatch.toml", "");
+    let named_file = write_config(named, "named.toml", "");
+    let variable_file = write_config(from_variable, "variable.toml", "");
+    let (url, urls) = (flags.urls(), environment.urls());
     // Each has one thing less than the one before.
-    let arguments = ["status", "job", "--node", &url, "--config", &named_file];
+    let words = ["status", "job", "--config", &named_file, "--node", &url];
     for (expected, arguments, nodes, variable) in [
-        (
-            &flags,
-            &arguments[..],
-            Some(environment.urls()),
-            Some(&variable_file),
-        ),
-        (
-            &environment,
-            &["status", "job", "--config", &named_file],
-            Some(environment.urls()),
-            Some(&variable_file),
-        ),
-        (
-            &named,
-            &["status", "job", "--config", &named_file],
-            None,
-            Some(&variable_file),
-        ),
-        (
-            &from_variable,
-            &["status", "job"],
-            None,
-            Some(&variable_file),
-        ),
-        (&of_user, &["status", "job"], None, None),
+        (flags, &words[..], Some(&urls), Some(&variable_file)),
+        (environment, &words[..4], Some(&urls), Some(&variable_file)),
+        (named, &words[..4], None, Some(&variable_file)),
+        (from_variable, &words[..2], None, Some(&variable_file)),
+        (of_user, &words[..2], None, None),
     ] {
         let mut command = bare(arguments);
         command.env_remove("REDLATCH_CONFIG");
@@ -174,30 +149,16 @@ fn a_password_comes_from_a_file_or_the_environment() {
     let with_login = nodes
         .urls()
         .replace("redis://", &format!("redis://:{SECRET}@"));
-    let commands = [
-        bare(&["run", "--config", &config, "job", "--", "true"]),
-        std::mem::replace(
-            nodes
-                .redlatch(&["run", "--password-file", &path, "job", "--", "true"])
-                .env("REDLATCH_PASSWORD", "wrong"),
-            bare(&[]),
-        ),
-        std::mem::replace(
-            nodes
-                .redlatch(&["run", "job", "--", "true"])
-                .env("REDLATCH_PASSWORD", SECRET),
-            bare(&[]),
-        ),
-        std::mem::replace(
-            nodes
-                .redlatch(&["run", "job", "--", "true"])
-                .env("REDLATCH_NODES", with_login),
-            bare(&[]),
-        ),
-    ];
-    for mut command in commands {
-        let ended = end_of(&mut command);
-        ended.is_quiet(0);
+    let job = ["job", "--", "true"];
+    let mut of_config = bare(&[&["run", "--config", &config], &job[..]].concat());
+    let mut of_file = nodes.redlatch(&[&["run", "--password-file", &path], &job[..]].concat());
+    of_file.env("REDLATCH_PASSWORD", "wrong");
+    let mut of_variable = nodes.redlatch(&[&["run"], &job[..]].concat());
+    of_variable.env("REDLATCH_PASSWORD", SECRET);
+    let mut of_urls = nodes.redlatch(&[&["run"], &job[..]].concat());
+    of_urls.env("REDLATCH_NODES", with_login);
+    for command in [&mut of_config, &mut of_file, &mut of_variable, &mut of_urls] {
+        end_of(command).is_quiet(0);
     }
     // With none, or a wrong one, which is not shown.
     let ended = end_of(

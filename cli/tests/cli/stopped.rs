@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{LockManager, Protocol};
+use redlatch::LockManager;
 use redlatch_testing::{Server, eventually, pause};
 use rustix::process::{Signal, getpgid, kill_process};
 
@@ -11,6 +11,9 @@ use crate::process::{LIMIT, NODE_TIMEOUT, Nodes, Running, assert_dies, is_alive,
 /// Long enough that a busy machine does not lose the lock before it is meant to.
 const TTL: [&str; 2] = ["--ttl", "6s"];
 
+/// Tells its process, and works.
+const WORK: &str = "echo $$; for i in $(seq 3000); do sleep 0.02; done";
+
 /// Another client of the same lock.
 #[track_caller]
 fn contender(nodes: &Nodes) -> LockManager {
@@ -18,7 +21,6 @@ fn contender(nodes: &Nodes) -> LockManager {
         .nodes(nodes.servers.iter().map(Server::url))
         .node_timeout(NODE_TIMEOUT)
         .acquire_timeout(LIMIT)
-        .protocol(Protocol::Classic)
         .build()
         .unwrap()
 }
@@ -28,9 +30,8 @@ fn the_command_of_a_stopped_redlatch_is_dead_when_the_next_holder_has_the_lock()
     let nodes = Nodes::start(3).hasty();
     let other = contender(&nodes);
     // Nothing that a signal could do but KILL.
-    let script = "trap '' INT TERM HUP QUIT; sh -c 'echo $$; for i in $(seq 3000); do sleep 0.02; done' & echo $$; \
-                  for i in $(seq 3000); do sleep 0.02; done";
-    let running = Running::start(&mut nodes.run(&TTL, script));
+    let script = format!("trap '' INT TERM HUP QUIT; sh -c '{WORK}' & {WORK}");
+    let running = Running::start(&mut nodes.run(&TTL, &script));
     let pids = [pid(&running.line()), pid(&running.line())];
     // Later than the first renewal, so that it is not the end of the first lease that counts.
     pause(Duration::from_millis(1500));
@@ -40,9 +41,7 @@ fn the_command_of_a_stopped_redlatch_is_dead_when_the_next_holder_has_the_lock()
     let alive = pids.map(is_alive);
     assert_eq!(alive, [false; 2], "they run on beside the next holder");
     running.signal(Signal::CONT);
-    let ended = running.end();
-    ended.ends_with(76);
-    ended.complains("lost the lock job");
+    running.end().is_refused(76, "lost the lock job");
     guard.unlock().unwrap();
 }
 
@@ -50,29 +49,24 @@ fn the_command_of_a_stopped_redlatch_is_dead_when_the_next_holder_has_the_lock()
 fn the_command_of_a_stopped_redlatch_gets_term_first() {
     let nodes = Nodes::start(3).hasty();
     let other = contender(&nodes);
-    let told = nodes.file("told");
-    let script = format!(
-        "trap 'echo term > {}; exit 0' TERM; echo $$; for i in $(seq 3000); do sleep 0.02; done",
-        told.display()
-    );
+    let script = format!("trap 'echo term > told; exit 0' TERM; {WORK}");
     let running = Running::start(&mut nodes.run(&TTL, &script));
     let command = pid(&running.line());
     running.signal(Signal::STOP);
     let guard = other.lock("job", Duration::from_mins(1)).unwrap();
     assert!(!is_alive(command), "it runs on beside the next holder");
-    assert_eq!(std::fs::read_to_string(&told).unwrap(), "term\n");
+    let told = std::fs::read_to_string(nodes.file("told")).unwrap();
+    assert_eq!(told, "term\n");
     running.signal(Signal::CONT);
     // Whatever the command returned.
-    let ended = running.end();
-    ended.ends_with(76);
+    running.end().ends_with(76);
     guard.unlock().unwrap();
 }
 
 #[test]
 fn a_command_that_is_stopped_as_well_does_not_go_on_beside_the_next_holder() {
     let nodes = Nodes::start(3).hasty();
-    let running =
-        Running::start(&mut nodes.run(&TTL, "echo $$; for i in $(seq 3000); do sleep 0.02; done"));
+    let running = Running::start(&mut nodes.run(&TTL, WORK));
     let command = pid(&running.line());
     let watchdog = getpgid(Some(command)).unwrap();
     // All three, as a debugger or a freezer would.
@@ -93,21 +87,16 @@ fn a_command_that_is_stopped_as_well_does_not_go_on_beside_the_next_holder() {
 #[test]
 fn a_redlatch_that_goes_on_in_time_keeps_its_lock_and_its_command() {
     let nodes = Nodes::start(3);
-    let go = nodes.file("go");
-    let script = format!(
-        "echo $$; while [ ! -e {} ]; do sleep 0.02; done; exit 3",
-        go.display()
-    );
-    let running = Running::start(&mut nodes.run(&["--ttl", "1m"], &script));
+    let script = "echo $$; while [ ! -e go ]; do sleep 0.02; done; exit 3";
+    let running = Running::start(&mut nodes.run(&["--ttl", "1m"], script));
     let command = pid(&running.line());
     running.signal(Signal::STOP);
     assert!(eventually(LIMIT, || state(running.pid()) == Some('T')));
     pause(Duration::from_secs(1));
     running.signal(Signal::CONT);
     assert!(is_alive(command));
-    std::fs::write(&go, "").unwrap();
-    let ended = running.end();
-    ended.is_quiet(3);
+    std::fs::write(nodes.file("go"), "").unwrap();
+    running.end().is_quiet(3);
 }
 
 #[test]
@@ -115,15 +104,10 @@ fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
     let nodes = Nodes::start(3).hasty();
     let other = contender(&nodes);
     let options = ["--ttl", "1500ms", "--on-loss", "ignore"];
-    let script = "echo $$; for i in $(seq 3000); do sleep 0.02; done";
-    let running = Running::start(&mut nodes.run(&options, script));
+    let running = Running::start(&mut nodes.run(&options, WORK));
     let command = pid(&running.line());
     running.signal(Signal::STOP);
-    other
-        .lock("job", Duration::from_mins(1))
-        .unwrap()
-        .unlock()
-        .unwrap();
+    drop(other.lock("job", Duration::from_mins(1)).unwrap());
     assert!(is_alive(command));
 }
 
@@ -131,8 +115,8 @@ fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
 fn a_redlatch_that_is_stopped_in_the_grace_leaves_the_kill_to_the_watchdog() {
     let nodes = Nodes::start(3).hasty();
     let options = ["--ttl", "1500ms", "--grace", "1s"];
-    let script = "trap '' TERM; echo $$; for i in $(seq 3000); do sleep 0.02; done";
-    let running = Running::start(&mut nodes.run(&options, script));
+    let script = format!("trap '' TERM; {WORK}");
+    let running = Running::start(&mut nodes.run(&options, &script));
     let command = pid(&running.line());
     nodes.command(&["SET", "job", "another", "PX", "60000"]);
     assert!(running.error_line().contains("KILL after 1s"));

@@ -57,6 +57,11 @@ impl Peer {
         self.server.dir().join(name).display().to_string()
     }
 
+    /// The certificate of the server, that of the client and its key.
+    fn files(&self) -> [String; 3] {
+        ["server.pem", "client.pem", "client.key"].map(|name| self.file(name))
+    }
+
     fn redlatch(&self, options: &[&str]) -> Command {
         let url = format!("rediss://127.0.0.1:{}", self.port);
         let node = ["--node", &url, "--node-timeout", "5s"];
@@ -68,15 +73,19 @@ impl Peer {
 fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from_the_configuration()
 {
     let peer = Peer::start();
-    let (ca, cert, key) = (
-        peer.file("server.pem"),
-        peer.file("client.pem"),
-        peer.file("client.key"),
-    );
+    let [ca, cert, key] = peer.files();
     let identity = ["--tls-cert", &cert, "--tls-key", &key];
     let whole = [&["--tls-ca", &ca, "--tls-name", NAME], &identity[..]].concat();
     let ended = end_of(&mut peer.redlatch(&whole));
     ended.is_quiet(1);
+
+    fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+    let ended = end_of(&mut peer.redlatch(&whole));
+    ended.ends_with(1);
+    ended.complains(&format!(
+        "can read the private key (mode 0644); forbid it with 'chmod o-rw {key}'"
+    ));
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
 
     // Files are relative to the folder of the configuration.
     let config = peer.file("tls.toml");
@@ -115,15 +124,14 @@ fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from
 #[test]
 fn certificates_that_can_not_be_used_are_refused_in_one_line() {
     let peer = Peer::start();
-    let (ca, cert, key) = (
-        peer.file("server.pem"),
-        peer.file("client.pem"),
-        peer.file("client.key"),
-    );
+    let [ca, cert, key] = peer.files();
     let missing = peer.file("missing.pem");
     for (options, why) in [
-        (&["--tls-cert", &cert][..], "give --tls-key as well"),
-        (&["--tls-key", &key], "give --tls-cert as well"),
+        (
+            &["--tls-cert", &cert][..],
+            "give both --tls-cert and --tls-key",
+        ),
+        (&["--tls-key", &key], "give both --tls-cert and --tls-key"),
         (
             &["--tls-ca", &missing],
             "missing.pem: the certificates of the servers can't be read",
@@ -141,31 +149,4 @@ fn certificates_that_can_not_be_used_are_refused_in_one_line() {
         ended.complains(why);
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
     }
-}
-
-#[test]
-fn a_private_key_that_everybody_can_read_is_warned_of() {
-    let peer = Peer::start();
-    let (ca, cert, key) = (
-        peer.file("server.pem"),
-        peer.file("client.pem"),
-        peer.file("client.key"),
-    );
-    fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
-    let options = [
-        "--tls-ca",
-        &ca,
-        "--tls-name",
-        NAME,
-        "--tls-cert",
-        &cert,
-        "--tls-key",
-        &key,
-    ];
-    let ended = end_of(&mut peer.redlatch(&options));
-    ended.ends_with(1);
-    let advice = format!(
-        "every user of this machine can read the private key (mode 0644); forbid it with 'chmod o-rw {key}'"
-    );
-    ended.complains(&advice);
 }
