@@ -9,14 +9,8 @@ use super::plan::Plan;
 pub(crate) struct Access {
     /// In order, and one at least.
     resources: Vec<usize>,
-    company: Company,
-}
-
-/// Who else may have a resource at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Company {
-    Nobody,
-    Readers,
+    /// Whether others may read them at the same time.
+    is_read: bool,
 }
 
 impl Access {
@@ -32,14 +26,14 @@ impl Access {
         resources.dedup();
         Self {
             resources,
-            company: Company::Nobody,
+            is_read: false,
         }
     }
 
     /// A read lock.
     pub(crate) fn to_read(resource: usize) -> Self {
         Self {
-            company: Company::Readers,
+            is_read: true,
             ..Self::to(resource)
         }
     }
@@ -49,7 +43,7 @@ impl Access {
     }
 
     pub(crate) fn is_read(&self) -> bool {
-        self.company == Company::Readers
+        self.is_read
     }
 
     /// The resource of an ordinary lock: only such a lock goes from thread to thread.
@@ -58,17 +52,6 @@ impl Access {
             [resource] if !self.is_read() => Some(*resource),
             _ => None,
         }
-    }
-
-    /// The first resource that nobody can have in both ways at the same time.
-    pub(crate) fn excludes(&self, other: &Self) -> Option<usize> {
-        if self.is_read() && other.is_read() {
-            return None;
-        }
-        let mut resources = self.resources.iter();
-        resources
-            .find(|resource| other.resources.contains(resource))
-            .copied()
     }
 
     /// The keys on each node.
@@ -84,31 +67,6 @@ impl fmt::Display for Access {
             let comma = if i == 0 { "" } else { "+" };
             write!(f, "{comma}r{resource}")?;
         }
-        match self.company {
-            Company::Nobody => Ok(()),
-            Company::Readers => f.write_str(" to read"),
-        }
+        f.write_str(if self.is_read { " to read" } else { "" })
     }
-}
-
-#[test]
-fn readers_share_and_nobody_else_does() {
-    let (lock, other) = (Access::to(1), Access::to(2));
-    let (read, both) = (Access::to_read(1), Access::to_all([2, 1]));
-    assert_eq!(read.excludes(&Access::to_read(1)), None);
-    assert_eq!(read.excludes(&Access::to_read(2)), None);
-    for alone in [&lock, &both] {
-        assert_eq!(read.excludes(alone), Some(1));
-        assert_eq!(alone.excludes(&read), Some(1));
-        assert_eq!(alone.excludes(&lock), Some(1));
-        assert_eq!(lock.excludes(alone), Some(1));
-    }
-    assert_eq!(lock.excludes(&other), None);
-    assert_eq!(read.excludes(&other), None);
-    assert_eq!(both.excludes(&other), Some(2));
-    assert_eq!(both.excludes(&Access::to_all([3, 0])), None);
-    assert_eq!(
-        [lock.only(), read.only(), both.only()],
-        [Some(1), None, None]
-    );
 }

@@ -5,14 +5,19 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
+use redlatch_history::Why;
+
 use super::access::Access;
 use super::clocks::{MILLI, Nanos};
-use super::history::Ends;
+use super::history::why;
 use super::plan::nanos;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
 use crate::guard::LockGuard;
-use crate::quorum;
+use crate::{Error, quorum};
+
+/// What a call has come to; none where the thread has panicked in the middle.
+pub(super) type Asked = Option<Result<LockGuard, Error>>;
 
 impl State {
     /// The running task begins to ask for a lock with this token.
@@ -35,7 +40,6 @@ impl State {
                 self.witness.healed.insert(told);
             }
         }
-        self.counts_connections(node, client);
         let open = self.network.open[node].iter();
         let mut others = open.map(|other| &self.network.connections[*other]);
         if others.any(|other| other.client == client && !other.unread.is_empty()) {
@@ -61,13 +65,6 @@ impl State {
         let task = self.task();
         let is_leader = owners.iter().any(|owner| *owner != task);
         self.tasks[task].is_leader = is_leader;
-        let goes_alone = self.goes_alone();
-        if owners.is_empty() {
-            return;
-        }
-        if goes_alone && !is_leader {
-            self.count("went alone after waiting");
-        }
         if is_leader {
             self.count(if self.is_in_background() {
                 "led from the background"
@@ -75,11 +72,8 @@ impl State {
                 "led for others"
             });
         }
-        match owners.len() {
-            0 | 1 => {}
-            2 => self.count("two threads in one write"),
-            3..=5 => self.count("several threads in one write"),
-            _ => self.count("a crowd in one write"),
+        if owners.len() > 2 {
+            self.count("several threads in one write");
         }
     }
 
@@ -131,43 +125,36 @@ impl State {
         }
         let task = self.task();
         self.witness.is_returned(value, task);
-        self.count_expired(client, on);
         if self.witness.was_passed(value) {
             self.count("passed to the next thread");
         }
         self.witness.began(value)
     }
-
-    /// Counts the locks of this client that are taken although a guard is out.
-    fn count_expired(&mut self, client: usize, on: &Access) {
-        let guards = self.witness.guards.iter();
-        let mut in_line = guards.filter(|claim| claim.has_a_turn());
-        if in_line.any(|claim| claim.client == client && claim.on.excludes(on).is_some()) {
-            self.count("taken over from one that has expired");
-        }
-    }
 }
 
 impl World {
     /// Calls for a lock. The witness knows of the call until it ends.
-    pub(super) fn while_asking<T: Ends>(
+    pub(super) fn while_asking(
         &self,
         on: &Access,
         ttl: Duration,
-        call: impl FnOnce() -> T,
-    ) -> T {
+        call: impl FnOnce() -> Asked,
+    ) -> Asked {
         let mut state = self.state();
         let task = state.task();
         state.records_call(on, Some(nanos(ttl)), None);
         if let Some(resource) = on.only() {
-            state.witness.asking.insert(task, resource);
+            let key = state.plan.key(resource);
+            state.witness.asking.insert(task, key);
         }
         drop(state);
         let result = call();
         let mut state = self.state();
         state.witness.asking.remove(&task);
-        if let Some(why) = result.why() {
-            state.records_failure(why);
+        match &result {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => state.records_failure(why(error)),
+            None => state.records_failure(Why::Unknown),
         }
         result
     }

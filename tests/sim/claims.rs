@@ -8,7 +8,6 @@ use super::access::Access;
 use super::clocks::{MILLI, Nanos};
 use super::plan::nanos;
 use super::returned::Returned;
-use super::sharing::Did;
 use super::world::{State, World};
 use crate::LossCause;
 use crate::guard::LockGuard;
@@ -42,13 +41,6 @@ pub(crate) struct Claim {
     /// Whether it may end before that.
     pub(super) may_end_sooner: bool,
     watch: LeaseWatch,
-}
-
-impl Claim {
-    /// Whether it keeps the other threads of its client waiting, as one that was adopted does not.
-    pub(super) fn has_a_turn(&self) -> bool {
-        self.got <= self.since
-    }
 }
 
 /// By how much sooner a loss may be told than the validity ends.
@@ -91,7 +83,6 @@ impl State {
         claim.last = if deadline == 0 { before } else { deadline };
         if deadline == 0 {
             self.note(|| format!("c{client} HAS LOST {on}"));
-            self.counts(&on, Did::Lose);
             // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
             let why = if may_end_sooner {
                 Why::Limited
@@ -108,7 +99,6 @@ impl State {
         });
         if self.is_in_background() {
             self.count("renewed in the background");
-            self.counts(&on, Did::Renew);
         }
         if before <= shown && self.witness.told.contains_key(&id) {
             self.fail(format!(
@@ -201,13 +191,13 @@ impl World {
         let mut state = self.state();
         let now = state.now;
         state.witness.next += 1;
-        state.witness.acquired += 1;
+        state.count("taken");
         let id = state.witness.next;
         let began = state.begins((client, on), guard, ttl);
         state.claims(id, (client, on), (now, began), guard);
         state.is_given_with(guard.fencing_token());
         state.passes_nobody(client, on, guard.token());
-        state.counts(on, Did::Take);
+        state.counts(on);
         id
     }
 
@@ -225,7 +215,6 @@ impl World {
         let (on, since) = (&claim.on, claim.since);
         let began = state.now;
         state.claims(handed.id, (client, on), (since, began), guard);
-        state.counts(on, Did::Adopt);
     }
 
     /// During a call, the guard may end before its validity does: it is given a limit, or handed on.
@@ -279,7 +268,7 @@ impl World {
         self.says_the_same(client, guard);
         let end = self.state().end_of(id).map(Span::exactly);
         self.records(id, What::Extended(end));
-        self.state().witness.extended += 1;
+        self.state().count("extended");
     }
 
     /// An extension has failed; the lock is as it was, or lost.

@@ -7,17 +7,17 @@ use std::time::Duration;
 use redlatch_history::Says;
 
 use super::access::Access;
+use super::calls::Wish;
 use super::clocks::MILLI;
-use super::dialer::Dialer;
 use super::history::why;
 use super::hooks::name;
 use super::keeping::Keeping;
+use super::line::Dialer;
 use super::permits::given;
 use super::plan::{Labels, Plan, nanos, pick};
 use super::process::{ClientTime, has_its_slots};
 use super::returned::Returned;
-use super::sharing::{Did, Way};
-use super::wish::Wish;
+use super::sharing::Way;
 use super::world::World;
 use crate::clock::Clock;
 use crate::wire::transport::Connect;
@@ -68,10 +68,7 @@ impl Worker {
             .node_timeout(plan.node_timeout)
             .retry_delay(retry_min, retry_max)
             // One for each worker, for renewals and for probes: to wait for another's would take real time.
-            .pool_size(
-                plan.pool_size
-                    .unwrap_or(u32::try_from(plan.workers).unwrap() + 2),
-            )
+            .pool_size(u32::try_from(plan.workers).unwrap() + 2)
             .assemble(nodes.collect(), Clock::Virtual(Arc::new(time)))
             .unwrap();
         has_its_slots(&manager);
@@ -92,9 +89,6 @@ impl Worker {
 
     /// Its whole life.
     pub(crate) fn live(mut self) {
-        if self.keeps_throughout() {
-            self.keep_throughout();
-        }
         self.does_its_part();
         while self.is_stormy() {
             self.work();
@@ -157,7 +151,6 @@ impl Worker {
         let words =
             || format!("c{id} wants {on} for {ttl:?}, and waits for {timeout:?}; {keeping:?}");
         self.world.state().note(words);
-        self.look(&on, None);
         let minimum = self.draw_minimum(ttl).filter(|_| way != Way::Read);
         let wish = Wish {
             keeping,
@@ -178,10 +171,7 @@ impl Worker {
                 }
                 self.hold(&on, claim, guard, keeping);
             }
-            Err(error) => {
-                self.world.state().counts(&on, Did::Refused);
-                self.refused(&error);
-            }
+            Err(error) => self.refused(&error),
         }
     }
 
@@ -236,7 +226,6 @@ impl Worker {
             // A kept lock is held for several ttls.
             let work = self.some_time(if keeping.is_some() { ttl * 3 } else { ttl });
             self.work_under(claim, &guard, work);
-            self.look(on, Some(&guard));
             if self.depth == 1 && self.plan.resources > 1 && self.rng.u8(0..4) == 0 {
                 self.work();
             }

@@ -103,111 +103,56 @@ impl Contents {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: u64) -> Duration {
-        Duration::from_secs(seconds)
-    }
-
-    fn readers(entries: &[(&str, u64)]) -> Contents {
-        let last = entries.iter().map(|(_, until)| *until).max();
+#[test]
+fn whoever_touches_what_another_has_is_seen() {
+    let at = Duration::from_secs;
+    let set = |entries: &[(&str, u64)], until| {
         let entries = entries.iter().map(|(token, until)| Entry {
             token: (*token).into(),
             until: at(*until),
         });
-        Contents::readers(entries.collect(), at(last.unwrap_or(0)))
-    }
-
-    const MINE: Own<'_> = Own {
-        token: "mine",
-        ends: None,
+        Contents::readers(entries.collect(), at(until))
     };
-
-    const END: Own<'_> = Own {
-        token: "mine",
-        ends: Some("mine"),
-    };
-
-    #[test]
-    fn a_reader_comes_extends_and_goes_beside_others() {
-        let alone = readers(&[("other", 5)]);
-        let both = readers(&[("other", 5), ("mine", 3)]);
-        let longer = readers(&[("other", 5), ("mine", 8)]);
-        let nothing = Contents::default();
-        for (before, after, own) in [
-            (&nothing, readers(&[("mine", 1)]), MINE),
-            (&alone, both.clone(), MINE),
-            (&both, longer.clone(), MINE),
-            (&both, both.clone(), MINE),
-            (&longer, alone.clone(), END),
-            (&readers(&[("mine", 1)]), nothing.clone(), END),
-            (&alone, alone.clone(), END),
-        ] {
-            assert_eq!(after.wrong_since(before, own), None, "{before:?} {after:?}");
-        }
-    }
-
-    #[test]
-    fn whoever_touches_the_entry_of_another_is_seen() {
-        let both = readers(&[("other", 5), ("mine", 3)]);
-        for (after, what) in [
-            (readers(&[("mine", 3)]), "deleted what another holder has"),
-            (Contents::default(), "deleted what another holder has"),
-            (
-                Contents::value("mine", at(5)),
-                "deleted what another holder has",
-            ),
-            (
-                readers(&[("other", 9), ("mine", 3)]),
-                "changed the time of what another holder has",
-            ),
-            (
-                readers(&[("other", 4), ("mine", 3)]),
-                "changed the time of what another holder has",
-            ),
-            (
-                readers(&[("other", 5), ("mine", 3), ("third", 1)]),
-                "set what is another's",
-            ),
-        ] {
-            for own in [MINE, END] {
-                assert_eq!(after.wrong_since(&both, own), Some(what), "{after:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_extension_that_shortens_and_a_key_that_outlives_its_readers_are_seen() {
-        let both = readers(&[("other", 5), ("mine", 3)]);
-        let shorter = readers(&[("other", 5), ("mine", 2)]);
-        let gone = readers(&[("other", 5)]);
-        let late = Contents::readers(gone.entries().to_vec(), at(9));
-        let early = Contents::readers(both.entries().to_vec(), at(3));
-        let shortened = Some("shortened what it was to extend");
-        assert_eq!(shorter.wrong_since(&both, MINE), shortened);
-        assert_eq!(gone.wrong_since(&both, MINE), shortened);
-        let ends = Some("left a key that ends at another time");
-        assert_eq!(late.wrong_since(&both, END), ends);
-        assert_eq!(early.wrong_since(&both, MINE), ends);
-    }
-
-    #[test]
-    fn a_lock_is_set_rests_is_passed_on_and_is_given_back() {
-        let nothing = Contents::default();
-        let mine = Contents::value("mine", at(3));
-        let rest = Contents::value("rest:mine", at(9));
-        let pass = Own {
-            token: "mine",
-            ends: Some("before"),
-        };
-        let before = Contents::value("before", at(1));
-        assert_eq!(mine.wrong_since(&nothing, MINE), None);
-        assert_eq!(rest.wrong_since(&mine, END), None);
-        assert_eq!(nothing.wrong_since(&mine, END), None);
-        assert_eq!(mine.wrong_since(&before, pass), None);
-        assert!(mine.wrong_since(&before, MINE).is_some());
-        assert!(nothing.wrong_since(&rest, END).is_some());
+    let [nothing, other] = [set(&[], 0), set(&[("other", 5)], 5)];
+    let [both, longer] = [3, 8].map(|end| set(&[("other", 5), ("mine", end)], end.max(5)));
+    let value = |token, until| Contents::value(token, at(until));
+    let token = "mine";
+    let [own, end, pass] = [None, Some("mine"), Some("before")].map(|ends| Own { token, ends });
+    let deleted = Some("deleted what another holder has");
+    let changed = Some("changed the time of what another holder has");
+    let (short, late) = (
+        "shortened what it was to extend",
+        "left a key that ends at another time",
+    );
+    for (before, after, own, wrong) in [
+        (&nothing, set(&[("mine", 1)], 1), own, None),
+        (&other, both.clone(), own, None),
+        (&both, longer.clone(), own, None),
+        (&longer, other.clone(), end, None),
+        (&nothing, value("mine", 3), own, None),
+        (&value("mine", 3), value("rest:mine", 9), end, None),
+        (&value("before", 1), value("mine", 3), pass, None),
+        (&value("before", 1), value("mine", 3), own, deleted),
+        (&value("rest:mine", 9), nothing.clone(), end, deleted),
+        (&both, set(&[("mine", 3)], 3), own, deleted),
+        (&both, value("mine", 5), end, deleted),
+        (&both, set(&[("other", 9), ("mine", 3)], 9), own, changed),
+        (&both, set(&[("other", 4), ("mine", 3)], 4), end, changed),
+        (
+            &other,
+            set(&[("other", 5), ("third", 1)], 5),
+            own,
+            Some("set what is another's"),
+        ),
+        (&longer, both.clone(), own, Some(short)),
+        (&both, other.clone(), own, Some(short)),
+        (&both, set(&[("other", 5)], 9), end, Some(late)),
+        (&both, set(&[("other", 5), ("mine", 3)], 3), own, Some(late)),
+    ] {
+        assert_eq!(
+            after.wrong_since(before, own),
+            wrong,
+            "{before:?} {after:?}"
+        );
     }
 }

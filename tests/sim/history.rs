@@ -67,25 +67,6 @@ impl Record {
     }
 }
 
-/// What a call has come to.
-pub(super) trait Ends {
-    /// Why it has no guard.
-    fn why(&self) -> Option<Why>;
-}
-
-impl Ends for Result<LockGuard, Error> {
-    fn why(&self) -> Option<Why> {
-        self.as_ref().err().map(why)
-    }
-}
-
-/// None where the thread has panicked in the middle.
-impl Ends for Option<Result<LockGuard, Error>> {
-    fn why(&self) -> Option<Why> {
-        self.as_ref().map_or(Some(Why::Unknown), Ends::why)
-    }
-}
-
 pub(super) fn why(error: &Error) -> Why {
     if let Error::Lost { cause, .. } = error {
         why_lost(cause)

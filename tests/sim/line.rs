@@ -1,4 +1,4 @@
-//! The client's end of a connection.
+//! The client's end of a connection, and what makes one.
 
 use std::borrow::Cow;
 use std::io;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::clocks::MICRO;
 use super::wire::Message;
-use super::world::World;
+use super::world::{State, World};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::wire::resp::Reply;
-use crate::wire::transport::{Transport, closed};
+use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
 /// Where a command stands in its write.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,4 +148,84 @@ impl Drop for Line {
     fn drop(&mut self) {
         self.world.state().closes(self.id);
     }
+}
+
+/// What comes is cut into records, where connections behave as those with TLS do.
+impl State {
+    fn is_sealed_now(&mut self) -> bool {
+        let chance = self.plan.sealed;
+        chance > 0 && self.is_unlucky(chance)
+    }
+
+    /// What a wait for a reply says that ends before its time; none if this one does not.
+    pub(super) fn has_come_in_records(&mut self) -> Option<bool> {
+        if !self.is_sealed_now() || self.is_over {
+            return None;
+        }
+        let is_part_of_a_reply = self.rng.bool();
+        self.count(if is_part_of_a_reply {
+            "a part of a reply"
+        } else {
+            "records without data"
+        });
+        Some(is_part_of_a_reply)
+    }
+
+    /// Whether so many records without data have come to an idle connection that it is not used again.
+    pub(super) fn has_records_without_data(&mut self) -> bool {
+        let has_too_many = self.is_sealed_now();
+        if has_too_many {
+            self.count("too many records without data");
+        }
+        has_too_many
+    }
+}
+
+/// What a manager connects with.
+pub(crate) struct Dialer {
+    pub(crate) world: Arc<World>,
+    pub(crate) client: usize,
+    pub(crate) node: usize,
+}
+
+impl Connect for Dialer {
+    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        self.world.step();
+        let mut state = self.world.state();
+        if state.is_over {
+            return Err(refused());
+        }
+        let (client, node) = (self.client, self.node);
+        let deadline = state.clients[client].clock.when(deadline.as_nanos());
+        let chance = state.plan.weather.stuck;
+        let is_stuck = state.is_unlucky(chance);
+        let mut done = state.now + state.delay() + state.delay();
+        if state.plan.sealed > 0 {
+            done += state.delay() + state.delay();
+        }
+        if is_stuck {
+            state.count("connection not made");
+        }
+        if is_stuck || state.partition(client, node).is_some() || done > deadline {
+            state.note(|| format!("c{client} == n{node} can't connect in time"));
+            drop(state);
+            self.world.block(deadline, None);
+            return Err(NodeError::TimedOut);
+        }
+        drop(state);
+        self.world.block(done, None);
+        let mut state = self.world.state();
+        if state.nodes[node].is_down() || state.is_over {
+            state.count("connection refused");
+            return Err(refused());
+        }
+        let id = state.open(client, node);
+        drop(state);
+        let world = Arc::clone(&self.world);
+        Ok(Box::new(Line { world, client, id }))
+    }
+}
+
+fn refused() -> NodeError {
+    unconnected(io::ErrorKind::ConnectionRefused.into())
 }

@@ -157,8 +157,8 @@ impl State {
         if verb == Verb::Listen {
             self.begins_to_listen(id, &message);
         }
-        if let Some(what) = verb.counted_as() {
-            self.count(what);
+        if verb == Verb::Retake {
+            self.count("SET repeated");
         }
         let loss = (self.plan.weather.lost_request, "lost request");
         let fate = self.fate(client, node, loss);

@@ -7,6 +7,7 @@ use crate::wire::resp::Reply;
 
 use super::clocks::{Clockwork, Nanos};
 use super::contents::{Contents, Entry};
+use super::drawn::Workload;
 use super::plan::{Plan, nanos};
 use super::wire::{Message, token_of};
 use crate::clock::VIRTUAL_EPOCH_US;
@@ -50,7 +51,7 @@ impl Node {
     pub(crate) fn new(number: u64, clock: Clockwork, plan: &Plan) -> Self {
         let process = Process::new(number, Duration::ZERO, VIRTUAL_EPOCH_US);
         let mut store = Store::of(process);
-        if let Some(rules) = plan.rules().filter(|_| !plan.is_new) {
+        if let Some(rules) = plan.rules().filter(|_| plan.workload != Workload::New) {
             let open = command::open(&rules, MarkerAction::Open);
             let open = open.in_full();
             let shows = Duration::from_nanos(clock.shows(0));

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
-use super::episodes::{Fleet, episodes};
+use super::drawn::Workload;
 use super::permits::Permits;
 use super::preempt::Preemption;
 use super::sharing::Sharing;
-use super::stream::Workload;
-use super::trouble::{Episode, Trouble};
+use super::trouble::{Episode, Fleet, Trouble, episodes};
 use super::wall::Offset;
 use crate::Fanout;
 use crate::fencing::Rules;
@@ -41,15 +40,6 @@ impl Kind {
     }
 }
 
-/// When servers end and come up again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Restarts {
-    /// As troubles like others.
-    Drawn,
-    /// One after the other, while a client keeps a lock.
-    InTurn,
-}
-
 /// Who is named as the holder of a client's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Labels {
@@ -80,10 +70,6 @@ pub(crate) struct Weather {
 }
 
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "what a seed draws: each is drawn for itself"
-)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) kind: Kind,
@@ -95,10 +81,6 @@ pub(crate) struct Plan {
     pub(crate) fanouts: Vec<Fanout>,
     /// Which clients have fencing tokens.
     pub(crate) fenced: Vec<bool>,
-    /// Whether the nodes are new, so that clients open them.
-    pub(crate) is_new: bool,
-    /// The size of the pools, if they are smaller than the threads need.
-    pub(crate) pool_size: Option<u32>,
     /// How likely a connection behaves at a moment as only one with TLS does, in a million; never if it is zero.
     pub(crate) sealed: u32,
     /// Whose labels the locks of each client have.
@@ -124,9 +106,6 @@ pub(crate) struct Plan {
     pub(crate) set_back: Nanos,
     /// Whether nothing is ever lost, so that no key may be left behind, however late it comes.
     pub(crate) lossless: bool,
-    /// Whether clients look at locks as well, their own and others'.
-    pub(crate) looks: bool,
-    pub(crate) restarts: Restarts,
     /// Whether clients hold some of their locks for a time at least.
     pub(crate) rests: bool,
     /// If all threads of a client take locks of their own at the same time: how likely one of them panics in the middle of
@@ -155,12 +134,6 @@ impl Plan {
         let clients = pick(&mut rng, &[4, 4, 4, 3, 2, 6]);
         let workers = pick(&mut rng, &[1, 1, 2]);
         Self::with(seed, kind, (nodes, clients, workers), rng)
-    }
-
-    /// A plan for a deployment of this size.
-    pub(crate) fn sized(seed: u64, kind: Kind, nodes: usize, clients: usize) -> Self {
-        let rng = fastrand::Rng::with_seed(seed);
-        Self::with(seed, kind, (nodes, clients, 1), rng)
     }
 
     #[expect(
@@ -208,8 +181,6 @@ impl Plan {
             clients,
             workers,
             fenced: vec![kind == Kind::Fenced; clients],
-            is_new: false,
-            pool_size: None,
             sealed: 0,
             resources: pick(rng, &[1, 1, 1, 2, 3]),
             permits: None,
@@ -228,8 +199,6 @@ impl Plan {
             set_back: 0,
             replaced: Vec::new(),
             lossless,
-            looks: false,
-            restarts: Restarts::Drawn,
             rests: false,
             crowds: None,
             preemption: None,

@@ -15,13 +15,9 @@ use std::sync::Arc;
 use std::thread::panicking;
 
 use super::client::Worker;
-use super::clocks::{MICRO, Nanos, SECOND};
-use super::plan::{Kind, Plan, nanos, pick};
-use super::run::{none_breaks_a_promise, run_one};
-use super::trace::Trace;
-use super::trouble::Trouble;
+use super::clocks::{MICRO, Nanos};
+use super::plan::{Plan, pick};
 use super::world::{State, World, switch};
-use super::{USUAL_SEEDS, four_times_the_seeds};
 use crate::sync::points::{Point, Scheduler, Side};
 
 /// How threads are preempted.
@@ -50,58 +46,20 @@ struct Stop {
 /// After so many stops in vain at a place, half of the next ones heed nobody, and fewer and fewer do.
 const IN_VAIN: u32 = 4;
 
-impl Plan {
-    /// Few clients of several threads that want the same locks, or of a crowd; in some the resources are shared, or permits.
-    pub(super) fn preempted(seed: u64) -> Self {
-        let mut rng = fastrand::Rng::with_seed(seed ^ 0x9_cee3_97ed);
-        let rng = &mut rng;
-        let work = rng.u8(0..8);
-        let mut plan = if work == 0 {
-            Self::crowd(seed)
-        } else {
-            let kind = pick(rng, &[Kind::Sound, Kind::Sound, Kind::Fenced]);
-            let size = (
-                pick(rng, &[3, 3, 5, 1]),
-                pick(rng, &[1, 1, 2]),
-                pick(rng, &[2, 3, 5]),
-            );
-            Self::with(seed, kind, size, rng.fork())
-        };
-        // A thread that panics would leave others stopped in the middle of its unwinding.
-        plan.crowds = plan.crowds.map(|_| 0);
-        plan = match work {
-            1 | 2 => plan.with_sharing(),
-            3 => plan.with_permits(),
-            _ => plan,
-        };
-        plan.rests |= work == 4;
-        let longest_ttl = plan.longest_ttl();
-        plan.storm = plan
-            .storm
-            .min((4 * longest_ttl).clamp(2 * SECOND, 10 * SECOND));
-        let storm = plan.storm;
-        plan.replaced.clear();
-        plan.client_lags.fill(0);
-        plan.episodes.retain(|episode| {
-            episode.end <= storm && !matches!(episode.trouble, Trouble::Replace { .. })
-        });
-        let timeout = nanos(plan.node_timeout);
-        let longest = pick(rng, &[timeout / 8, timeout, timeout, longest_ttl / 2]);
-        let patience = pick(
-            rng,
-            &[0, timeout, longest_ttl / 2, longest_ttl + longest_ttl / 4],
-        );
-        plan.preemption = Some(Preemption {
+impl Preemption {
+    /// For so long at most: a thread that stops by itself, and one that stops for others.
+    pub(super) fn draw(rng: &mut fastrand::Rng, (longest, patience): (Nanos, Nanos)) -> Self {
+        Self {
             one_in: pick(rng, &[4, 8, 16]),
             likely: pick(rng, &[500_000, 200_000, 50_000]),
             elsewhere: pick(rng, &[0, 200, 2_000]),
-            // What is sent too late may be left behind.
-            longest: if plan.lossless { 0 } else { longest },
-            patience: if plan.lossless { 0 } else { patience },
-        });
-        plan
+            longest,
+            patience,
+        }
     }
+}
 
+impl Plan {
     /// Whether a thread may stop between its last look at the clock and the step that it takes by it. No code can prevent that,
     /// so a guard may be returned late, and an extension be noted late: for what the nodes had granted in time.
     pub(super) fn may_stop_after_a_look(&self) -> bool {
@@ -347,39 +305,5 @@ impl Worker {
             let mut state = self.world.state();
             state.fail(format!("in the process of c{id} remains {remains}"));
         }
-    }
-}
-
-/// What has to happen in 200 seeds.
-const SEEN: [&str; 11] = [
-    "adopted",
-    "a read lock",
-    "hook called",
-    "kept",
-    "led for others",
-    "passed to the next thread",
-    "preempted",
-    "queued",
-    "renewed in the background",
-    "several resources",
-    "waited for a mutex",
-];
-
-#[test]
-fn no_preempted_seed_breaks_a_promise() {
-    let total = none_breaks_a_promise("preempted", four_times_the_seeds(), Plan::preempted);
-    assert!(total.acquired > 10 * total.runs, "{total}");
-    let expected = if total.runs < 200 { &[][..] } else { &SEEN };
-    total.has_seen(expected);
-}
-
-#[test]
-fn a_preempted_seed_is_the_same_run_each_time() {
-    for seed in USUAL_SEEDS {
-        let plan = Plan::preempted(seed);
-        let first = run_one(&plan, Trace::digest_only());
-        let again = run_one(&plan, Trace::text());
-        assert_eq!(first.digest, again.digest, "seed {seed}");
-        assert_eq!(first.events, again.events, "seed {seed}");
     }
 }

@@ -32,8 +32,6 @@ pub(crate) struct Client {
     pub(super) wall_ahead: Offset,
     /// Until when it is stopped.
     pub(super) stopped_until: Nanos,
-    /// For how long it and its threads have stood still so far, all together.
-    pub(super) stood: Nanos,
     /// When it or one of its threads stood still, or still does, by the time when that began.
     stills: Vec<Range<Nanos>>,
     /// How many resources it has locked and forgotten.
@@ -56,7 +54,6 @@ impl Client {
             clock,
             wall_ahead,
             stopped_until: 0,
-            stood: 0,
             stills: Vec::new(),
             abandoned: 0,
             threads: std::array::from_fn(|thread| Thread {
@@ -69,17 +66,25 @@ impl Client {
 
     /// The process, or one of its threads, stands still for this time.
     pub(super) fn stands_still(&mut self, span: Range<Nanos>) {
-        self.stood += span.end.saturating_sub(span.start);
         self.stills.push(span);
     }
 
     /// A thread that stands still goes on earlier than was planned.
     fn goes_on(&mut self, planned: &Range<Nanos>, now: Nanos) {
         let still = self.stills.iter_mut().rev().find(|still| *still == planned);
-        if let Some(still) = still.filter(|still| now < still.end) {
-            self.stood -= still.end - now;
-            still.end = now;
+        if let Some(still) = still {
+            still.end = still.end.min(now);
         }
+    }
+
+    /// For how long it and its threads have stood still in this time, all together.
+    pub(super) fn stood_still_in(&self, time: &Range<Nanos>) -> Nanos {
+        let stills = self.stills.iter();
+        let in_it = stills.map(|still| {
+            let (start, end) = (still.start.max(time.start), still.end.min(time.end));
+            end.saturating_sub(start)
+        });
+        in_it.sum()
     }
 
     /// Whether a thread of it stood still up to this moment.
@@ -152,20 +157,13 @@ impl State {
     }
 
     /// How long the task that is running waits for word from another this time.
-    fn next_nap(&mut self, until: Timestamp) -> Nanos {
-        let (now, until) = (self.now, until.as_nanos());
-        let half = nanos(self.plan.node_timeout / 2);
-        let task = self.task();
+    fn next_nap(&mut self) -> Nanos {
+        let (now, task) = (self.now, self.task());
         let nap = &mut self.tasks[task].nap;
         if nap.end == now {
             nap.span = (nap.span + nap.span / 4).min(*NAPS.end());
         } else {
             nap.span = *NAPS.start();
-        }
-        if nap.readings.iter().any(|read| read + half == until) {
-            nap.lane = Some(until);
-        } else if nap.lane != Some(until) {
-            nap.lane = None;
         }
         let span = nap.span;
         self.rng.u64(span / 2..=span)
@@ -176,42 +174,16 @@ impl State {
         self.tasks[task].nap.end = end;
     }
 
-    /// The task that is running has read its client's clock.
-    fn has_read(&mut self, now: Timestamp) {
-        let task = self.task();
-        let readings = &mut self.tasks[task].nap.readings;
-        *readings = [readings[1], now.as_nanos()];
-    }
-
-    /// Whether the task that is running has waited for a lane for as long as it may.
-    pub(super) fn goes_alone(&mut self) -> bool {
-        let (now, task, client) = (self.now, self.task(), self.client());
-        let clock = self.clients[client].clock;
-        let nap = &mut self.tasks[task].nap;
-        let until = nap.lane.take().map(|until| clock.when(until));
-        until.is_some_and(|until| nap.end == until && now >= until)
-    }
-
     /// The task that is running stands still until then.
     pub(super) fn stands_still(&mut self, until: Nanos) {
-        let (task, client) = (self.task(), self.client());
-        self.tasks[task].still_until = until;
-        self.clients[client].stands_still(self.now..until);
+        let (client, now) = (self.client(), self.now);
+        self.clients[client].stands_still(now..until);
     }
 
     /// The task that is running stood still from the first time on, for no longer than was planned.
     pub(super) fn goes_on(&mut self, planned: &Range<Nanos>) {
-        let (task, client, now) = (self.task(), self.client(), self.now);
-        let still_until = &mut self.tasks[task].still_until;
-        *still_until = now.min(*still_until);
+        let (client, now) = (self.client(), self.now);
         self.clients[client].goes_on(planned, now);
-    }
-
-    /// What [`Client::stood`] was before those stood still who do so now.
-    pub(super) fn stood_before(&self, client: usize) -> Nanos {
-        let tasks = self.tasks.iter().filter(|task| task.client == client);
-        let rest = tasks.map(|task| task.still_until.saturating_sub(self.now));
-        self.clients[client].stood.saturating_sub(rest.sum())
     }
 }
 
@@ -220,8 +192,6 @@ pub(super) struct Task {
     pub(super) client: usize,
     /// Counts its waits, so that what would have ended an earlier one ends no later one.
     pub(super) wait: u64,
-    /// Until when it stands still.
-    pub(super) still_until: Nanos,
     pub(super) nap: Nap,
     /// Whether it survives a panic in the middle of its step.
     pub(super) may_die: bool,
@@ -234,7 +204,6 @@ impl Task {
         Self {
             client,
             wait: 0,
-            still_until: 0,
             nap: Nap::default(),
             may_die: false,
             is_leader: false,
@@ -245,13 +214,9 @@ impl Task {
 /// How a task waits for word from another.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Nap {
-    /// What it has read last from its clock.
-    readings: [Nanos; 2],
     span: Nanos,
     /// When it last ended.
     end: Nanos,
-    /// Until when it waits in the queue for a lane.
-    lane: Option<Nanos>,
 }
 
 /// The time of one client's process.
@@ -266,9 +231,7 @@ impl VirtualTime for ClientTime {
     fn now(&self) -> Timestamp {
         // Before the reading: one that is old when it is used is played by the pause before the next step.
         self.world.step();
-        let now = self.now_for_records();
-        self.world.state().has_read(now);
-        now
+        self.now_for_records()
     }
 
     fn now_for_records(&self) -> Timestamp {
@@ -290,7 +253,7 @@ impl VirtualTime for ClientTime {
 
     fn nap_until(&self, until: Timestamp) {
         let mut state = self.world.state();
-        let nap = state.next_nap(until);
+        let nap = state.next_nap();
         let until = state.clients[self.client].clock.when(until.as_nanos());
         let end = until.min(state.now + nap);
         state.naps_until(end);

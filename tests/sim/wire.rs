@@ -41,32 +41,13 @@ pub(crate) fn token_of(value: &str) -> &str {
     value.split_once(' ').map_or(value, |(token, _)| token)
 }
 
-impl Verb {
-    /// The name of a command that is counted.
-    pub(crate) fn counted_as(self) -> Option<&'static str> {
-        let counted = [(Self::Retake, "SET repeated"), (Self::Probe, "probe")];
-        let mut counted = counted.into_iter();
-        counted
-            .find(|(verb, _)| *verb == self)
-            .map(|(_, what)| what)
-    }
-}
-
 impl Message {
     /// The token of the lock that the node is told to release, if it is one of these commands.
     pub(crate) fn releases(&self) -> Option<&String> {
-        match self.verb {
-            Verb::Release | Verb::Rest => Some(&self.token),
-            Verb::Set
-            | Verb::Retake
-            | Verb::Extend
-            | Verb::Pass
-            | Verb::Inspect
-            | Verb::Look
-            | Verb::Listen
-            | Verb::Ask
-            | Verb::Probe => self.released.as_ref(),
+        if matches!(self.verb, Verb::Release | Verb::Rest) {
+            return Some(&self.token);
         }
+        self.released.as_ref()
     }
 
     /// Whether it asks for a lock.

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use super::access::Access;
 use super::claims::Claim;
 use super::clocks::Nanos;
 use super::contents::Own;
 use super::hooks::Hook;
 use super::node::Executed;
-use super::plan::{Plan, SHORTEST_DELAY};
 use super::resting::Rests;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
@@ -28,8 +26,8 @@ pub(crate) struct Witness {
     pub(super) handed: HashSet<String>,
     /// The locks that are to rest.
     pub(super) rests: Rests,
-    /// The resource that each task is asking for, where a lock can be passed to it.
-    pub(super) asking: HashMap<usize, usize>,
+    /// The key that each task is asking for, where a lock can be passed to it.
+    pub(super) asking: HashMap<usize, String>,
     pub(super) tokens: HashMap<String, Token>,
     /// The attempts of readers that were told that a writer waits.
     pub(super) held_back: HashSet<String>,
@@ -39,19 +37,11 @@ pub(crate) struct Witness {
     pub(super) healed: HashSet<(usize, String)>,
     /// The nodes that were told to release an attempt, with its token.
     pub(super) undone: HashSet<(usize, String)>,
-    /// The token of each task's last attempt.
-    attempts: HashMap<usize, String>,
-    /// Whether there are more nodes than one refusal can decide about.
-    is_one_of_many: bool,
     /// The tokens that each node was told to release.
     released: HashSet<(usize, String)>,
     /// When the lock was given back last, where all want one.
     pub(super) freed: Nanos,
     pub(crate) violation: Option<String>,
-    pub(crate) acquired: u64,
-    pub(crate) extended: u64,
-    pub(crate) refused: u64,
-    pub(crate) commands: u64,
     /// How often each thing has happened that does not happen by itself.
     pub(crate) tally: Tally,
 }
@@ -70,13 +60,7 @@ pub(super) struct Token {
     is_passed: bool,
     /// When it was first sent.
     since: Nanos,
-    /// When it was last sent, and to how many nodes up to then.
-    last: Nanos,
-    asked: u32,
 }
-
-/// The shortest time from a command to its reply.
-const SHORTEST_ROUND_TRIP: Nanos = 2 * SHORTEST_DELAY;
 
 /// The name of a resource, and its key.
 pub(crate) fn key(resource: usize) -> String {
@@ -84,15 +68,8 @@ pub(crate) fn key(resource: usize) -> String {
 }
 
 impl Witness {
-    pub(crate) fn new(plan: &Plan) -> Self {
-        Self {
-            is_one_of_many: plan.nodes > 2,
-            ..Self::default()
-        }
-    }
-
     pub(crate) fn sent(&mut self, task: usize, now: Nanos, message: &Message) {
-        self.commands += 1;
+        *self.tally.entry("commands").or_default() += 1;
         // It comes first where the SET could not be sent at all, because the connection was closed.
         let is_first = message.verb == Verb::Retake && !self.tokens.contains_key(&message.token);
         if matches!(message.verb, Verb::Set | Verb::Pass) || is_first {
@@ -109,33 +86,16 @@ impl Witness {
     }
 
     fn asks(&mut self, sender: usize, now: Nanos, value: &str) {
-        if let Some(token) = self.tokens.get_mut(value) {
-            let is_at_once = now < token.last + SHORTEST_ROUND_TRIP;
-            (token.last, token.asked) = (now, token.asked + 1);
-            let how = if is_at_once {
-                "asked at once"
-            } else {
-                "asked in turn"
-            };
-            *self.tally.entry(how).or_default() += 1;
+        if self.tokens.contains_key(value) {
             return;
-        }
-        let task = self.made_by.get(value).copied().unwrap_or(sender);
-        let before = self.attempts.insert(task, value.to_owned());
-        let before = before.and_then(|value| self.tokens.get(&value));
-        // A majority is not out of reach then, where there are so many.
-        if self.is_one_of_many && before.is_some_and(|token| token.asked == 1) {
-            *self.tally.entry("asked an arbiter alone").or_default() += 1;
         }
         let token = Token {
             number: self.tokens.len(),
-            task,
+            task: self.made_by.get(value).copied().unwrap_or(sender),
             is_returned: false,
             is_extended: false,
             is_passed: false,
             since: now,
-            last: now,
-            asked: 1,
         };
         self.tokens.insert(value.to_owned(), token);
     }
@@ -168,11 +128,11 @@ impl Witness {
     }
 
     /// Whether the lock with this value is on its way to another thread that asks for it.
-    fn is_on_its_way(&self, value: &str, resource: usize, task: usize) -> bool {
+    fn is_on_its_way(&self, value: &str, key: &str, task: usize) -> bool {
         let token = self.tokens.get(value);
         let is_passed = token.is_some_and(|token| token.is_passed && !token.is_returned);
         let mut asking = self.asking.iter();
-        is_passed && asking.any(|(other, of)| *other != task && *of == resource)
+        is_passed && asking.any(|(other, of)| *other != task && of == key)
     }
 
     /// Tokens are random; a trace that can be compared with another has numbers.
@@ -334,42 +294,20 @@ impl State {
 }
 
 impl World {
-    /// Counts whether all nodes have this value under all keys.
-    pub(super) fn counts_copies(&self, on: &Access, value: &str) {
-        let mut state = self.state();
-        let copies = state
-            .keys()
-            .iter()
-            .filter(|(_, _, other)| other == value)
-            .count();
-        if copies == state.plan.nodes * on.resources().len() {
-            state.count("kept throughout, on all nodes");
-        }
-    }
-
     /// No key of the task that is running is on any node, unless a guard of its is out.
     pub(crate) fn nothing_is_left(&self) {
         let mut state = self.state();
         let (task, client) = (state.task(), state.client());
-        for resource in 0..state.plan.resources {
-            for node in 0..state.plan.nodes {
-                let now = state.now;
-                let key = state.plan.key(resource);
-                let contents = state.nodes[node].contents(&key, now);
-                let witness = &state.witness;
-                let is_left = contents.entries().iter().any(|entry| {
-                    let value = &entry.token;
-                    let is_held = witness.guards.iter().any(|claim| claim.token == *value);
-                    let token = witness.tokens.get(value);
-                    let is_its = token.is_some_and(|token| token.task == task);
-                    is_its && !is_held && !witness.is_on_its_way(value, resource, task)
-                });
-                if is_left {
-                    state.fail(format!(
-                        "c{client} left a key of r{resource} on n{node} in calm weather"
-                    ));
-                }
-            }
+        let keys = state.keys();
+        let witness = &state.witness;
+        let left = keys.iter().find(|(_, key, value)| {
+            let token = witness.tokens.get(value);
+            let is_its = token.is_some_and(|token| token.task == task);
+            is_its && !witness.is_out(value) && !witness.is_on_its_way(value, key, task)
+        });
+        if let Some((node, key, _)) = left {
+            let why = format!("c{client} left a key of {key} on n{node} in calm weather");
+            state.fail(why);
         }
     }
 }

@@ -35,39 +35,29 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    /// The arguments of a worker's program.
+    /// The arguments of a worker's program, but for the nodes, which come behind them.
     pub(crate) fn arguments(
         client: u32,
         seed: u64,
         protocol: Protocol,
         ttl_ms: &RangeInclusive<u64>,
-    ) -> [String; 6] {
-        let protocol = match protocol {
-            Protocol::Classic => "classic",
-            _ => "fenced",
-        };
-        let (least, most) = (ttl_ms.start(), ttl_ms.end());
-        ["--worker".to_owned(), client.to_string(), seed.to_string()]
-            .into_iter()
-            .chain([protocol.to_owned(), least.to_string(), most.to_string()])
-            .collect::<Vec<_>>()
-            .try_into()
-            .unwrap()
+    ) -> Vec<String> {
+        let (protocol, least, most) = (format!("{protocol:?}"), ttl_ms.start(), ttl_ms.end());
+        let words = format!("--worker {client} {seed} {protocol} {least} {most}");
+        words.split(' ').map(str::to_owned).collect()
     }
 
-    /// The reverse, with the nodes behind them; `None` if these are not the arguments of a worker.
+    /// The reverse; `None` if these are not the arguments of a worker.
     pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
         let [first, client, seed, protocol, least, most, urls @ ..] = arguments else {
             return None;
         };
+        let protocols = [Protocol::Classic, Protocol::Fenced].into_iter();
+        let mut protocols = protocols.filter(|it| format!("{it:?}") == *protocol);
         (first == "--worker").then(|| Self {
             client: client.parse().unwrap(),
             seed: seed.parse().unwrap(),
-            protocol: if protocol == "fenced" {
-                Protocol::Fenced
-            } else {
-                Protocol::Classic
-            },
+            protocol: protocols.next().unwrap(),
             ttl_ms: least.parse().unwrap()..=most.parse().unwrap(),
             urls: urls.to_vec(),
         })

@@ -122,7 +122,7 @@ fn a_reader_waits_for_few_writers_however_many_there_are() {
         passed.sort_unstable();
         // A writer that comes at the right moment may get ahead. In order it would be none, and one at the most. Sections are
         // counted as well while this thread is kept from running before or after its call, so one call in ten may be over
-        // the bound; that no single call is, the simulation says (`tests/sim/stream.rs`).
+        // the bound; that no single call is, the simulation says (the runs called `stream`).
         let (median, most) = (passed[ROUNDS / 2], passed[ROUNDS * 9 / 10]);
         assert!(
             median <= 1 && most <= WRITERS,

@@ -1,0 +1,292 @@
+//! What the workers do in runs of one subject, beside the work that each draws.
+
+use std::time::Duration;
+
+use super::access::Access;
+use super::calls::Wish;
+use super::client::Worker;
+use super::clocks::{MILLI, Nanos, SECOND};
+use super::drawn::{LOOKS_AGAIN, OPENED, SETTLED, Workload};
+use super::keeping::Keeping;
+use super::plan::{Kind, nanos};
+use super::sharing::Way;
+use super::witness::key;
+use crate::{Error, LockGuard};
+
+/// How long each reads, or writes, among a stream of readers.
+const SECTION: Duration = Duration::from_millis(100);
+
+/// For how long the writer waits: for the sections that are under way, and no others.
+const LONGEST_WAIT_TO_WRITE: Duration = Duration::from_millis(300);
+
+/// For how long a reader waits. One whose thread is late for the turn of readers waits for the next one, two sections later; a thread
+/// of a run may be as late as a turn is long, and that more than once.
+const LONGEST_WAIT_TO_READ: Duration = Duration::from_secs(1);
+
+/// Where all want one lock, it is free for longer only where nobody is woken: who has been woken three times in vain does not listen
+/// for a while.
+const LONGEST_FREE: Nanos = 200 * MILLI;
+
+/// How long lock after lock is taken before and after the pause of a day.
+const BUSY: Nanos = 100 * MILLI;
+
+/// A crowd begins at a multiple of this time.
+const CROWDS: Nanos = 50 * MILLI;
+
+impl Worker {
+    /// What all do in runs of one subject.
+    pub(super) fn does_its_part(&mut self) {
+        match self.plan.workload {
+            Workload::Drawn => {}
+            Workload::Stream => self.streams(),
+            Workload::Woken => self.is_woken(),
+            Workload::Idle => self.idles(),
+            Workload::New => self.opens_nodes(),
+            Workload::Kept => self.keeps_throughout(),
+        }
+    }
+
+    /// Reads or writes until the end: neither readers nor writers wait for long.
+    fn streams(&mut self) {
+        let writes = (self.id, self.number) == (0, 0);
+        let last = self.plan.resources - 1;
+        let (way, on, longest) = match (writes, last) {
+            (false, read) => (Way::Read, Access::to_read(read), LONGEST_WAIT_TO_READ),
+            (true, 0) => (Way::Write, Access::to(0), LONGEST_WAIT_TO_WRITE),
+            (true, last) => (Way::All, Access::to_all(0..=last), LONGEST_WAIT_TO_WRITE),
+        };
+        while self.is_stormy() {
+            self.takes_its_turn((way, &on), longest, SECTION);
+            if writes {
+                let pause = self.some_time(SECTION * 2);
+                self.sleep(pause);
+            }
+        }
+    }
+
+    /// Takes the lock for a moment, again and again until the end.
+    fn is_woken(&mut self) {
+        while self.is_stormy() {
+            let pause = self.some_time(LOOKS_AGAIN / 20);
+            self.sleep(pause);
+            let work = self.some_time(LOOKS_AGAIN / 10);
+            self.takes_its_turn((Way::Lock, &Access::to(0)), LOOKS_AGAIN * 60, work);
+        }
+    }
+
+    fn takes_its_turn(&self, (way, on): (Way, &Access), longest: Duration, work: Duration) {
+        let (id, ttl) = (self.id, self.plan.ttls[0]);
+        let wish = Wish {
+            label: self.own_label(),
+            ..Wish::new(ttl, LOOKS_AGAIN * 60)
+        };
+        let began = self.world.state().now;
+        let guard = match self.ask((way, on), &wish) {
+            Ok(guard) => guard,
+            Err(error) => {
+                let why = format!("c{id} did not get {on} in its turn: {error}");
+                return self.world.broken_promise(why);
+            }
+        };
+        let mut state = self.world.state();
+        let waited = Duration::from_nanos(state.now - began);
+        if state.now - state.witness.freed.max(began) > LONGEST_FREE {
+            state.count("a free lock that somebody got by its timer alone");
+        }
+        drop(state);
+        let claim = self.world.acquired(id, on, &guard, ttl);
+        if waited > longest {
+            let why = format!("c{id} waited for {on} for {waited:?} among others");
+            self.world.broken_promise(why);
+        }
+        self.sleep(work);
+        self.unlock(claim, guard);
+        let mut state = self.world.state();
+        state.witness.freed = state.now;
+    }
+
+    /// Takes locks before each pause, or after it.
+    fn idles(&mut self) {
+        let is_early = self.plan.wall_ahead[self.id] > 0;
+        let moment = Duration::from_millis(2);
+        for pause in self.plan.episodes.clone() {
+            let (from, until) = if is_early {
+                (pause.start - BUSY, pause.start - MILLI)
+            } else {
+                (pause.end, pause.end + BUSY)
+            };
+            self.world.block(from, None);
+            self.takes_lock_after_lock(0, until, moment);
+        }
+        self.world.block(self.plan.storm, None);
+    }
+
+    /// Tries to have a lock, again and again, and works for some time whenever it has it.
+    pub(super) fn takes_lock_after_lock(&mut self, resource: usize, until: Nanos, work: Duration) {
+        let (name, ttl, on) = (key(resource), self.ttl(), Access::to(resource));
+        let manager = self.manager.clone();
+        let request = manager.request(&name).ttl(ttl);
+        while self.is_stormy() && self.world.state().now < until {
+            let call = || Some(request.try_lock());
+            match self.world.while_asking(&on, ttl, call).unwrap() {
+                Ok(guard) => {
+                    let claim = self.world.acquired(self.id, &on, &guard, ttl);
+                    let work = self.some_time(work);
+                    self.sleep(work);
+                    self.unlock(claim, guard);
+                }
+                Err(error) => {
+                    self.refused(&error);
+                    // Where nobody is asked, no time passes.
+                    self.sleep(Duration::from_micros(100));
+                }
+            }
+            let pause = self.some_time(2 * work);
+            self.sleep(pause);
+        }
+    }
+
+    /// Opens the nodes once or more, and goes on as all others.
+    fn opens_nodes(&mut self) {
+        for _ in 0..self.rng.u8(0..=3) {
+            let pause = self.rng.u64(0..=OPENED / 4);
+            self.sleep(Duration::from_nanos(pause));
+            if self.world.state().now > OPENED || !self.is_stormy() {
+                return;
+            }
+            let result = self.manager.open_nodes();
+            let mut state = self.world.state();
+            let id = self.id;
+            state.note(|| format!("c{id} opens nodes: {result:?}"));
+            if state.now > SETTLED - SECOND {
+                state.fail(format!("c{id} opened nodes for too long"));
+            }
+            match result {
+                Ok(()) => state.count("nodes opened"),
+                Err(Error::NotOpened { .. }) => state.count("nodes not opened"),
+                Err(error) => {
+                    state.fail(format!("c{id} got an error that makes no sense: {error}"));
+                }
+            }
+            drop(state);
+            self.sleep(Duration::from_nanos(MILLI));
+        }
+    }
+
+    /// A lock; or, where the plan has that, a read lock or one on several resources.
+    fn wanted_throughout(&self) -> (Way, Access) {
+        match (self.plan.sharing, self.plan.seed % 4) {
+            (None, _) => (Way::Lock, Access::to(0)),
+            (Some(_), 0 | 3) => (Way::Read, Access::to_read(0)),
+            (Some(_), _) => (Way::All, Access::to_all([0, 1])),
+        }
+    }
+
+    /// The first client keeps the lock until all servers have been restarted twice.
+    fn keeps_throughout(&mut self) {
+        if self.id > 0 {
+            return;
+        }
+        let ttl = Duration::from_nanos(self.plan.longest_ttl());
+        let keeping = Keeping::unbounded();
+        let (way, on) = self.wanted_throughout();
+        let wish = Wish {
+            keeping: Some(keeping),
+            ..Wish::new(ttl, ttl * 20)
+        };
+        let guard = match self.ask((way, &on), &wish) {
+            Ok(guard) => guard,
+            Err(error) => return self.refused(&error),
+        };
+        let claim = self.world.acquired(self.id, &on, &guard, ttl);
+        self.is_kept(claim, keeping);
+        while self.is_stormy() {
+            self.sleep(ttl / 5);
+            if !self.still_has(&on, &guard) {
+                break;
+            }
+        }
+        self.unlock(claim, guard);
+    }
+
+    fn still_has(&self, on: &Access, guard: &LockGuard) -> bool {
+        let held = self.world.as_witness(|| guard.check());
+        let Err(error) = held else { return true };
+        // A node is healed only when all of several resources are free there at one moment, and others want them too.
+        if on.resources().len() == 1 && self.plan.kind == Kind::Sound {
+            let why = format!("a kept lock did not outlive restarts: {error}");
+            self.world.broken_promise(why);
+        }
+        false
+    }
+
+    /// Perhaps takes locks of its own, from the same moment on as the other threads of its client.
+    pub(super) fn crowds(&mut self) -> bool {
+        if self.plan.crowds.is_none() || self.depth > 0 || self.rng.u8(0..6) == 0 {
+            return false;
+        }
+        let now = self.world.state().now;
+        self.world.block(now.next_multiple_of(CROWDS), None);
+        for _ in 0..self.rng.usize(2..=8) {
+            if !self.is_stormy() {
+                break;
+            }
+            self.takes_its_own_lock();
+        }
+        true
+    }
+
+    fn takes_its_own_lock(&mut self) {
+        let own = self.id * self.plan.workers + self.number;
+        let ((way, on), ttl) = (self.draw_wanted_in_a_crowd(own), self.ttl());
+        let wish = Wish::new(ttl, Duration::ZERO);
+        let call = || self.world.despite_death(|| self.call((way, &on), &wish));
+        let Some(result) = self.world.while_asking_for(&on, &wish, call) else {
+            return;
+        };
+        match result {
+            Ok(guard) => {
+                let claim = self.world.acquired(self.id, &on, &guard, ttl);
+                if self.rng.u8(0..4) == 0 {
+                    let result = self.world.extends(claim, &guard, ttl);
+                    self.was_extended(claim, &guard, result);
+                }
+                self.unlock(claim, guard);
+            }
+            Err(error) => {
+                self.refused(&error);
+                // Where nobody is asked, no time passes.
+                self.sleep(Duration::from_micros(100));
+            }
+        }
+    }
+
+    /// Perhaps waits for the next replacement of servers. One whose clock is right takes lock after lock up to that moment; one whose
+    /// clock is behind does so when the new server begins to vote.
+    pub(super) fn hurries(&mut self) -> bool {
+        let now = self.world.state().now;
+        let next = self.plan.replaced.iter().find(|at| **at > now);
+        let (Some(next), Some(rules)) = (next.copied(), self.plan.rules()) else {
+            return false;
+        };
+        if self.depth > 0 || self.rng.bool() {
+            return false;
+        }
+        let lately = 20 * MILLI + self.plan.longest_ttl() / 25;
+        let span = self.rng.u64(MILLI..=lately);
+        let opens = next + nanos(rules.quarantine);
+        // The quarantine begins when the new server is first asked.
+        let times = if self.plan.client_lags[self.id] == 0 {
+            vec![(next.saturating_sub(span), next)]
+        } else {
+            let asked = (next + 2 * MILLI, next + 3 * MILLI);
+            vec![asked, (opens + MILLI, opens + 10 * MILLI)]
+        };
+        let last = self.plan.resources - 1;
+        for (from, until) in times {
+            self.world.block(from, None);
+            self.takes_lock_after_lock(last, until, Duration::ZERO);
+        }
+        true
+    }
+}
