@@ -8,8 +8,7 @@
 //! A driver goes through a plan of faults that its seed decides (`plan.rs`), and so can be made again; when exactly each strikes
 //! is up to the machine. Each of them is seen to strike, or it does not count. In the last seconds all is calm.
 //!
-//! The workers (`worker.rs`) take locks of every kind, in a mixture that the seed decides, with the classic protocol, the fenced
-//! one, or both beside each other. What they tell is a history, which the judge of `tests/history` hears in the order of time
+//! The workers (`worker.rs`) take locks of every kind, with the classic protocol, the fenced one, or both beside each other. What they tell is a history, which the judge of `tests/history` hears in the order of time
 //! (`record.rs`). In the end no server may have a key left, and each resource must have been had again after the last fault. That
 //! the test can fail is shown by two kinds of runs in which a majority of the servers forgets, at least, and nothing keeps their
 //! votes from counting: there the exit code is 0 only if two holders were found.

@@ -112,38 +112,17 @@ impl fmt::Display for On {
     }
 }
 
-/// How often a worker takes locks of each kind, beside those of the other kinds. Each kind is among them.
-pub(crate) struct Weights([(Kind, u32); 5]);
-
-impl Weights {
-    pub(crate) fn draw(rng: &mut Rng) -> Self {
-        Self(Kind::ALL.map(|kind| match kind {
-            Kind::Lock | Kind::Read => (kind, rng.u32(2..=6)),
-            Kind::Write | Kind::Several | Kind::Permit => (kind, rng.u32(1..=4)),
-        }))
-    }
-
+impl On {
     /// The next lock to ask for.
-    pub(crate) fn next(&self, rng: &mut Rng) -> On {
-        let mut rest = rng.u32(0..self.0.iter().map(|(_, weight)| weight).sum());
-        let chosen = self.0.iter().find(|(_, weight)| {
-            let is_it = rest < *weight;
-            rest = rest.saturating_sub(*weight);
-            is_it
-        });
-        let &(kind, _) = chosen.unwrap();
-        let count = if kind == Kind::Several {
-            rng.usize(2..=3)
-        } else {
-            1
-        };
-        let end = if kind == Kind::Permit {
-            SEMAPHORES
-        } else {
-            RESOURCES
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        let kind = *rng.choice(&Kind::ALL).unwrap();
+        let (count, end) = match kind {
+            Kind::Several => (rng.usize(2..=3), RESOURCES),
+            Kind::Permit => (1, SEMAPHORES),
+            Kind::Lock | Kind::Write | Kind::Read => (1, RESOURCES),
         };
         let mut resources = rng.choose_multiple(0..end, count);
         resources.sort_unstable();
-        On { kind, resources }
+        Self { kind, resources }
     }
 }

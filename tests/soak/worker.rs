@@ -12,7 +12,7 @@ use redlatch_testing::pause;
 
 use crate::ask::{How, Wishes, ask, count_abstentions, why};
 use crate::held::{Held, Stay, drift, end_of, rest_of};
-use crate::on::{Kind, On, Weights};
+use crate::on::{Kind, On};
 use crate::options::{LAST, LAST_TTL, PREFIX, builder};
 use crate::told::{Order, call, clock, counted, done, happened, listen, nanos, order, wrong};
 
@@ -118,7 +118,6 @@ fn last_ones(manager: &LockManager) {
 struct Worker<'a> {
     manager: LockManager,
     role: &'a Role,
-    weights: Weights,
     /// What is taken first when it is calm.
     calm: Vec<On>,
     /// A lock on its way from one thread to the other, as text, with what it is on and its ttl.
@@ -145,7 +144,6 @@ impl<'a> Worker<'a> {
         rng.shuffle(&mut calm);
         Self {
             manager: builder.build().unwrap(),
-            weights: Weights::draw(&mut rng),
             calm,
             parcel: Mutex::default(),
             role,
@@ -181,7 +179,7 @@ impl Thread<'_> {
     }
 
     fn take_any(&mut self) {
-        let on = self.worker.weights.next(&mut self.rng);
+        let on = On::draw(&mut self.rng);
         let how = match self.rng.u32(0..4) {
             0 => How::Once,
             1 => How::Waiting,
