@@ -142,7 +142,6 @@ mod servers {
     /// Those who want a lock that another has: threads of one manager, and processes.
     pub(crate) mod waiting {
         pub(crate) mod cancelled;
-        pub(crate) mod cancelled_before;
         pub(crate) mod fairness;
         #[cfg(target_os = "linux")]
         pub(crate) mod pass;

@@ -1,15 +1,17 @@
 //! A wait for a lock that another thread cancels.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
-use redlatch::{Cancel, Error, LockGuard, LockManager};
-use redlatch_testing::scripted::{Kind, Scripted};
-use redlatch_testing::{Server, eventually, within};
+use redlatch::{Cancel, Error, Fanout, KeepAlive, LockGuard, LockManager};
+use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::{Server, eventually, now, within};
 
-use crate::managers::PATIENCE;
+use crate::managers::{BOTH, PATIENCE};
 
 /// So long that only a cancelled wait ends within the bound of the test.
 const LONG: Duration = Duration::from_mins(30);
@@ -51,36 +53,30 @@ fn assert_cancelled(result: Result<LockGuard, Error>) {
 
 #[test]
 fn one_who_listens_for_a_release_is_cancelled_and_nothing_is_left_of_it() {
-    let servers = Server::cluster(3);
-    let (holder, other) = (manager_of(&servers), manager_of(&servers));
-    let guard = holder.lock("job", LONG).unwrap();
-    let listens = || servers.iter().any(|server| server.blocked() == 1);
-    assert_cancelled(wait_and_cancel(&other, listens));
-    // The server notices that the connection is gone.
-    assert!(eventually(BOUND, || !listens()));
-    guard.unlock().unwrap();
-    // Its manager goes on as before.
-    other.try_lock("job", LONG).unwrap().unlock().unwrap();
-}
-
-#[test]
-fn one_whose_connection_breaks_while_it_listens_is_cancelled_too() {
-    let servers = Server::cluster(1);
-    let (holder, other) = (manager_of(&servers), manager_of(&servers));
-    let guard = holder.lock("job", LONG).unwrap();
-    // It listens on a connection of an earlier command, in place of which it makes another one.
-    let is_cut_off = Cell::new(false);
-    let listens_again = || {
-        let listens = servers[0].blocked() == 1;
-        if listens && !is_cut_off.replace(true) {
-            servers[0].command(&["CLIENT", "KILL", "TYPE", "normal"]);
-            return false;
-        }
-        listens
-    };
-    assert_cancelled(wait_and_cancel(&other, listens_again));
-    assert!(eventually(BOUND, || servers[0].blocked() == 0));
-    guard.unlock().unwrap();
+    for is_cut_off in [false, true] {
+        let servers = Server::cluster(3);
+        let (holder, other) = (manager_of(&servers), manager_of(&servers));
+        let guard = holder.lock("job", LONG).unwrap();
+        let listens = || servers.iter().any(|server| server.blocked() == 1);
+        // It listens on a connection of an earlier command, in place of which it makes another one.
+        let to_cut_off = Cell::new(is_cut_off);
+        let listens_at_last = || {
+            let listens = listens();
+            if listens && to_cut_off.take() {
+                for server in &servers {
+                    server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+                }
+                return false;
+            }
+            listens
+        };
+        assert_cancelled(wait_and_cancel(&other, listens_at_last));
+        // The server notices that the connection is gone.
+        assert!(eventually(BOUND, || !listens()));
+        guard.unlock().unwrap();
+        // Its manager goes on as before.
+        other.try_lock("job", LONG).unwrap().unlock().unwrap();
+    }
 }
 
 #[test]
@@ -137,22 +133,6 @@ fn one_who_pauses_between_attempts_is_cancelled() {
 }
 
 #[test]
-fn a_call_that_was_cancelled_before_asks_no_node() {
-    let nodes = FakeNode::cluster(3);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let cancel = Cancel::new();
-    let request = manager.request("job").cancelled_by(&cancel);
-    request.try_lock().unwrap().unlock().unwrap();
-    cancel.cancel();
-    let attempts = manager.stats().attempts;
-    assert_cancelled(request.try_lock());
-    assert_cancelled(request.lock());
-    assert_eq!(manager.stats().attempts, attempts);
-    // Others are not concerned.
-    manager.try_lock("job", LONG).unwrap().unlock().unwrap();
-}
-
-#[test]
 fn a_round_that_is_under_way_ends_as_it_would_and_leaves_nothing_but_a_guard() {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes);
@@ -182,35 +162,129 @@ fn a_round_that_is_under_way_ends_as_it_would_and_leaves_nothing_but_a_guard() {
     }
 }
 
+type Call = fn(&LockManager, &Cancel) -> Result<LockGuard, Error>;
+
+/// Every method that takes a `Cancel`, on everything that can be asked for. Those that ask one node first come last.
+const CALLS: [(&str, Call); 14] = [
+    ("lock", |manager, cancel| {
+        manager.request("job").cancelled_by(cancel).lock()
+    }),
+    ("try_lock", |manager, cancel| {
+        manager.request("job").cancelled_by(cancel).try_lock()
+    }),
+    ("try_lock_for", |manager, cancel| {
+        let request = manager.request("job").cancelled_by(cancel);
+        request.try_lock_for(LONG)
+    }),
+    ("try_lock_until", |manager, cancel| {
+        let request = manager.request("job").cancelled_by(cancel);
+        request.try_lock_until(now() + LONG)
+    }),
+    ("a kept lock", |manager, cancel| {
+        let request = manager.request("job").cancelled_by(cancel);
+        request.keep_alive(KeepAlive::unbounded()).ttl(LONG).lock()
+    }),
+    ("several", |manager, cancel| {
+        let request = manager.request_all(["one", "two"]);
+        request.cancelled_by(cancel).lock()
+    }),
+    ("write", |manager, cancel| {
+        manager.rw_lock("job").cancelled_by(cancel).write()
+    }),
+    ("try_write", |manager, cancel| {
+        manager.rw_lock("job").cancelled_by(cancel).try_write()
+    }),
+    ("try_write_for", |manager, cancel| {
+        let lock = manager.rw_lock("job").cancelled_by(cancel);
+        lock.try_write_for(LONG)
+    }),
+    ("read", |manager, cancel| {
+        manager.rw_lock("job").cancelled_by(cancel).read()
+    }),
+    ("try_read", |manager, cancel| {
+        manager.rw_lock("job").cancelled_by(cancel).try_read()
+    }),
+    ("try_read_until", |manager, cancel| {
+        let lock = manager.rw_lock("job").cancelled_by(cancel);
+        lock.try_read_until(now() + LONG)
+    }),
+    ("permit", |manager, cancel| {
+        manager.semaphore("jobs", 3).cancelled_by(cancel).lock()
+    }),
+    ("try for a permit", |manager, cancel| {
+        manager.semaphore("jobs", 3).cancelled_by(cancel).try_lock()
+    }),
+];
+
+const ASK_ALL_AT_ONCE: usize = 9;
+
 #[test]
-fn one_who_is_cancelled_when_it_is_called_passes_the_turn_on() {
-    let nodes = FakeNode::cluster(3);
-    let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
-    let manager = builder.build().unwrap();
-    for round in 0..100_u32 {
-        let cancel = Cancel::new();
-        let guard = manager.lock("job", LONG).unwrap();
-        thread::scope(|scope| {
-            for is_patient in [false, false, true, false, true] {
-                let request = manager.request("job").ttl(LONG);
-                let request = if is_patient {
-                    request
-                } else {
-                    request.cancelled_by(&cancel)
-                };
-                scope.spawn(move || match request.try_lock_for(Duration::MAX) {
-                    Ok(guard) => guard.unlock().unwrap(),
-                    error => assert!(!is_patient, "{error:?}"),
-                });
+fn no_call_asks_anybody_if_it_was_cancelled_before() {
+    // It would wait for each of them.
+    let servers = [(); 3].map(|()| Scripted::start(|peer, _| peer.wait(LONG)));
+    let cancel = Cancel::new();
+    cancel.cancel();
+    for protocol in BOTH {
+        for fanout in [Fanout::Overlapped, Fanout::Sequential] {
+            let builder = LockManager::builder().nodes(servers.iter().map(Scripted::url));
+            let builder = builder.node_timeout(PATIENCE).max_ttl(LONG * 2);
+            let builder = builder.protocol(protocol).fanout(fanout);
+            let manager = builder.build().unwrap();
+            for (name, call) in CALLS {
+                let result = call(&manager, &cancel);
+                assert!(matches!(result, Err(Error::Cancelled { .. })), "{name}");
             }
-            scope.spawn(|| {
-                // About when the lock is given back.
-                (0..round * 37).for_each(|_| std::hint::spin_loop());
-                cancel.cancel();
-            });
-            drop(guard);
-        });
-        assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
+            assert!(servers.iter().all(|server| server.connections() == 0));
+            let stats = manager.stats();
+            assert_eq!((stats.attempts, stats.queued), (0, 0), "{stats}");
+        }
     }
-    assert_eq!(manager.stats().held(), 0);
+}
+
+/// How many commands each server has heard that ask for a lock, or for whether it is free.
+fn asks(servers: &[Scripted]) -> Vec<usize> {
+    let asks = |server: &Scripted| {
+        let heard = server.heard();
+        let kinds = heard.iter().map(Command::kind);
+        kinds
+            .filter(|kind| matches!(kind, Kind::Set | Kind::Retake | Kind::Look))
+            .count()
+    };
+    servers.iter().map(asks).collect()
+}
+
+#[test]
+fn no_call_asks_anybody_again_once_it_was_cancelled() {
+    for (place, (name, call)) in CALLS.into_iter().enumerate() {
+        let cancel = Arc::new(Mutex::new(None::<Cancel>));
+        let servers = [(); 3].map(|()| {
+            let cancel = Arc::clone(&cancel);
+            Scripted::start(move |peer, command| {
+                if let Some(cancel) = &*cancel.lock() {
+                    cancel.cancel();
+                }
+                peer.say(match command.kind() {
+                    Kind::Set => b"$-1\r\n",
+                    Kind::Look => b"-ERR I don't look\r\n",
+                    Kind::Retake if command.words[2] == "2" => b"*2\r\n*1\r\n:3600000\r\n:0\r\n",
+                    _ => b"*1\r\n:3600000\r\n",
+                });
+            })
+        });
+        let builder = LockManager::builder().nodes(servers.iter().map(Scripted::url));
+        let builder = builder.fanout(Fanout::Overlapped).node_timeout(PATIENCE);
+        let manager = builder.max_ttl(LONG * 2).build().unwrap();
+        // From now on, a reader of this manager asks the first node before all others.
+        assert!(manager.rw_lock("job").try_read().is_err());
+        assert!(eventually(PATIENCE, || asks(&servers) == [1; 3]));
+        let cancelled = Cancel::new();
+        *cancel.lock() = Some(cancelled.clone());
+        let result = call(&manager, &cancelled);
+        assert!(matches!(result, Err(Error::Cancelled { .. })), "{name}");
+        let asked: Vec<usize> = asks(&servers).iter().map(|asks| asks - 1).collect();
+        let most = if place < ASK_ALL_AT_ONCE { 3 } else { 1 };
+        let is_once = asked.iter().all(|asks| *asks <= 1);
+        let sum: usize = asked.iter().sum();
+        assert!(is_once && (1..=most).contains(&sum), "{name}: {asked:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,17 +11,27 @@ use redlatch::{Builder, Cancel, Error, Fanout, LockGuard, LockManager, Protocol,
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, eventually};
 
-use crate::managers::PATIENCE;
+use crate::managers::{BOTH, PATIENCE};
 use crate::servers::waiting::queue::TTL;
 use crate::waiters::{BOUND, got, heard, line_up, listeners, next};
 use crate::waiters::{LONG, cluster, process};
 
+/// Time enough for a server that answers, on a busy machine too.
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The reply of a node that has released the lock and woken another client.
 const WOKEN: &[u8] = b"*2\r\n:2\r\n:0\r\n";
 
-fn over(nodes: &[Scripted]) -> Builder {
+pub(crate) fn over(nodes: &[Scripted]) -> Builder {
     let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
     builder.node_timeout(PATIENCE)
+}
+
+/// A lock that is held, and a thread of the same manager that waits for it.
+#[track_caller]
+pub(crate) fn wanted(manager: &LockManager) -> (LockGuard, JoinHandle<LockGuard>) {
+    let guard = manager.lock("job", TTL).unwrap();
+    (guard, next(manager, TTL))
 }
 
 /// How often each node was asked to pass a lock.
@@ -67,19 +78,22 @@ fn a_release_and_the_next_attempt_are_one_command_to_each_node() {
     }
 }
 
-/// Managers over real servers: both protocols with both fan-outs.
-fn each_way(check: impl Fn(&[Server], &LockManager)) {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
+/// Servers and a manager over them: both protocols with both fan-outs.
+pub(crate) fn each_way(check: impl Fn(&mut Vec<Server>, &LockManager)) {
+    for protocol in BOTH {
         for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-            let servers = cluster(3);
-            let urls = servers.iter().map(Server::url);
-            let builder = LockManager::builder().nodes(urls).protocol(protocol);
-            let manager = builder.node_timeout(PATIENCE).fanout(fanout);
-            let manager = manager.build().unwrap();
+            let mut servers = cluster(3);
+            let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+            let builder = builder.node_timeout(NODE_TIMEOUT).protocol(protocol);
+            let manager = builder.fanout(fanout).build().unwrap();
             if protocol == Protocol::Fenced {
                 manager.open_nodes().unwrap();
             }
-            check(&servers, &manager);
+            // The servers know the scripts from now on.
+            let (first, second) = wanted(&manager);
+            first.unlock().unwrap();
+            got(second).unlock().unwrap();
+            check(&mut servers, &manager);
         }
     }
 }
@@ -108,7 +122,7 @@ fn each_thread_has_its_own_ttl_and_label_and_a_larger_fencing_token() {
             assert_all_grant(&guard);
             assert_ne!(guard.token(), old);
             assert!(guard.fencing_token() > fencing || fencing.is_none());
-            for server in servers {
+            for server in &*servers {
                 let value = server.get("job").unwrap();
                 assert!(value.starts_with(guard.token()), "{value}");
                 assert!(value.contains(&label), "{value}");
@@ -205,13 +219,7 @@ fn nothing_is_asked_for_while_others_are_known_to_wait() {
                 peer.say(match command.kind() {
                     Kind::Pass => WOKEN,
                     Kind::Release => b":2\r\n",
-                    Kind::Set
-                    | Kind::Retake
-                    | Kind::Extend
-                    | Kind::Look
-                    | Kind::Listen
-                    | Kind::Probe
-                    | Kind::Other => command.consent(),
+                    _ => command.consent(),
                 });
             })
         })
@@ -232,17 +240,14 @@ fn nothing_is_asked_for_while_others_are_known_to_wait() {
 
 #[test]
 fn where_one_node_has_woken_another_client_the_others_are_released_at_once() {
-    let nodes: Vec<Scripted> = (0..3)
-        .map(|_| Scripted::start(|peer, command| peer.say(command.consent())))
-        .collect();
+    let nodes = listeners(3);
     let waking = Scripted::start(|peer, command| {
         let wakes = command.kind() == Kind::Pass;
         peer.say(if wakes { WOKEN } else { command.consent() });
     });
     let builder = over(&nodes).node(waking.url());
     let manager = builder.build().unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
+    let (guard, waiting) = wanted(&manager);
     guard.unlock().unwrap();
     // Before the release has returned.
     for node in &nodes {
@@ -278,9 +283,8 @@ fn a_node_that_does_not_tell_of_the_key_is_sent_the_release_again() {
     });
     let others = listeners(2);
     let manager = over(&others).node(loading.url()).build().unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
+    let (guard, waiting) = wanted(&manager);
     let token = guard.token().to_owned();
-    let waiting = next(&manager, TTL);
     guard.unlock().unwrap();
     let second = got(waiting);
     assert_eq!(loading.heard_of(Kind::Pass).len(), 1);
@@ -311,13 +315,7 @@ fn one_who_leaves_meanwhile_gets_nothing_and_leaves_nothing() {
     let manager = over(&nodes).fanout(Fanout::Overlapped).build().unwrap();
     let guard = manager.lock("job", TTL).unwrap();
     let cancel = Cancel::new();
-    let leaving = line_up({
-        let (manager, cancel) = (manager.clone(), cancel.clone());
-        move || {
-            let request = manager.request("job").ttl(TTL).cancelled_by(&cancel);
-            request.try_lock_for(BOUND)
-        }
-    });
+    let leaving = leaves_by(&manager, &cancel);
     let behind = next(&manager, TTL);
     let releasing = line_up(move || guard.unlock());
     assert!(eventually(BOUND, || passes(&nodes) == [1, 1, 1]));
@@ -331,25 +329,6 @@ fn one_who_leaves_meanwhile_gets_nothing_and_leaves_nothing() {
         assert_eq!(release.token(), pass.token());
         assert_eq!(node.heard_of(Kind::Set)[1].token(), behind.token());
     }
-}
-
-#[test]
-fn nothing_is_asked_for_one_whose_call_was_cancelled_or_whose_time_is_over() {
-    let nodes = listeners(1);
-    let manager = over(&nodes).build().unwrap();
-    let cancel = Cancel::new();
-    let guard = manager.lock("job", TTL).unwrap();
-    let leaving = line_up({
-        let (manager, cancel) = (manager.clone(), cancel.clone());
-        move || {
-            let request = manager.request("job").ttl(TTL).cancelled_by(&cancel);
-            request.try_lock_for(BOUND)
-        }
-    });
-    cancel.cancel();
-    guard.unlock().unwrap();
-    assert!(got(leaving).is_err());
-    assert_eq!(passes(&nodes), [0]);
 }
 
 #[test]
@@ -377,16 +356,29 @@ fn a_lock_that_rests_or_is_lost_is_not_passed() {
 }
 
 #[test]
-fn a_permit_of_a_semaphore_is_not_passed() {
+fn nothing_is_asked_for_one_who_has_cancelled_and_no_permit_is_passed() {
     let nodes = listeners(1);
     let manager = over(&nodes).build().unwrap();
+    let cancel = Cancel::new();
+    let guard = manager.lock("job", TTL).unwrap();
+    let leaving = leaves_by(&manager, &cancel);
+    cancel.cancel();
+    guard.unlock().unwrap();
+    assert!(got(leaving).is_err());
+
     let permit = |manager: &LockManager| manager.semaphore("job", 1).ttl(TTL).lock().unwrap();
-    let first = permit(&manager);
-    let waiting = line_up({
-        let manager = manager.clone();
-        move || permit(&manager)
-    });
+    let (first, other) = (permit(&manager), manager.clone());
+    let waiting = line_up(move || permit(&other));
     first.unlock().unwrap();
     drop(got(waiting));
     assert_eq!(passes(&nodes), [0]);
+}
+
+/// One who waits until it is cancelled.
+fn leaves_by(manager: &LockManager, cancel: &Cancel) -> JoinHandle<Result<LockGuard, Error>> {
+    let (manager, cancel) = (manager.clone(), cancel.clone());
+    line_up(move || {
+        let request = manager.request("job").ttl(TTL).cancelled_by(&cancel);
+        request.try_lock_for(BOUND)
+    })
 }

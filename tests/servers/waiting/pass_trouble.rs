@@ -3,55 +3,24 @@
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{
-    Builder, Error, Fanout, LockGuard, LockManager, NodeError, NodeReport, Protocol, Vote,
-};
+use redlatch::{Error, LockManager, NodeError, NodeReport, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
-use redlatch_testing::{Proxy, Server, eventually, within};
+use redlatch_testing::{Proxy, eventually, within};
 
 use crate::managers::{PATIENCE, fenced};
+use crate::servers::waiting::pass::{each_way, over, wanted};
 use crate::servers::waiting::queue::TTL;
-use crate::waiters::cluster;
-use crate::waiters::{BOUND, got, line_up, listeners, next};
-
-/// Time enough for a server that answers, on a busy machine too.
-const NODE_TIMEOUT: Duration = Duration::from_secs(1);
-
-fn over(nodes: &[Scripted]) -> Builder {
-    let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
-    builder.node_timeout(PATIENCE)
-}
+use crate::waiters::{BOUND, cluster, got, line_up, listeners};
 
 fn granted(votes: &[NodeReport]) -> usize {
     let is_granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
     votes.iter().filter(is_granted).count()
 }
 
-/// Does something to the servers while a lock is held and a thread waits for it, in both protocols, with both fan-outs.
-fn each_way(check: impl Fn(&mut Vec<Server>, &LockManager, LockGuard)) {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
-        for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-            let mut servers = cluster(3);
-            let urls = servers.iter().map(Server::url);
-            let builder = LockManager::builder().nodes(urls).protocol(protocol);
-            let builder = builder.node_timeout(NODE_TIMEOUT).fanout(fanout);
-            let manager = builder.build().unwrap();
-            if protocol == Protocol::Fenced {
-                manager.open_nodes().unwrap();
-            }
-            // The servers know the scripts by now.
-            let guard = manager.lock("job", TTL).unwrap();
-            let second = next(&manager, TTL);
-            guard.unlock().unwrap();
-            check(&mut servers, &manager, got(second));
-        }
-    }
-}
-
 #[test]
 fn a_node_that_stands_still_meanwhile_has_neither_key_when_it_goes_on() {
-    each_way(|servers, manager, guard| {
-        let waiting = next(manager, TTL);
+    each_way(|servers, manager| {
+        let (guard, waiting) = wanted(manager);
         servers[1].stop();
         guard.unlock().unwrap();
         let next = got(waiting);
@@ -75,7 +44,8 @@ fn a_node_that_stands_still_meanwhile_has_neither_key_when_it_goes_on() {
 
 #[test]
 fn without_a_majority_nothing_is_left_and_the_next_thread_is_told() {
-    each_way(|servers, manager, guard| {
+    each_way(|servers, manager| {
+        let guard = manager.lock("job", TTL).unwrap();
         let waiting = line_up({
             let manager = manager.clone();
             move || manager.try_lock_for("job", TTL, Duration::from_secs(5))
@@ -90,69 +60,55 @@ fn without_a_majority_nothing_is_left_and_the_next_thread_is_told() {
         let stats = manager.stats();
         assert_eq!(
             (stats.acquired, stats.failed_unavailable),
-            (2, 1),
+            (3, 1),
             "{stats}"
         );
     });
 }
 
-/// A node whose first connection breaks when the lock is passed.
-fn breaking(answer: &'static [u8]) -> (Scripted, LockManager) {
-    let node = Scripted::start(
-        move |peer, command| match (command.kind(), command.connection) {
-            (Kind::Pass, 0) => peer.close(),
-            (Kind::Pass, _) => peer.say(answer),
-            _ => peer.say(command.consent()),
-        },
-    );
-    let manager = over(std::slice::from_ref(&node)).build().unwrap();
-    (node, manager)
-}
-
+/// The second answer to a pass whose connection broke is about the first one as well.
 #[test]
-fn what_a_connection_that_breaks_may_have_done_already_says_nothing() {
-    // The first one was executed, and so the second finds what it asks for.
-    let (node, manager) = breaking(b"*2\r\n*1\r\n:-2\r\n+OK\r\n");
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
-    let result = guard.unlock();
-    assert!(
-        matches!(result, Err(Error::Unconfirmed { .. })),
-        "{result:?}"
-    );
-    let second = got(waiting);
-    let passes = node.heard_of(Kind::Pass);
-    assert_eq!(passes.len(), 2);
-    assert_eq!(passes[0].words, passes[1].words);
-    assert_eq!(second.token(), passes[0].token());
-    assert_eq!(node.heard_of(Kind::Set).len(), 1);
-    second.unlock().unwrap();
-}
-
-#[test]
-fn the_release_that_is_repeated_counts() {
-    let (_node, manager) = breaking(b"*2\r\n:1\r\n+OK\r\n");
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
-    guard.unlock().unwrap();
-    got(waiting).unlock().unwrap();
+fn what_a_connection_that_breaks_may_have_done_already_says_nothing_and_a_repeated_release_counts()
+{
+    let gone: &[u8] = b"*2\r\n*1\r\n:-2\r\n+OK\r\n";
+    for (answer, is_confirmed) in [(gone, false), (b"*2\r\n:1\r\n+OK\r\n", true)] {
+        let node =
+            Scripted::start(
+                move |peer, command| match (command.kind(), command.connection) {
+                    (Kind::Pass, 0) => peer.close(),
+                    (Kind::Pass, _) => peer.say(answer),
+                    _ => peer.say(command.consent()),
+                },
+            );
+        let manager = over(std::slice::from_ref(&node)).build().unwrap();
+        let (guard, waiting) = wanted(&manager);
+        let result = guard.unlock();
+        let is_unconfirmed = matches!(result, Err(Error::Unconfirmed { .. }));
+        assert!(result.is_ok() == is_confirmed && is_unconfirmed != is_confirmed);
+        let second = got(waiting);
+        let passes = node.heard_of(Kind::Pass);
+        assert_eq!(passes.len(), 2);
+        assert_eq!(passes[0].words, passes[1].words);
+        assert_eq!(second.token(), passes[0].token());
+        assert_eq!(node.heard_of(Kind::Set).len(), 1);
+        second.unlock().unwrap();
+    }
 }
 
 #[test]
 fn an_attempt_without_a_reply_is_undone_behind_it_and_the_release_goes_on_another_connection() {
-    let nodes: Vec<Scripted> = (0..3)
-        .map(|_| Scripted::start(|peer, command| peer.say(command.consent())))
-        .collect();
+    let nodes = listeners(3);
     let silent = Scripted::start(|peer, command| {
         if command.kind() != Kind::Pass {
             peer.say(command.consent());
         }
     });
-    let builder = over(&nodes).node(silent.url()).node_timeout(NODE_TIMEOUT);
+    let builder = over(&nodes)
+        .node(silent.url())
+        .node_timeout(Duration::from_secs(1));
     let manager = builder.build().unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
+    let (guard, waiting) = wanted(&manager);
     let first = guard.token().to_owned();
-    let waiting = next(&manager, TTL);
     guard.unlock().unwrap();
     let second = got(waiting);
     assert_eq!(granted(second.votes()), 3);
@@ -180,8 +136,7 @@ fn an_attempt_is_undone_behind_a_reply_that_only_the_other_protocol_has() {
         }
     });
     let manager = over(&nodes).node(strange.url()).build().unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
+    let (guard, waiting) = wanted(&manager);
     guard.unlock().unwrap();
     let second = got(waiting);
     assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
@@ -199,8 +154,7 @@ fn a_refusal_of_the_fenced_protocol_is_told_to_the_thread_that_was_to_have_the_l
     let builder = fenced().fakes(&nodes);
     let manager = builder.build().unwrap();
     manager.open_nodes().unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
+    let (guard, waiting) = wanted(&manager);
     // It comes back as another process, and votes for nobody for some time.
     nodes[2].restart();
     guard.unlock().unwrap();
@@ -230,8 +184,7 @@ fn where_all_connections_are_in_use_a_pass_gets_one_of_its_own_as_a_release_does
         .node_timeout(Duration::from_secs(3))
         .build()
         .unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
+    let (guard, waiting) = wanted(&manager);
     let slow = line_up({
         let manager = manager.clone();
         move || manager.try_lock("slow", TTL).map(drop)
@@ -250,8 +203,7 @@ fn a_node_that_failed_a_moment_ago_is_left_out_unless_it_may_have_the_key() {
     let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
     let manager = builder.build().unwrap();
     nodes[2].refuse();
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
+    let (guard, waiting) = wanted(&manager);
     nodes[1].refuse();
     let result = guard.unlock();
     assert!(
@@ -272,8 +224,7 @@ fn a_server_with_two_names_has_one_vote_of_the_release_and_one_of_the_attempt() 
     let names = [servers[0].url(), proxy.url(), servers[1].url()];
     let builder = LockManager::builder().nodes(&names);
     let manager = builder.node_timeout(PATIENCE).build().unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
+    let (guard, waiting) = wanted(&manager);
     guard.unlock().unwrap();
     let second = got(waiting);
     assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());

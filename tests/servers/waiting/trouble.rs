@@ -3,52 +3,18 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{LockManager, Protocol, Vote};
+use redlatch::{LockManager, Protocol};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::managers::PATIENCE;
 use crate::waiters::{
     BOUND, LONG, SOON, TTL, Waiting, asked, assert_no_node_failed, assert_nothing_is_left, cluster,
-    process, process_with, processes,
+    process, process_with,
 };
 
 const BELL: &str = "job:redlatch:bell";
 const WAITING: &str = "job:redlatch:waiting";
 const DELAY: Duration = Duration::from_millis(250);
-
-#[test]
-fn while_the_first_node_is_down_the_second_wakes_those_who_wait() {
-    let mut servers = cluster(3);
-    servers[0].kill();
-    let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
-    let guard = holder.lock("job", TTL).unwrap();
-    let waiting = Waiting::listen(&waiter, &servers[1]);
-    let released = now();
-    guard.unlock().unwrap();
-    let (_guard, at) = waiting.end();
-    assert!(at - released < SOON);
-}
-
-/// It answers a look, and no attempt.
-#[test]
-fn while_the_first_node_abstains_or_is_full_the_second_wakes_those_who_wait() {
-    for protocol in [Protocol::Fenced, Protocol::Classic] {
-        let servers = cluster(3);
-        let [holder, waiter] = processes(protocol, &servers, LONG);
-        let trouble: &[&str] = if protocol == Protocol::Fenced {
-            &["FLUSHALL"]
-        } else {
-            &["CONFIG", "SET", "maxmemory", "1"]
-        };
-        servers[0].command(trouble);
-        let guard = holder.lock("job", TTL).unwrap();
-        let waiting = Waiting::listen(&waiter, &servers[1]);
-        let released = now();
-        guard.unlock().unwrap();
-        let (_guard, at) = waiting.end();
-        assert!(at - released < SOON, "{protocol:?}: {:?}", at - released);
-    }
-}
 
 #[test]
 fn a_first_node_that_dies_or_hangs_under_one_who_listens_costs_it_a_poll() {
@@ -98,24 +64,6 @@ fn a_first_node_that_has_forgotten_the_lock_is_not_asked_all_the_time() {
     assert_no_node_failed(&guard);
     drop(guard);
     assert_nothing_is_left(&servers);
-}
-
-#[test]
-fn a_key_that_is_left_over_on_the_first_node_is_in_the_way_for_a_while_only() {
-    let servers = cluster(3);
-    for server in &servers {
-        server.hold("job", "nobody", 600_000);
-    }
-    let waiter = process(&servers, DELAY);
-    let waiting = Waiting::listen(&waiter, &servers[0]);
-    for server in &servers[1..] {
-        server.command(&["DEL", "job"]);
-    }
-    let freed = now();
-    let (guard, at) = waiting.end();
-    // Eight polls of a delay and what the server takes longer.
-    assert!(at - freed < DELAY * 8 * 4, "{:?}", at - freed);
-    assert!(matches!(guard.votes()[0].vote, Vote::Held { .. }));
 }
 
 /// Lets one wait with this under a key of the wake-up, and returns how much it has asked of the first node for each delay.
@@ -301,21 +249,4 @@ fn without_the_permissions_of_the_wake_up_it_is_polled_and_releases_work() {
         }
         assert_nothing_is_left(&servers);
     }
-}
-
-#[test]
-fn one_whose_connection_is_killed_listens_again() {
-    let servers = cluster(1);
-    let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
-    let guard = holder.lock("job", TTL).unwrap();
-    let waiting = Waiting::listen(&waiter, &servers[0]);
-    servers[0].command(&["CLIENT", "KILL", "TYPE", "normal"]);
-    assert!(
-        eventually(BOUND, || servers[0].blocked() == 1),
-        "it listens again"
-    );
-    let released = now();
-    guard.unlock().unwrap();
-    assert!(waiting.end().1 - released < SOON);
-    assert_nothing_is_left(&servers);
 }

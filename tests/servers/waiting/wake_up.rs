@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockManager, Protocol};
-use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch::{Error, LockGuard, LockManager, Protocol, Vote};
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::managers::PATIENCE;
@@ -13,6 +13,137 @@ use crate::waiters::{
     BOUND, LONG, SOON, TTL, Waiting, asked, assert_no_node_failed, assert_nothing_is_left, cluster,
     process,
 };
+
+/// How one who waits is woken.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    nodes: usize,
+    protocol: Protocol,
+    is_unix: bool,
+    /// What is done to the servers before the lock is taken.
+    trouble: fn(&mut [Server]),
+    /// The server at which one waits.
+    listens_at: usize,
+    /// What is done to that server then.
+    meanwhile: fn(&Server),
+    give_back: fn(LockGuard, &LockManager),
+    /// Whether all nodes vote in the end.
+    is_sound: bool,
+}
+
+const PLAIN: Case = Case {
+    name: "a lock",
+    nodes: 3,
+    protocol: Protocol::Classic,
+    is_unix: false,
+    trouble: |_| (),
+    listens_at: 0,
+    meanwhile: |_| (),
+    give_back: |guard, _| guard.unlock().unwrap(),
+    is_sound: true,
+};
+
+/// A node that is not where one waits: it fails, or it answers a look and no attempt.
+const FIRST_FAILS: Case = Case {
+    listens_at: 1,
+    is_sound: false,
+    ..PLAIN
+};
+
+const CASES: [Case; 10] = [
+    PLAIN,
+    Case {
+        name: "one node",
+        nodes: 1,
+        ..PLAIN
+    },
+    Case {
+        name: "a fenced lock",
+        protocol: Protocol::Fenced,
+        ..PLAIN
+    },
+    Case {
+        name: "a Unix socket",
+        nodes: 1,
+        is_unix: true,
+        ..PLAIN
+    },
+    Case {
+        name: "a guard that is dropped",
+        give_back: |guard, _| drop(guard),
+        ..PLAIN
+    },
+    Case {
+        name: "a release by an operator",
+        give_back: |guard, manager| manager.release("job", guard.token()).unwrap(),
+        ..PLAIN
+    },
+    Case {
+        name: "a connection that is killed",
+        meanwhile: |server| {
+            server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+            assert!(eventually(BOUND, || server.blocked() == 1));
+        },
+        is_sound: false,
+        ..PLAIN
+    },
+    Case {
+        name: "a first node that is down",
+        trouble: |servers| servers[0].kill(),
+        ..FIRST_FAILS
+    },
+    Case {
+        name: "a first node that abstains",
+        protocol: Protocol::Fenced,
+        trouble: |servers| drop(servers[0].command(&["FLUSHALL"])),
+        ..FIRST_FAILS
+    },
+    Case {
+        name: "a first node that is full",
+        trouble: |servers| drop(servers[0].command(&["CONFIG", "SET", "maxmemory", "1"])),
+        ..FIRST_FAILS
+    },
+];
+
+#[test]
+fn a_release_wakes_one_who_waits_long_before_its_next_look() {
+    for case in CASES {
+        let mut servers = if case.is_unix {
+            vec![Server::start_with(&["--unixsocket", "{dir}/redis.sock"])]
+        } else {
+            cluster(case.nodes)
+        };
+        let url = |server: &Server| match case.is_unix {
+            true => format!("unix://{}/redis.sock", server.dir().display()),
+            false => server.url(),
+        };
+        let [holder, waiter] = [(); 2].map(|()| {
+            let builder = LockManager::builder().nodes(servers.iter().map(url));
+            let builder = builder.node_timeout(PATIENCE).protocol(case.protocol);
+            builder.retry_delay(LONG, LONG).build().unwrap()
+        });
+        if case.protocol == Protocol::Fenced {
+            holder.open_nodes().unwrap();
+        }
+        (case.trouble)(&mut servers);
+        let guard = holder.lock("job", TTL).unwrap();
+        let server = &servers[case.listens_at];
+        let waiting = Waiting::listen(&waiter, server);
+        (case.meanwhile)(server);
+        let released = now();
+        (case.give_back)(guard, &holder);
+        let (guard, at) = waiting.end();
+        assert!(at - released < SOON, "{}: {:?}", case.name, at - released);
+        if case.is_sound {
+            assert_no_node_failed(&guard);
+        }
+        drop(guard);
+        if case.is_sound && case.protocol == Protocol::Classic {
+            assert_nothing_is_left(&servers);
+        }
+    }
+}
 
 #[test]
 fn those_who_wait_ask_the_first_node_alone_and_seldom() {
@@ -30,22 +161,16 @@ fn those_who_wait_ask_the_first_node_alone_and_seldom() {
     assert_eq!(before[1..], after[1..]);
     guard.unlock().unwrap();
     assert_no_node_failed(&waiting.end().0);
-    assert_nothing_is_left(&servers);
 }
 
 #[test]
 fn with_one_connection_a_poll_is_one_command_and_nobody_is_woken() {
     let servers = cluster(3);
     let delay = Duration::from_millis(500);
-    let holder = process(&servers, delay);
-    let waiter = LockManager::builder()
-        .nodes(servers.iter().map(Server::url))
-        .node_timeout(PATIENCE)
-        .retry_delay(delay, delay)
-        .pool_size(1)
-        .build()
-        .unwrap();
-    let guard = holder.lock("job", TTL).unwrap();
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let builder = builder.node_timeout(PATIENCE).retry_delay(delay, delay);
+    let waiter = builder.pool_size(1).build().unwrap();
+    let guard = process(&servers, delay).lock("job", TTL).unwrap();
     let scripts = || servers[0].count("eval") + servers[0].count("evalsha");
     let at_first = scripts();
     let waiting = Waiting::begin(&waiter);
@@ -57,101 +182,51 @@ fn with_one_connection_a_poll_is_one_command_and_nobody_is_woken() {
     assert!((1..=6).contains(&looks), "{looks}");
     guard.unlock().unwrap();
     assert_no_node_failed(&waiting.end().0);
-    assert_eq!(servers[0].count("blpop"), 0);
-    assert_eq!(servers[0].count("sadd"), 0);
-    assert_nothing_is_left(&servers);
+    assert_eq!(
+        (servers[0].count("blpop"), servers[0].count("sadd")),
+        (0, 0)
+    );
 }
 
+const PORTS_RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+    return redis.call('DEL', KEYS[1]) else return 0 end";
+
+/// The holder uses another library, or has crashed, or had no majority.
 #[test]
-fn a_release_wakes_one_who_waits_long_before_its_next_look() {
-    for (nodes, protocol) in [
-        (1, Protocol::Classic),
-        (3, Protocol::Classic),
-        (3, Protocol::Fenced),
-    ] {
-        let servers = cluster(nodes);
-        let [holder, waiter] = [(); 2].map(|()| {
-            let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-            let builder = builder.node_timeout(PATIENCE);
-            let builder = builder.retry_delay(LONG, LONG).protocol(protocol);
-            builder.build().unwrap()
-        });
-        if protocol == Protocol::Fenced {
-            holder.open_nodes().unwrap();
+fn what_no_bell_rings_for_is_found_by_the_next_look() {
+    type End = fn(&[Server]);
+    let released: End = |servers| {
+        for server in servers {
+            let delete = ["EVAL", PORTS_RELEASE, "1", "job", "of another port"];
+            assert_eq!(server.command(&delete), redis::Value::Int(1));
         }
-        let guard = holder.lock("job", TTL).unwrap();
-        let waiting = Waiting::listen(&waiter, &servers[0]);
-        let released = now();
-        guard.unlock().unwrap();
+    };
+    let left_on_the_first: End = |servers| {
+        for server in &servers[1..] {
+            server.command(&["DEL", "job"]);
+        }
+    };
+    let quarter = Duration::from_millis(250);
+    for (ttl_ms, end, delay, most, is_left) in [
+        // Nobody sleeps longer than the key lives.
+        (1_500, (|_| ()) as End, LONG, LONG / 2, false),
+        (600_000, released, quarter, SOON, false),
+        // Eight polls of a delay, and what the server takes longer.
+        (600_000, left_on_the_first, quarter, quarter * 8 * 4, true),
+    ] {
+        let servers = cluster(3);
+        for server in &servers {
+            server.hold("job", "of another port", ttl_ms);
+        }
+        let waiting = Waiting::listen(&process(&servers, delay), &servers[0]);
+        let ended = now();
+        end(&servers);
         let (guard, at) = waiting.end();
-        assert!(at - released < SOON, "{protocol:?}");
+        assert!(at - ended < most, "{:?}", at - ended);
         assert_no_node_failed(&guard);
+        let is_held = matches!(guard.votes()[0].vote, Vote::Held { .. });
+        assert!(is_held || !is_left);
     }
-}
-
-#[test]
-fn guards_that_are_dropped_and_locks_that_an_operator_gives_back_wake_as_well() {
-    let servers = cluster(3);
-    let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
-    let guard = holder.lock("job", TTL).unwrap();
-    let waiting = Waiting::listen(&waiter, &servers[0]);
-    let mut released = now();
-    drop(guard);
-    let (guard, at) = waiting.end();
-    assert!(at - released < SOON);
-
-    let waiting = Waiting::listen(&holder, &servers[0]);
-    released = now();
-    waiter.release("job", guard.token()).unwrap();
-    assert!(waiting.end().1 - released < SOON);
-}
-
-#[test]
-fn one_who_waits_at_a_unix_socket_is_woken() {
-    let server = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
-    let url = format!("unix://{}/redis.sock", server.dir().display());
-    let [holder, waiter] = [(); 2].map(|()| {
-        let builder = LockManager::builder().node(&url).retry_delay(LONG, LONG);
-        builder.node_timeout(PATIENCE).build().unwrap()
-    });
-    let guard = holder.lock("job", TTL).unwrap();
-    let waiting = Waiting::listen(&waiter, &server);
-    let released = now();
-    guard.unlock().unwrap();
-    assert!(waiting.end().1 - released < SOON);
-}
-
-#[test]
-fn nobody_sleeps_longer_than_the_key_lives() {
-    let servers = cluster(3);
-    // Another implementation that has crashed.
-    for server in &servers {
-        server.hold("job", "of another port", 1_500);
-    }
-    let started = now();
-    let (guard, at) = Waiting::begin(&process(&servers, LONG)).end();
-    assert!(at - started < LONG / 2, "{:?}", at - started);
-    assert_no_node_failed(&guard);
-}
-
-#[test]
-fn what_another_port_gives_back_is_found_by_the_next_look() {
-    const PORTS_RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
-        return redis.call('DEL', KEYS[1]) else return 0 end";
-    let servers = cluster(3);
-    for server in &servers {
-        server.hold("job", "of another port", 60_000);
-    }
-    let waiter = process(&servers, Duration::from_millis(300));
-    let waiting = Waiting::listen(&waiter, &servers[0]);
-    let released = now();
-    for server in &servers {
-        let delete = ["EVAL", PORTS_RELEASE, "1", "job", "of another port"];
-        assert_eq!(server.command(&delete), redis::Value::Int(1));
-    }
-    let (guard, at) = waiting.end();
-    assert!(at - released < SOON);
-    assert_no_node_failed(&guard);
 }
 
 #[test]
@@ -169,60 +244,62 @@ fn one_whose_time_is_short_does_not_wait_longer() {
     assert_eq!(servers[0].blocked(), 0);
 }
 
-/// A server that has a lock and lets people listen.
-fn busy(listen: impl Fn(&redlatch_testing::scripted::Peer) + Send + Sync + 'static) -> Scripted {
-    Scripted::start(move |peer, command| match command.kind() {
+/// Waits for so long for a lock that a server does not give. The server answers looks and those who listen as it likes.
+#[track_caller]
+fn wait_in_vain(
+    delay: Duration,
+    wait: Duration,
+    answer: impl Fn(&mut Peer, &Command) + Send + Sync + 'static,
+) -> Scripted {
+    let server = Scripted::start(move |peer, command| match command.kind() {
         Kind::Set => peer.say(b"$-1\r\n"),
         Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
-        Kind::Look => peer.say(b"*4\r\n:1\r\n:50000\r\n:1\r\n$0\r\n\r\n"),
-        Kind::Listen => listen(peer),
-        Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
-            peer.say(command.consent());
-        }
-    })
-}
-
-fn waiter_at(server: &Scripted, delay: Duration) -> LockManager {
-    LockManager::builder()
-        .node(server.url())
-        .node_timeout(Duration::from_secs(2))
-        .retry_delay(delay, delay)
-        .build()
-        .unwrap()
-}
-
-#[test]
-fn a_server_that_is_late_to_end_the_listening_is_not_taken_for_one_that_failed() {
-    let server = busy(|peer| peer.wait(BOUND));
-    let waiter = waiter_at(&server, Duration::from_millis(50));
-    let wait = Duration::from_secs(3);
+        Kind::Look | Kind::Listen => answer(peer, command),
+        _ => peer.say(command.consent()),
+    });
+    let builder = LockManager::builder().node(server.url());
+    let builder = builder.node_timeout(Duration::from_secs(2));
+    let waiter = builder.retry_delay(delay, delay).build().unwrap();
     let started = now();
     let result = within(BOUND, move || waiter.try_lock_for("job", TTL, wait));
     assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
-    assert!(now() - started < wait * 3);
-    assert!(server.heard_of(Kind::Look).len() >= 2);
+    assert!(now() - started < wait * 3 + SOON);
     // A node that failed is probed.
     assert!(server.heard_of(Kind::Probe).is_empty());
+    server
+}
+
+const IS_HELD: &[u8] = b"*4\r\n:1\r\n:50000\r\n:1\r\n$0\r\n\r\n";
+
+#[test]
+fn a_server_that_is_late_to_end_the_listening_is_not_taken_for_one_that_failed() {
+    let delay = Duration::from_millis(50);
+    let server = wait_in_vain(
+        delay,
+        Duration::from_secs(3),
+        |peer, command| match command.kind() {
+            Kind::Listen => peer.wait(BOUND),
+            _ => peer.say(IS_HELD),
+        },
+    );
+    assert!(server.heard_of(Kind::Look).len() >= 2);
 }
 
 #[test]
 fn one_whose_connection_breaks_listens_again_for_the_rest_of_the_time() {
-    let server = Scripted::start(|peer, command| match command.kind() {
-        Kind::Set => peer.say(b"$-1\r\n"),
-        Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
-        Kind::Look => peer.say(b"*4\r\n:1\r\n:50000\r\n:1\r\n$0\r\n\r\n"),
-        Kind::Listen if command.connection == 0 => {
-            peer.wait(Duration::from_millis(700));
-            peer.close();
-        }
-        Kind::Listen | Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
-            peer.say(command.consent());
-        }
-    });
-    let waiter = waiter_at(&server, Duration::from_secs(1));
     let wait = Duration::from_millis(1_500);
-    let result = within(BOUND, move || waiter.try_lock_for("job", TTL, wait));
-    assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
+    let server = wait_in_vain(
+        Duration::from_secs(1),
+        wait,
+        |peer, command| match command.kind() {
+            Kind::Listen if command.connection == 0 => {
+                peer.wait(Duration::from_millis(700));
+                peer.close();
+            }
+            Kind::Listen => peer.say(command.consent()),
+            _ => peer.say(IS_HELD),
+        },
+    );
     let listened = server.heard_of(Kind::Listen);
     let seconds = |at: usize| -> f64 { listened[at].words[2].parse().unwrap() };
     assert!((seconds(0) - 1.0).abs() < 0.01, "{listened:?}");
@@ -231,19 +308,10 @@ fn one_whose_connection_breaks_listens_again_for_the_rest_of_the_time() {
 
 #[test]
 fn a_server_that_refuses_a_look_has_not_failed() {
-    let server = Scripted::start(|peer, command| match command.kind() {
-        Kind::Set => peer.say(b"$-1\r\n"),
-        Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
-        Kind::Look => peer.say(b"-LOADING Redis is loading the dataset in memory\r\n"),
-        Kind::Listen | Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
-            peer.say(command.consent());
-        }
+    let (delay, wait) = (Duration::from_millis(50), Duration::from_millis(500));
+    let server = wait_in_vain(delay, wait, |peer, _| {
+        peer.say(b"-LOADING Redis is loading the dataset in memory\r\n");
     });
-    let waiter = waiter_at(&server, Duration::from_millis(50));
-    let wait = Duration::from_millis(500);
-    let result = within(BOUND, move || waiter.try_lock_for("job", TTL, wait));
-    assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
     let looks = server.heard_of(Kind::Look).len();
     assert!((2..=11).contains(&looks), "{looks}");
-    assert!(server.heard_of(Kind::Probe).is_empty());
 }
