@@ -365,4 +365,5 @@ pub(crate) fn wait_for(thread: &ScheduledThreadPool) {
 }
 
 #[cfg(test)]
+#[path = "../tests/rooms/clock/suspended.rs"]
 mod suspended;

@@ -17,6 +17,7 @@ mod acquire;
 mod builder;
 mod call;
 #[cfg(test)]
+#[path = "../tests/rooms/manager/left_behind.rs"]
 mod left_behind;
 mod locks;
 mod operations;

@@ -68,7 +68,6 @@ mod fakes {
     pub(crate) mod keeping {
         pub(crate) mod healed;
         pub(crate) mod loss;
-        pub(crate) mod pace;
         pub(crate) mod schedule;
     }
 

@@ -359,4 +359,5 @@ impl<'c> Wait<'c> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/rooms/contend/arbiter/tests.rs"]
 mod tests;

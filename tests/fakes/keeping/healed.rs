@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, Fanout, KeepAlive, Lease, LockGuard, LockManager, LossCause};
+use redlatch::{Error, KeepAlive, Lease, LockGuard, LockManager, LossCause};
 
 use crate::fakes::keeping::schedule::{TTL, VALIDITY, assert_lost, cluster, count, kept, ms};
 
@@ -309,24 +309,6 @@ fn a_node_without_the_key_in_a_lease_is_not_healed_by_its_taker() {
     let guard = manager.adopt(lease).unwrap();
     guard.extend(TTL).unwrap();
     assert_on(&nodes, &guard, &[0, 1, 1, 1, 1]);
-}
-
-#[test]
-fn each_fan_out_heals() {
-    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-        let nodes = FakeNode::cluster_on(3, &FakeClock::new());
-        let manager = LockManager::builder()
-            .fakes(&nodes)
-            .fanout(fanout)
-            .build()
-            .unwrap();
-        let guard = manager.try_lock("report", TTL).unwrap();
-        for node in &nodes {
-            node.restart();
-            guard.extend(TTL).unwrap();
-            assert_on(&nodes, &guard, &[1; 3]);
-        }
-    }
 }
 
 #[test]

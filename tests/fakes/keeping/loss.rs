@@ -138,15 +138,26 @@ fn a_limit_that_is_reached_while_a_node_is_healed_is_told_to_hooks_then_and_not_
 }
 
 #[test]
-fn a_majority_that_forgot_is_a_loss_at_once() {
-    let (clock, nodes, manager) = cluster();
-    let guard = kept(&manager, KeepAlive::unbounded());
-    let told = told(&guard);
-    nodes[..3].iter().for_each(FakeNode::flush);
-    clock.advance(TTL / 3);
-    let cause = told.try_recv().unwrap();
-    assert!(matches!(cause, LossCause::Vanished { .. }), "{cause}");
-    assert_eq!(cause.nodes().len(), 5);
+fn a_majority_that_forgot_is_a_loss_that_the_next_extension_or_renewal_tells_at_once() {
+    for is_kept in [true, false] {
+        let (clock, nodes, manager) = cluster();
+        let guard = if is_kept {
+            kept(&manager, KeepAlive::unbounded())
+        } else {
+            manager.try_lock("report", TTL).unwrap()
+        };
+        let told = told(&guard);
+        nodes[..3].iter().for_each(FakeNode::flush);
+        if is_kept {
+            clock.advance(TTL / 3);
+        } else {
+            assert!(guard.extend(TTL).is_err());
+            clock.advance(Duration::ZERO);
+        }
+        let cause = told.try_recv().unwrap();
+        assert!(matches!(cause, LossCause::Vanished { .. }), "{cause}");
+        assert_eq!(cause.nodes().len(), 5);
+    }
 }
 
 #[test]
@@ -251,20 +262,6 @@ fn a_failure_that_was_made_good_is_not_the_cause_of_a_later_loss() {
     assert_lost(guard.check(), |cause| {
         matches!(cause, LossCause::Expired { .. })
     });
-}
-
-#[test]
-fn a_loss_that_an_extension_finds_is_told_at_once() {
-    let (clock, nodes, manager) = cluster();
-    let guard = manager.try_lock("report", TTL).unwrap();
-    let told = told(&guard);
-    nodes.iter().for_each(FakeNode::flush);
-    assert!(guard.extend(TTL).is_err());
-    clock.advance(Duration::ZERO);
-    assert!(matches!(
-        told.try_recv().unwrap(),
-        LossCause::Vanished { .. }
-    ));
 }
 
 /// Panics when it goes, as what a hook owns may do.

@@ -155,27 +155,6 @@ fn fenced(servers: &[Server]) -> LockManager {
     manager
 }
 
-/// The keys outlive the processes, so nothing has to be healed.
-#[test]
-fn a_kept_fenced_lock_outlives_quick_restarts_of_all_its_servers_with_their_data() {
-    let mut servers = persistent(5);
-    let manager = fenced(&servers);
-    let guard = kept(&manager, "job", ms(10_000));
-    for place in (0..5).chain(0..5) {
-        servers[place].kill();
-        restart_with_data(&mut servers[place]);
-        let left = servers[place].pttl("job");
-        assert!(has_key(&servers[place], &guard));
-        // The next renewal.
-        let is_renewed = || servers[place].pttl("job") > left;
-        assert!(eventually(BOUND, is_renewed));
-        guard.check().unwrap();
-    }
-    assert!(servers.iter().all(|server| has_key(server, &guard)));
-    guard.unlock().unwrap();
-    assert!(servers.iter().all(|server| server.get("job").is_none()));
-}
-
 /// The key ends while the server is away. It is another process afterwards, which does not know whether it has granted the
 /// lock to others meanwhile.
 #[test]

@@ -267,7 +267,13 @@ fn no_call_asks_anybody_again_once_it_was_cancelled() {
                     Kind::Set => b"$-1\r\n",
                     Kind::Look => b"-ERR I don't look\r\n",
                     Kind::Retake if command.words[2] == "2" => b"*2\r\n*1\r\n:3600000\r\n:0\r\n",
-                    _ => b"*1\r\n:3600000\r\n",
+                    Kind::Retake
+                    | Kind::Release
+                    | Kind::Pass
+                    | Kind::Extend
+                    | Kind::Listen
+                    | Kind::Probe
+                    | Kind::Other => b"*1\r\n:3600000\r\n",
                 });
             })
         });

@@ -219,7 +219,13 @@ fn nothing_is_asked_for_while_others_are_known_to_wait() {
                 peer.say(match command.kind() {
                     Kind::Pass => WOKEN,
                     Kind::Release => b":2\r\n",
-                    _ => command.consent(),
+                    Kind::Set
+                    | Kind::Retake
+                    | Kind::Extend
+                    | Kind::Look
+                    | Kind::Listen
+                    | Kind::Probe
+                    | Kind::Other => command.consent(),
                 });
             })
         })

@@ -84,7 +84,9 @@ fn only_the_first_talks_to_the_servers() {
             Kind::Set => b"$-1\r\n",
             Kind::Look => b"*4\r\n:1\r\n:5000\r\n:0\r\n$0\r\n\r\n",
             Kind::Release => b"*1\r\n:5000\r\n",
-            _ => command.consent(),
+            Kind::Listen | Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
+                command.consent()
+            }
         });
     });
     let builder = LockManager::builder().node(server.url());

@@ -114,9 +114,11 @@ fn a_release_wakes_one_who_waits_long_before_its_next_look() {
         } else {
             cluster(case.nodes)
         };
-        let url = |server: &Server| match case.is_unix {
-            true => format!("unix://{}/redis.sock", server.dir().display()),
-            false => server.url(),
+        let url = |server: &Server| {
+            if case.is_unix {
+                return format!("unix://{}/redis.sock", server.dir().display());
+            }
+            server.url()
         };
         let [holder, waiter] = [(); 2].map(|()| {
             let builder = LockManager::builder().nodes(servers.iter().map(url));
@@ -192,6 +194,7 @@ const PORTS_RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
 #[test]
 fn what_no_bell_rings_for_is_found_by_the_next_look() {
     type End = fn(&[Server]);
+    let ends: End = |_| ();
     let released: End = |servers| {
         for server in servers {
             let delete = ["EVAL", PORTS_RELEASE, "1", "job", "of another port"];
@@ -206,7 +209,7 @@ fn what_no_bell_rings_for_is_found_by_the_next_look() {
     let quarter = Duration::from_millis(250);
     for (ttl_ms, end, delay, most, is_left) in [
         // Nobody sleeps longer than the key lives.
-        (1_500, (|_| ()) as End, LONG, LONG / 2, false),
+        (1_500, ends, LONG, LONG / 2, false),
         (600_000, released, quarter, SOON, false),
         // Eight polls of a delay, and what the server takes longer.
         (600_000, left_on_the_first, quarter, quarter * 8 * 4, true),
@@ -252,7 +255,9 @@ fn wait_in_vain(
         Kind::Set => peer.say(b"$-1\r\n"),
         Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
         Kind::Look | Kind::Listen => answer(peer, command),
-        _ => peer.say(command.consent()),
+        Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
+            peer.say(command.consent());
+        }
     });
     let builder = LockManager::builder().node(server.url());
     let builder = builder.node_timeout(Duration::from_secs(2));
@@ -271,32 +276,28 @@ const IS_HELD: &[u8] = b"*4\r\n:1\r\n:50000\r\n:1\r\n$0\r\n\r\n";
 #[test]
 fn a_server_that_is_late_to_end_the_listening_is_not_taken_for_one_that_failed() {
     let delay = Duration::from_millis(50);
-    let server = wait_in_vain(
-        delay,
-        Duration::from_secs(3),
-        |peer, command| match command.kind() {
-            Kind::Listen => peer.wait(BOUND),
-            _ => peer.say(IS_HELD),
-        },
-    );
+    let server = wait_in_vain(delay, Duration::from_secs(3), |peer, command| {
+        if command.kind() == Kind::Listen {
+            return peer.wait(BOUND);
+        }
+        peer.say(IS_HELD);
+    });
     assert!(server.heard_of(Kind::Look).len() >= 2);
 }
 
 #[test]
 fn one_whose_connection_breaks_listens_again_for_the_rest_of_the_time() {
     let wait = Duration::from_millis(1_500);
-    let server = wait_in_vain(
-        Duration::from_secs(1),
-        wait,
-        |peer, command| match command.kind() {
-            Kind::Listen if command.connection == 0 => {
-                peer.wait(Duration::from_millis(700));
-                peer.close();
-            }
-            Kind::Listen => peer.say(command.consent()),
-            _ => peer.say(IS_HELD),
-        },
-    );
+    let server = wait_in_vain(Duration::from_secs(1), wait, |peer, command| {
+        if command.kind() == Kind::Look {
+            peer.say(IS_HELD);
+        } else if command.connection > 0 {
+            peer.say(command.consent());
+        } else {
+            peer.wait(Duration::from_millis(700));
+            peer.close();
+        }
+    });
     let listened = server.heard_of(Kind::Listen);
     let seconds = |at: usize| -> f64 { listened[at].words[2].parse().unwrap() };
     assert!((seconds(0) - 1.0).abs() < 0.01, "{listened:?}");

@@ -10,6 +10,7 @@ use crate::error::NodeError;
 use crate::fake::{FakeClock, FakeNode};
 use crate::{Builder, LockManager};
 
+#[path = "tests/intents.rs"]
 mod intents;
 
 const DELAY: Duration = Duration::from_millis(100);
