@@ -81,16 +81,6 @@ fn a_kept_lock_is_held_for_a_hundred_ttls_and_free_once_it_is_given_back() {
 }
 
 #[test]
-fn without_keep_alive_nothing_is_renewed() {
-    let (clock, _nodes, manager) = cluster();
-    let guard = manager.request("report").ttl(TTL).try_lock().unwrap();
-    clock.advance(VALIDITY);
-    assert_lost(guard.check(), |cause| {
-        matches!(cause, LossCause::Expired { .. })
-    });
-}
-
-#[test]
 fn a_kept_lock_outlives_each_fault_of_a_minority() {
     let faults: [fn(&FakeNode); 5] = [
         FakeNode::refuse,

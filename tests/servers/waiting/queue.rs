@@ -1,5 +1,6 @@
 //! The queue: threads of one manager that want one lock.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -9,7 +10,6 @@ use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, assert_ends_well};
-use signal_hook::low_level::exit as leave;
 
 use crate::managers::{PATIENCE, patient};
 use crate::waiters::{BOUND, got, heard, line_up, listeners, next};
@@ -114,6 +114,9 @@ fn only_the_first_talks_to_the_servers() {
         assert_eq!((set.kind(), release.kind()), (Kind::Set, Kind::Release));
         assert_eq!(set.token(), release.token());
     }
+    // Every attempt has a token of its own.
+    let tokens: HashSet<_> = heard.iter().map(|command| command.token()).collect();
+    assert_eq!(tokens.len() * 2, heard.len());
 }
 
 #[test]
@@ -167,48 +170,4 @@ fn one_who_waits_in_vain_is_told_what_the_first_one_met() {
     let guard = got(first).unwrap();
     assert_held_here(manager.try_lock("job", TTL));
     guard.unlock().unwrap();
-}
-
-#[test]
-fn hundreds_of_resources_are_waited_for_at_once() {
-    let (nodes, manager) = fakes();
-    let name = |i: usize| format!("job-{i}");
-    let guards: Vec<_> = (0..300)
-        .map(|i| manager.lock(&name(i), TTL * 4).unwrap())
-        .collect();
-    let waiting = (0..300).map(|i| {
-        let manager = manager.clone();
-        thread::spawn(move || manager.try_lock_for(&name(i), TTL, BOUND).map(drop))
-    });
-    let waiting: Vec<_> = waiting.collect();
-    drop(guards);
-    for thread in waiting {
-        got(thread).unwrap();
-    }
-    for i in 0..300 {
-        assert_eq!(nodes[0].token_of(&name(i)), None);
-    }
-}
-
-#[test]
-fn a_forked_child_waits_for_nobody_though_threads_wait_in_its_parent() {
-    let (nodes, manager) = fakes();
-    let guard = manager.lock("job", TTL).unwrap();
-    let other = manager.lock("other", TTL).unwrap();
-    let waiting = next(&manager, TTL);
-    match fork::fork().unwrap() {
-        fork::Fork::Child => {
-            let is_refused = matches!(manager.try_lock("job", TTL), Err(Error::Forked))
-                && matches!(other.unlock(), Err(Error::Forked));
-            drop(guard);
-            drop(manager);
-            leave(i32::from(!is_refused));
-        }
-        fork::Fork::Parent(pid) => assert_ends_well(pid),
-    }
-    assert!(!waiting.is_finished());
-    guard.unlock().unwrap();
-    got(waiting).unlock().unwrap();
-    other.unlock().unwrap();
-    assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
 }

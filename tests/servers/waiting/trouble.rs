@@ -118,25 +118,6 @@ fn a_release_of_what_another_has_wakes_nobody() {
 }
 
 #[test]
-fn what_is_announced_expires_soon_after_the_next_look() {
-    let servers = cluster(1);
-    let guard = process(&servers, DELAY).lock("job", TTL).unwrap();
-    let node_timeout = Duration::from_millis(500);
-    let waiter = process_with(&servers, LONG, node_timeout);
-    let waiting = Waiting::listen(&waiter, &servers[0]);
-    let Value::Int(left) = servers[0].command(&["PTTL", WAITING]) else {
-        panic!("no number");
-    };
-    let longest = LONG + Duration::from_secs(1);
-    assert!(
-        left > 0 && u128::try_from(left).unwrap() <= longest.as_millis(),
-        "{left}"
-    );
-    guard.unlock().unwrap();
-    drop(waiting.end());
-}
-
-#[test]
 fn something_else_under_the_keys_of_the_wake_up_harms_nobody() {
     let many: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
     let many = ["RPUSH", BELL]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redlatch::{Error, LockManager};
+use redlatch::fake::FakeNode;
+use redlatch::{Error, LockGuard, LockManager};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, pause};
 
@@ -36,41 +37,45 @@ fn a_holder_whose_lock_is_over_keeps_nobody_waiting_and_its_late_end_harms_nobod
     assert!(servers.iter().all(|server| server.get("job").is_none()));
 }
 
+/// How a holder ends; it may leave its guard.
+type End = fn(LockGuard, &[FakeNode]) -> Option<LockGuard>;
+
 #[test]
-fn a_lock_that_is_known_to_be_lost_keeps_nobody_waiting() {
-    let (nodes, manager) = fakes();
-    let lost = manager.lock("job", TTL).unwrap();
-    let second = next(&manager, TTL);
-    for node in &nodes {
-        node.flush();
+fn one_who_waits_has_the_turn_however_the_holder_ends() {
+    let ends: [(&str, End); 3] = [
+        ("it learns that the lock is lost", |guard, nodes| {
+            nodes.iter().for_each(FakeNode::flush);
+            assert!(matches!(guard.extend(TTL), Err(Error::Lost { .. })));
+            Some(guard)
+        }),
+        ("it forgets the guard", |guard, _| {
+            guard.extend(Duration::from_millis(300)).unwrap();
+            #[expect(clippy::mem_forget, reason = "it is what is tested")]
+            std::mem::forget(guard);
+            None
+        }),
+        ("it panics", |guard, _| {
+            let job = AssertUnwindSafe(|| {
+                let _guard = guard;
+                panic!("the job fails");
+            });
+            assert!(catch_unwind(job).is_err());
+            None
+        }),
+    ];
+    for (name, end) in ends {
+        let (nodes, manager) = fakes();
+        let guard = manager.lock("job", Duration::from_millis(200)).unwrap();
+        guard.extend(TTL / 3).unwrap();
+        let second = next(&manager, TTL);
+        let late = end(guard, &nodes);
+        let second = got(second);
+        if let Some(late) = late {
+            assert!(matches!(late.unlock(), Err(Error::Lost { .. })), "{name}");
+        }
+        assert_held_here(manager.try_lock("job", TTL));
+        second.unlock().unwrap();
     }
-    assert!(matches!(lost.extend(TTL), Err(Error::Lost { .. })));
-    let second = got(second);
-    assert!(matches!(lost.unlock(), Err(Error::Lost { .. })));
-    assert_held_here(manager.try_lock("job", TTL));
-    second.unlock().unwrap();
-}
-
-#[test]
-fn a_guard_that_is_never_dropped_keeps_others_waiting_until_its_end_only() {
-    let (_, manager) = fakes();
-    let guard = manager.lock("job", Duration::from_millis(200)).unwrap();
-    #[expect(clippy::mem_forget, reason = "it is what is tested")]
-    std::mem::forget(guard);
-    got(next(&manager, TTL)).unlock().unwrap();
-}
-
-#[test]
-fn a_holder_that_panics_calls_the_next_one() {
-    let (_, manager) = fakes();
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
-    let job = AssertUnwindSafe(|| {
-        let _guard = guard;
-        panic!("the job fails");
-    });
-    assert!(catch_unwind(job).is_err());
-    got(waiting).unlock().unwrap();
 }
 
 #[test]
