@@ -13,15 +13,16 @@ use crate::node::command::WhenFree;
 use crate::node::reply::{LockState, LookReply};
 use crate::node::wait::{ListenOutcome, Listener};
 
-/// How often the one node is asked before all nodes are: its key may be a remainder without a majority, and nobody's
-/// lock.
+/// After so many looks at the one node all nodes are asked. The key on the one node may be left over from an attempt that had no
+/// majority, so that nobody has the lock.
 const MOST_POLLS: u32 = 8;
 
-/// How many hints in succession may fail before the client sleeps. It does not listen meanwhile: a bell that it would ignore
-/// is to wake another one.
+/// A hint is a look, or a bell, that says that the lock may be free. After so many hints in succession that led to no lock, the
+/// client sleeps. It does not listen meanwhile, because a bell that it would ignore has to wake another client.
 const MOST_HINTS: u32 = 3;
 
-/// As [`MOST_HINTS`], for a reader. While it sleeps, no release leaves the lock to it, so writers pass it. Its bell rings for many.
+/// As [`MOST_HINTS`], for a reader. The bell of readers rings for all of them, so many of its hints lead to no lock. And a reader
+/// that sleeps misses its turn: the next writer gets the lock before it.
 const MOST_HINTS_TO_READ: u32 = 16;
 
 /// How long a client that has just had the lock waits for the client that it woke to ask for the lock.
@@ -31,7 +32,8 @@ const POLITENESS: Duration = Duration::from_millis(10);
 /// script has it too.
 const LONGEST_TURN: Duration = Duration::from_millis(20);
 
-/// How long after its time to live the key is gone here, and on the nodes that set it a little later.
+/// A node tells the time to live in whole milliseconds, and other nodes set the key a little later. After this time more, the key
+/// is gone on all of them.
 const PRECISION: Duration = Duration::from_millis(2);
 
 /// How many slots of a semaphore are asked for in succession, without a wait in between.
@@ -67,8 +69,8 @@ pub(crate) struct Wait<'c> {
     hints: u32,
     /// Whether the last attempt was that of a reader, and a node told it that a writer waits.
     writer_waits: bool,
-    /// The nodes that tell nothing of the lock: those that failed in the last attempt, as one that abstains does, and those that
-    /// granted it although others named a holder, which has no key there.
+    /// Whether a look at each node would tell nothing of the lock. The node failed in the last attempt, as one that abstains does. Or
+    /// it granted the lock although others named a holder, so the holder has no key there.
     passed_over: Vec<bool>,
     /// The key for which readers of other nodes refused the last attempt, if the first node granted it.
     read_elsewhere: Option<&'c str>,
@@ -214,8 +216,8 @@ impl<'c> Wait<'c> {
         self.held.free_slots(&self.resource.name, slots, now)
     }
 
-    /// Stays away for a moment, without a word at the node: the client that was woken finds keys that are just being released,
-    /// and a bell that rings then has to be for it.
+    /// Stays away for a moment and announces nothing at the node. The client that was woken may come while the keys are still being
+    /// released, and listens again then. The next bell has to wake that client and not this one.
     pub(crate) fn stay_away(&self) {
         self.patience.sleep(&self.cluster.clock, POLITENESS);
     }
@@ -227,8 +229,8 @@ impl<'c> Wait<'c> {
         let elsewhere = self.read_elsewhere.map(Resource::of_key);
         let mut resource = self.resource;
         if let Some(elsewhere) = &elsewhere {
-            // The readers of the other nodes were there before its intent, and no bell of this one tells of their end. The intent
-            // needs no bell, so it is left also where this client can't listen.
+            // Readers have the lock on other nodes, and the bell of the first node does not ring when they release it. The intent that
+            // this look leaves there keeps further readers out. It needs no bell, so it is left also where this client can't listen.
             (resource, when_free) = (elsewhere, WhenFree::Intend);
         }
         for _ in 0..MOST_POLLS {
@@ -256,7 +258,7 @@ impl<'c> Wait<'c> {
             }
         }
         if self.writer_waits && !self.patience.left(&cluster.clock).is_zero() {
-            // No vote of another node would help, and to have it there for a moment would be in the way of the writer.
+            // The first node refuses readers for the writer. Keys of this reader on the other nodes would only be in its way.
             return self.round(Reach::ArbiterFirst, Vec::new());
         }
         self.at_all_nodes()
@@ -331,7 +333,7 @@ impl<'c> Wait<'c> {
             }
         };
         let over = cluster.clock.now().saturating_add(span);
-        // A server may be late to report that the wait is over. This bound keeps the caller from being late with it.
+        // A server may end the wait later than it was asked to. The call must not be late for that reason.
         let longest = left().saturating_add(PRECISION);
         let given_up = self.patience.cancel.as_ref().map(Cancel::flag);
         let listen = |listener: Listener<'_>| {

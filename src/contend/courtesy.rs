@@ -10,7 +10,7 @@ use crate::sync::{AtomicBool, AtomicU64};
 /// How long after a release a client that asks again is polite.
 const POLITE_FOR: Duration = Duration::from_millis(5);
 
-/// How long after they have met a writer readers ask the first node alone.
+/// Readers that have met a writer ask the first node before all others for this long.
 const WARY_FOR: Duration = Duration::from_secs(1);
 
 /// What this manager remembers of the other clients that want a lock.

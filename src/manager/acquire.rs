@@ -62,7 +62,8 @@ impl Call<'_> {
                 return Err(self.cancelled());
             }
             if patience.left(&cluster.clock).is_zero() {
-                // The error of the last attempt reports on every node, unless that would be in the way of a writer.
+                // The last attempt asks every node, so that its error reports on all. A reader that a writer keeps out asks no further
+                // node, because its keys there would be in the way of the writer.
                 if round.reach == Reach::AllNodes || error.writer_waits() {
                     return Err(error);
                 }
@@ -176,14 +177,14 @@ impl Call<'_> {
         }
         let now = self.cluster.clock.now();
         let keys = self.demand.resource.keys.iter();
-        // All keys are asked about: one is polite once.
+        // Each key is asked about, because an answer uses up what is owed for that key.
         keys.filter(|key| self.shared.courtesy.is_owed(key, now))
             .count()
             > 0
     }
 
-    /// Where a writer may be, the arbiter comes first, also if all nodes can be asked at once: else a reader that is refused there
-    /// would be in the way of the writer on the others.
+    /// A reader asks all nodes at once, unless this manager has met a writer lately. Then it asks the first node alone before: a reader
+    /// that the first node refuses would have keys on the others for a moment, in the way of the writer.
     fn first_round_of_a_reader(&self) -> Round {
         let cluster = self.cluster;
         let (key, now) = (self.demand.resource.key(), cluster.clock.now());

@@ -137,23 +137,24 @@ impl Builder {
     fn checked_options(&self) -> Result<Options, Error> {
         let mut options = self.options.clone();
         let (node_timeout, max_ttl) = (options.node_timeout, options.max_ttl);
-        let rule = "it must be 1 ms to 1 h";
-        within("node_timeout", node_timeout, MILLISECOND..=HOUR, rule)?;
-        let rule = "it must be 1 to 10,000";
-        within("pool_size", options.pool_size, 1..=10_000, rule)?;
         let (first, second) = (options.retry_min, options.retry_max);
-        let rule = "the first bound must not be above the second";
-        within("retry_delay", first, ..=second, rule)?;
-        let rule = "the second bound must be more than zero and at most 1 h";
-        within("retry_delay", second, SHORTEST..=HOUR, rule)?;
-        let rule = "it must be at least 0 and below 1";
-        within("drift_factor", options.drift_factor, 0.0..1.0, rule)?;
-        let rule = "it must be at most 365 days";
-        within("max_ttl", max_ttl, ..=LONGEST_TTL, rule)?;
-        if options.protocol == Protocol::Fenced {
-            let rule = "with Protocol::Fenced it must be at most 11 h, because counters are kept for a day";
-            within("max_ttl", max_ttl, ..=LONGEST_FENCED_TTL, rule)?;
-        }
+        let delay = "the first bound must not be above the second";
+        let longest_delay = "the second bound must be more than zero and at most 1 h";
+        let part = "it must be at least 0 and below 1";
+        let (pool, timeout) = ("it must be 1 to 10,000", "it must be 1 ms to 1 h");
+        within("node_timeout", node_timeout, MILLISECOND..=HOUR, timeout)?;
+        within("pool_size", options.pool_size, 1..=10_000, pool)?;
+        within("retry_delay", first, ..=second, delay)?;
+        within("retry_delay", second, SHORTEST..=HOUR, longest_delay)?;
+        within("drift_factor", options.drift_factor, 0.0..1.0, part)?;
+        let (longest, rule) = match options.protocol {
+            Protocol::Classic => (LONGEST_TTL, "it must be at most 365 days"),
+            Protocol::Fenced => (
+                LONGEST_FENCED_TTL,
+                "with Protocol::Fenced it must be at most 11 h, because counters are kept for a day",
+            ),
+        };
+        within("max_ttl", max_ttl, ..=longest, rule)?;
         if forbids_all_names(&options.key_prefix) {
             let reason = "keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another";
             return Err(Error::invalid("key_prefix", reason));

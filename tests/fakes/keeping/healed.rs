@@ -121,7 +121,7 @@ fn a_heal_without_a_reply_is_undone_and_not_tried_again_and_one_that_was_not_sen
             guard.extend(TTL).unwrap();
             assert_on(&nodes, &guard, &[is_healed.into(), 1, 1, 1, 1]);
         }
-        assert_eq!(manager.stats().healed, is_healed.into());
+        assert_eq!(manager.stats().healed, u64::from(is_healed));
         guard.unlock().unwrap();
         assert_eq!(count(&nodes, "report"), 0);
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
-use redlatch_testing::scripted::{Kind, Scripted};
-use redlatch_testing::{Server, assert_ends_well};
+use redlatch_testing::Server;
+use redlatch_testing::scripted::{Command, Kind, Scripted};
 
 use crate::managers::{PATIENCE, patient};
-use crate::waiters::{BOUND, got, heard, line_up, listeners, next};
+use crate::waiters::{BOUND, got, heard, line_up, listeners};
 
 pub(crate) const TTL: Duration = Duration::from_secs(15);
 
@@ -115,7 +115,7 @@ fn only_the_first_talks_to_the_servers() {
         assert_eq!(set.token(), release.token());
     }
     // Every attempt has a token of its own.
-    let tokens: HashSet<_> = heard.iter().map(|command| command.token()).collect();
+    let tokens: HashSet<_> = heard.iter().map(Command::token).collect();
     assert_eq!(tokens.len() * 2, heard.len());
 }
 
