@@ -51,24 +51,6 @@ fn by_call_and_in_background(
 }
 
 #[test]
-fn a_node_that_came_back_empty_gets_the_key_again() {
-    by_call_and_in_background(
-        |_, nodes, manager, guard, extend| {
-            for node in nodes {
-                node.restart();
-                assert!(!has_key(node, &guard));
-                extend(&guard);
-                assert_on(nodes, &guard, &[1; 5]);
-            }
-            assert_eq!(manager.stats().healed, 5);
-            guard.unlock().unwrap();
-            assert_eq!(count(nodes, "report"), 0);
-        },
-        |_, _| {},
-    );
-}
-
-#[test]
 fn a_node_that_could_not_be_asked_for_the_lock_gets_the_key_later() {
     by_call_and_in_background(
         |clock, nodes, _, guard, extend| {

@@ -43,34 +43,6 @@ fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
 }
 
 #[test]
-fn a_majority_that_others_have_is_a_loss_at_once() {
-    let (clock, nodes, manager) = cluster();
-    let guard = kept(&manager, KeepAlive::unbounded());
-    let told = told(&guard);
-    for node in &nodes[..2] {
-        node.hold("report", "another", TTL * 10);
-    }
-    clock.advance(TTL);
-    guard.check().unwrap();
-    nodes[2].hold("report", "another", TTL * 10);
-    let at = clock.elapsed();
-    let cause = guard.wait_lost(Duration::MAX).unwrap();
-    assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
-    assert!(clock.elapsed() - at <= TTL / 3, "not at once");
-    clock.advance(Duration::ZERO);
-    let held = cause
-        .nodes()
-        .iter()
-        .filter(|node| matches!(node.vote, Vote::Held { .. }));
-    assert_eq!(held.count(), 3);
-    assert!(matches!(told.try_recv().unwrap(), LossCause::Taken { .. }));
-    assert_lost(guard.unlock(), |cause| {
-        matches!(cause, LossCause::Taken { .. })
-    });
-    assert_eq!(count(&nodes, "report"), 3, "the others' keys are theirs");
-}
-
-#[test]
 fn a_loss_that_is_known_is_what_unlock_tells_whatever_the_nodes_say() {
     let taken = |cause: &LossCause| matches!(cause, LossCause::Taken { .. });
     let expired = |cause: &LossCause| matches!(cause, LossCause::Expired { .. });

@@ -11,7 +11,7 @@ use redlatch::{Cancel, Error, Fanout, KeepAlive, LockGuard, LockManager};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, eventually, now, within};
 
-use crate::managers::{BOTH, PATIENCE};
+use crate::managers::PATIENCE;
 
 /// So long that only a cancelled wait ends within the bound of the test.
 const LONG: Duration = Duration::from_mins(30);
@@ -217,29 +217,6 @@ const CALLS: [(&str, Call); 14] = [
 ];
 
 const ASK_ALL_AT_ONCE: usize = 9;
-
-#[test]
-fn no_call_asks_anybody_if_it_was_cancelled_before() {
-    // It would wait for each of them.
-    let servers = [(); 3].map(|()| Scripted::start(|peer, _| peer.wait(LONG)));
-    let cancel = Cancel::new();
-    cancel.cancel();
-    for protocol in BOTH {
-        for fanout in [Fanout::Overlapped, Fanout::Sequential] {
-            let builder = LockManager::builder().nodes(servers.iter().map(Scripted::url));
-            let builder = builder.node_timeout(PATIENCE).max_ttl(LONG * 2);
-            let builder = builder.protocol(protocol).fanout(fanout);
-            let manager = builder.build().unwrap();
-            for (name, call) in CALLS {
-                let result = call(&manager, &cancel);
-                assert!(matches!(result, Err(Error::Cancelled { .. })), "{name}");
-            }
-            assert!(servers.iter().all(|server| server.connections() == 0));
-            let stats = manager.stats();
-            assert_eq!((stats.attempts, stats.queued), (0, 0), "{stats}");
-        }
-    }
-}
 
 /// How many commands each server has heard that ask for a lock, or for whether it is free.
 fn asks(servers: &[Scripted]) -> Vec<usize> {

@@ -79,6 +79,13 @@ impl World {
         round.reach
     }
 
+    /// Waits, without a bound, for an attempt at these nodes, until the clock shows this.
+    #[track_caller]
+    fn assert_waits(&self, wait: &mut Wait<'_>, reach: Reach, until: Duration) {
+        assert_eq!(self.wait(wait, WhenFree::Take, None), reach);
+        assert_eq!(self.clock.elapsed(), until);
+    }
+
     /// Gives the lock to another holder on all nodes, for `ttl`.
     fn hold(&self, ttl: Duration) {
         for node in &self.nodes {
@@ -104,8 +111,7 @@ fn hints_that_come_to_nothing_are_heeded_three_times_and_then_slept_on() {
             assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
         }
         assert_eq!(world.clock.elapsed(), DELAY * (round - 1));
-        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
-        assert_eq!(world.clock.elapsed(), DELAY * round);
+        world.assert_waits(&mut wait, full(), DELAY * round);
     }
 }
 
@@ -117,8 +123,7 @@ fn a_reader_heeds_more_of_them() {
         assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
     }
     assert_eq!(world.clock.elapsed(), Duration::ZERO);
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
-    assert_eq!(world.clock.elapsed(), DELAY);
+    world.assert_waits(&mut wait, full(), DELAY);
 }
 
 #[test]
@@ -138,11 +143,11 @@ fn the_first_node_that_does_not_fail_is_asked_and_no_other() {
     world.nodes[0].refuse();
     // That would show if it were asked.
     world.nodes[2].hang();
-    assert_eq!(
-        world.wait(&mut world.begin(), WhenFree::Take, None),
-        hinted()
+    world.assert_waits(
+        &mut world.begin(),
+        hinted(),
+        DELAY * 2 + DELAY / 2 + PRECISION,
     );
-    assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
 }
 
 #[test]
@@ -162,8 +167,7 @@ fn all_nodes_are_asked_after_eight_looks_or_at_the_end() {
     let world = world();
     world.hold(DELAY * 100);
     let mut wait = world.begin();
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
-    assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
+    world.assert_waits(&mut wait, full(), DELAY * MOST_POLLS);
     let end = DELAY * 2 + DELAY / 2;
     assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(end)), full());
     assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
@@ -204,15 +208,12 @@ fn one_who_was_granted_the_first_node_alone_waits_where_it_was_refused() {
         node.hold("job", "another", DELAY * 2 + DELAY / 2);
     }
     let mut wait = world.begin();
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), Duration::ZERO);
+    world.assert_waits(&mut wait, hinted(), Duration::ZERO);
     let held = || Vote::held(Some(DELAY));
     wait.refused(&refused([Vote::Granted, held(), held()]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+    world.assert_waits(&mut wait, hinted(), DELAY * 2 + DELAY / 2 + PRECISION);
     wait.refused(&refused([held(), Vote::Granted, held()]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+    world.assert_waits(&mut wait, hinted(), DELAY * 2 + DELAY / 2 + PRECISION);
 }
 
 /// It abstains, or its memory is full: it answers a look, and no attempt.
@@ -226,8 +227,7 @@ fn a_node_that_failed_in_the_last_attempt_is_not_where_one_waits() {
         node.hold("job", "another", DELAY * 2 + DELAY / 2);
     }
     wait.refused(&refused([failed(), held(), held()]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+    world.assert_waits(&mut wait, hinted(), DELAY * 2 + DELAY / 2 + PRECISION);
     // A writer among readers waits at the second node, too.
     wait.refused(&refused([failed(), Vote::Granted, a_reader()]));
     assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
@@ -247,8 +247,7 @@ fn a_node_that_failed_in_the_last_attempt_is_not_where_one_waits() {
     world.nodes[0].hold("job", "another", DELAY / 2);
     wait.refused(&refused([left_out, held(), held()]));
     let end = world.clock.elapsed() + DELAY / 2 + PRECISION;
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), end);
+    world.assert_waits(&mut wait, hinted(), end);
 }
 
 fn a_reader() -> Vote {
@@ -267,8 +266,7 @@ fn a_reader_that_a_writer_keeps_out_asks_the_first_node_alone_after_eight_looks(
     let mut wait = world.begin_for(&READ_JOB);
     assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
     wait.refused(&refused([a_writer_waits(), Vote::NotAsked, Vote::NotAsked]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS * 2);
+    world.assert_waits(&mut wait, hinted(), DELAY * MOST_POLLS * 2);
     // The last attempt of a call tells of every node.
     assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(DELAY)), full());
 }

@@ -10,23 +10,20 @@ fn a_writer_that_readers_of_other_nodes_refuse_keeps_new_ones_out_at_the_first_a
     let intent = |i: usize| world.nodes[i].token_of("job:redlatch:intent");
     for round in 1..=3 {
         wait.refused(&refused([Vote::Granted, a_reader(), Vote::held(None)]));
-        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-        assert_eq!(world.clock.elapsed(), DELAY * round);
+        world.assert_waits(&mut wait, hinted(), DELAY * round);
         assert_eq!([0, 1, 2].map(|i| intent(i).is_some()), [true, false, false]);
     }
     // One that failed is not the first.
     let failed = || Vote::Failed(NodeError::TimedOut);
     wait.refused(&refused([failed(), Vote::Granted, a_reader()]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), DELAY * 4);
+    world.assert_waits(&mut wait, hinted(), DELAY * 4);
     for votes in [
         [a_reader(), Vote::Granted, a_reader()],
         [Vote::Granted, Vote::held(None), failed()],
         [failed(), Vote::NotAsked, a_reader()],
     ] {
         wait.refused(&refused(votes));
-        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-        assert_eq!(world.clock.elapsed(), DELAY * 4);
+        world.assert_waits(&mut wait, hinted(), DELAY * 4);
         wait.hints = 0;
     }
 }
@@ -49,8 +46,7 @@ fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_els
         about("a", Vote::held(None)),
         about("b", a_reader()),
     ]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), DELAY);
+    world.assert_waits(&mut wait, hinted(), DELAY);
     let intent = |key: &String| {
         let intent = format!("{key}:redlatch:intent");
         let nodes = world.nodes.iter();
@@ -61,8 +57,7 @@ fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_els
     // A node that names no resource of this lock, or none at all, is of no use here.
     for vote in [about("d", a_reader()), a_reader()] {
         wait.refused(&refused([Vote::Granted, vote.clone(), vote]));
-        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-        assert_eq!(world.clock.elapsed(), DELAY);
+        world.assert_waits(&mut wait, hinted(), DELAY);
     }
 }
 
@@ -81,8 +76,7 @@ fn the_intent_of_a_writer_outlasts_its_undos_and_goes_with_its_release() {
             let error = world.manager.try_lock("job", DELAY).unwrap_err();
             assert!(matches!(error, Error::Held { .. }), "{error}");
             wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
-            assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-            assert_eq!(world.clock.elapsed(), DELAY * round);
+            world.assert_waits(&mut wait, hinted(), DELAY * round);
             assert!(exists("intent").is_some(), "{pool_size}");
             assert_eq!(exists("waiting"), None, "{pool_size}");
         }
@@ -131,8 +125,7 @@ fn a_writer_leaves_its_intent_also_when_its_hints_are_used_up() {
         assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
     }
     wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), DELAY);
+    world.assert_waits(&mut wait, hinted(), DELAY);
     assert!(world.nodes[0].ttl_of("job:redlatch:intent").is_some());
 }
 
