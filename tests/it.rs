@@ -193,8 +193,6 @@ mod servers {
         pub(crate) mod page;
         pub(crate) mod port;
         pub(crate) mod refused;
-        pub(crate) mod wire;
-        pub(crate) mod wire_fenced;
     }
 
     /// Keep-alive, and what a holder is told when its lock is lost.

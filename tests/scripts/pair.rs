@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::{Connection, ConnectionLike};
 use redlatch_testing::{Clock, Server};
 
+use super::page::PAGE;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
 use crate::wire::resp::{Reply, ServerError, of_redis};
@@ -81,7 +82,15 @@ impl Pair {
     /// Has both execute a command, and compares the replies.
     #[track_caller]
     pub(super) fn send(&mut self, words: &[&str]) -> String {
-        let fake = shown(&self.store.execute(&packed(words), self.now));
+        let of_page = |script| PAGE.values().find(|text| *text == script);
+        let fake = match words {
+            ["EVAL", script, count, rest @ ..] if of_page(script).is_some() => {
+                let script = of_page(script).unwrap();
+                self.store.evaluate(script, count, rest, self.now)
+            }
+            words => self.store.execute(&packed(words), self.now),
+        };
+        let fake = shown(&fake);
         if let Some(real) = &mut self.real {
             let (own, its) = (self.store.run_id(), real.run_id.clone());
             let words = words.iter().map(|word| word.replace(&own, &its));

@@ -19,12 +19,14 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use redlatch_testing::Server;
 
+use self::page::PAGE;
 use self::pair::{Pair, packed, shown};
 use crate::wire::resp::{Reply, of_redis};
 use crate::wire::scripts::{
     DROP, INTRODUCE, KEEP, LOOK, OPEN, PASS, PROBE, SCAN, SCRIPTS, SHOW, TAKE,
 };
 
+mod page;
 mod pair;
 
 const ONE: &str = "1111111111111111111111111111111111111111";
@@ -89,20 +91,23 @@ impl Pair {
                 .to_string(),
             ["FILL", key, count] => self.fill(key, count.parse().unwrap()),
             ["SCAN", pattern, count, longest] => self.scan([pattern, count, longest]),
-            [verb, rest @ ..] => match VERBS.iter().find(|(name, _)| name == verb) {
-                None => self.execute(&words),
-                Some((_, script)) => {
-                    let mut parts = rest.split(|word| *word == "/");
-                    let (keys, arguments) = (parts.next().unwrap(), parts.next().unwrap());
-                    let count = keys.len().to_string();
-                    let by_digest = SCRIPTS.iter().find(|it| it.text() == *script);
-                    let head = match by_digest.filter(|_| !known.insert(script)) {
-                        Some(script) => ["EVALSHA", script.digest(), &count],
-                        None => ["EVAL", script, &count],
-                    };
-                    self.execute(&[&head[..], keys, arguments].concat())
+            [verb, rest @ ..] => {
+                let ours = VERBS.iter().find(|(name, _)| name == verb);
+                match ours.map(|(_, script)| *script).or(PAGE.get(verb).copied()) {
+                    None => self.execute(&words),
+                    Some(script) => {
+                        let mut parts = rest.split(|word| *word == "/");
+                        let (keys, arguments) = (parts.next().unwrap(), parts.next().unwrap());
+                        let count = keys.len().to_string();
+                        let by_digest = SCRIPTS.iter().find(|it| it.text() == script);
+                        let head = match by_digest.filter(|_| !known.insert(script)) {
+                            Some(script) => ["EVALSHA", script.digest(), &count],
+                            None => ["EVAL", script, &count],
+                        };
+                        self.execute(&[&head[..], keys, arguments].concat())
+                    }
                 }
-            },
+            }
             [] => panic!("an empty line"),
         };
         assert_eq!(reply, self.meant(expected.trim()), "{line}");
@@ -182,6 +187,11 @@ fn readers_and_writers_have_their_turns() {
 #[test]
 fn tokens_grow_and_a_node_that_may_have_forgotten_is_closed() {
     play(include_str!("fenced.txt"));
+}
+
+#[test]
+fn clients_of_the_page_take_part() {
+    play(include_str!("page.txt"));
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Store {
         }
     }
 
-    fn evaluate(
+    pub(crate) fn evaluate(
         &mut self,
         script: &'static str,
         number: &str,

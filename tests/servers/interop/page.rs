@@ -1,142 +1,99 @@
-//! A client that sends what docs/wire.md says, and knows nothing of the library.
+//! Other programs on the same keys, as docs/wire.md lets them take part: what the library tells of them, and who wakes whom. Their
+//! scripts are played beside those of the library in `tests/scripts/page.txt`.
 
-use std::collections::HashMap;
-use std::fs;
-use std::sync::LazyLock;
+use std::thread;
 
 use redis::Value;
-use redlatch_testing::Server;
+use redlatch::{Error, LockStatus};
+use redlatch_testing::{Server, eventually, side_by_side};
 
-pub(crate) const TOKEN: &str = "00112233445566778899aabbccddeeff00112233";
-pub(crate) const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddcc";
-pub(crate) const TTL_MS: &str = "60000";
+use crate::managers::patient;
+use crate::servers::interop::refused::{PROTOCOLS, over};
+use crate::waiters::{BOUND, TTL, Waiting, cluster, process};
 
-/// A client that sends what the page says.
-pub(crate) struct Raw<'a> {
-    servers: &'a [Server],
-    scripts: HashMap<&'static str, String>,
+const TOKEN: &str = "00112233445566778899aabbccddeeff00112233";
+
+#[test]
+fn a_label_is_read_by_both() {
+    let servers = cluster(3);
+    for server in &servers {
+        let value = format!("{TOKEN} web-3 4711 since=2026-11-22T05:52:53Z");
+        server.hold("job", &value, 60_000);
+        server.hold("resting", &format!("rest:{TOKEN}"), 60_000);
+    }
+    let manager = patient(servers.iter().map(Server::url));
+    let status = manager.status("job").unwrap();
+    let LockStatus::Held { token, holder, .. } = &status else {
+        panic!("{status}");
+    };
+    let label = &*holder.as_ref().unwrap().label;
+    assert_eq!((token.as_str(), label), (TOKEN, "web-3 4711"));
+    let status = manager.status("resting").unwrap();
+    assert!(matches!(status, LockStatus::Resting { .. }), "{status}");
+
+    let request = manager.request("next").ttl(TTL).holder("db-1");
+    let guard = request.try_lock().unwrap();
+    let value = servers[0].get("next").unwrap();
+    let since = value.strip_prefix(&format!("{} db-1 since=", guard.token()));
+    assert_eq!(since.unwrap().len(), "2026-11-22T05:52:53Z".len());
 }
 
-pub(crate) fn raw(servers: &[Server]) -> Raw<'_> {
-    Raw::with(servers, scripts())
-}
-
-impl<'a> Raw<'a> {
-    /// A client that sends these scripts.
-    pub(crate) fn with(servers: &'a [Server], scripts: HashMap<&'static str, String>) -> Self {
-        Self { servers, scripts }
-    }
-
-    /// Calls a script of the page on every server.
-    #[track_caller]
-    pub(crate) fn call(&self, name: &str, keys: &[&str], arguments: &[&str]) -> Vec<Value> {
-        self.call_behind("", name, keys, arguments)
-    }
-
-    /// With these lines in front of the script.
-    #[track_caller]
-    pub(crate) fn call_behind(
-        &self,
-        lines: &str,
-        name: &str,
-        keys: &[&str],
-        arguments: &[&str],
-    ) -> Vec<Value> {
-        let script = lines.to_owned() + &self.scripts[name];
-        let count = keys.len().to_string();
-        let words = [&["EVAL", &script, &count], keys, arguments].concat();
-        let servers = self.servers.iter();
-        servers.map(|server| server.command(&words)).collect()
-    }
-
-    /// Whether a majority says so.
-    #[track_caller]
-    pub(crate) fn agrees(&self, replies: &[Value], yes: &Value) -> bool {
-        let votes = replies.iter().filter(|reply| *reply == yes).count();
-        // No other client is at it meanwhile, so the servers agree.
-        assert!(votes == 0 || votes == self.servers.len(), "{replies:?}");
-        votes > 0
-    }
-
-    #[track_caller]
-    pub(crate) fn take(&self, key: &str, value: &str) -> bool {
-        let words = ["SET", key, value, "NX", "PX", TTL_MS];
-        let replies: Vec<Value> = self.servers.iter().map(|s| s.command(&words)).collect();
-        self.agrees(&replies, &Value::Okay)
-    }
-
-    #[track_caller]
-    pub(crate) fn is_done(&self, name: &str, keys: &[&str], arguments: &[&str]) -> bool {
-        self.agrees(&self.call(name, keys, arguments), &Value::Int(1))
-    }
-
-    #[track_caller]
-    pub(crate) fn is_granted(&self, name: &str, keys: &[&str], arguments: &[&str]) -> bool {
-        self.agrees(&self.call(name, keys, arguments), &Value::Okay)
-    }
-
-    /// Whether one server says so at least.
-    #[track_caller]
-    pub(crate) fn is_done_somewhere(&self, name: &str, keys: &[&str], arguments: &[&str]) -> bool {
-        self.call(name, keys, arguments).contains(&Value::Int(1))
-    }
-
-    #[track_caller]
-    pub(crate) fn release(&self, key: &str, value: &str) {
-        assert!(self.is_done("release", &[key], &[value]));
-    }
-}
-
-/// The scripts of the page by their names, as they are sent.
-fn scripts() -> HashMap<&'static str, String> {
-    let blocks = blocks();
-    let lines: HashMap<&str, &str> = blocks.iter().map(|it| (it.name, it.lines)).collect();
-    let scripts = blocks.iter().filter(|block| block.is_script());
-    let texts = scripts.map(|script| {
-        let before: String = script
-            .behind()
-            .into_iter()
-            .map(|name| lines[name])
-            .collect();
-        (script.name, before + script.lines)
-    });
-    texts.collect()
-}
-
-/// A code block of the page. The first line has the name and, behind three blanks each, what else there is to say.
-pub(crate) struct Block {
-    pub(crate) name: &'static str,
-    head: Vec<&'static str>,
-    lines: &'static str,
-}
-
-impl Block {
-    pub(crate) fn is_script(&self) -> bool {
-        self.head != ["a block"]
-    }
-
-    /// The names of the blocks that this script stands behind.
-    pub(crate) fn behind(&self) -> Vec<&'static str> {
-        let names = self.head.iter().find_map(|it| it.strip_prefix("behind "));
-        names.map_or_else(Vec::new, |names| names.split(", ").collect())
-    }
-}
-
-pub(crate) fn blocks() -> Vec<Block> {
-    let blocks = PAGE.split("```lua\n-- ").skip(1);
-    let blocks = blocks.map(|block| {
-        let (head, lines) = block.split("```").next().unwrap().split_once('\n').unwrap();
-        let mut head = head.split("   ");
-        Block {
-            name: head.next().unwrap(),
-            head: head.collect(),
-            lines,
+#[test]
+fn a_permit_is_a_plain_lock_on_a_slot() {
+    side_by_side(PROTOCOLS, |protocol| {
+        let (servers, manager) = over(protocol);
+        let permit = || manager.semaphore("exports", 2).ttl(TTL).try_lock();
+        for server in &servers {
+            server.hold("exports:redlatch:slot:0", TOKEN, 60_000);
         }
+        let ours = permit().unwrap();
+        assert_eq!(ours.slot(), Some(1));
+        let value = servers[0].get("exports:redlatch:slot:1");
+        assert_eq!(value.as_deref(), Some(ours.token()));
+        assert!(matches!(permit(), Err(Error::Held { .. })));
+        for server in &servers {
+            server.command(&["DEL", "exports:redlatch:slot:0"]);
+        }
+        assert_eq!(permit().unwrap().slot(), Some(0));
     });
-    blocks.collect()
 }
 
-/// Read when the test runs, so a change of the page needs no build.
-static PAGE: LazyLock<String> = LazyLock::new(|| {
-    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/wire.md")).unwrap()
-});
+#[test]
+fn the_bell_wakes_a_client_of_the_library() {
+    let servers = cluster(3);
+    // It would look again after five minutes.
+    let manager = process(&servers, BOUND * 5);
+    for server in &servers {
+        server.hold("job", TOKEN, 60_000);
+    }
+    let waiting = Waiting::listen(&manager, &servers[0]);
+    for server in &servers {
+        server.command(&["DEL", "job"]);
+    }
+    servers[0].command(&["RPUSH", "job:redlatch:bell", "1"]);
+    let woken = eventually(BOUND / 2, || waiting.is_over());
+    assert!(woken, "the bell was not heard");
+    waiting.end().0.unlock().unwrap();
+}
+
+#[test]
+fn a_release_of_the_library_rings_for_a_client_that_is_announced() {
+    side_by_side(PROTOCOLS, |protocol| {
+        let (servers, manager) = over(protocol);
+        let guard = manager.try_lock("job", TTL).unwrap();
+        let first = &servers[0];
+        first.command(&["SADD", "job:redlatch:waiting", "1"]);
+        first.command(&["PEXPIRE", "job:redlatch:waiting", "60000"]);
+        let heard = thread::scope(|scope| {
+            let listen = scope.spawn(|| first.command(&["BLPOP", "job:redlatch:bell", "20"]));
+            assert!(eventually(BOUND, || first.blocked() == 1));
+            guard.unlock().unwrap();
+            listen.join().unwrap()
+        });
+        let text = |text: &str| Value::BulkString(text.into());
+        assert_eq!(
+            heard,
+            Value::Array(vec![text("job:redlatch:bell"), text("1")])
+        );
+    });
+}

@@ -13,9 +13,9 @@ use crate::waiters::{BOUND, TTL, assert_nothing_is_left, cluster};
 const LONGER: Duration = Duration::from_hours(1);
 const SHORTER: Duration = Duration::from_secs(1);
 
-const PROTOCOLS: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
+pub(crate) const PROTOCOLS: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
 
-fn over(protocol: Protocol) -> (Vec<Server>, LockManager) {
+pub(crate) fn over(protocol: Protocol) -> (Vec<Server>, LockManager) {
     let servers = cluster(3);
     let manager = match protocol {
         Protocol::Classic => patient(servers.iter().map(Server::url)),

@@ -1,0 +1,89 @@
+//! The scripts of docs/wire.md, by which other programs take part.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::LazyLock;
+
+use redlatch_testing::Server;
+
+use super::pair::shown;
+use crate::wire::resp::of_redis;
+
+/// Each by its name, as it is sent: what it stands behind comes first.
+pub(super) static PAGE: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
+    // Read when the test runs, so a change of the page needs no build.
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/wire.md");
+    let page: &str = fs::read_to_string(page).unwrap().leak();
+    let blocks = page.split("```lua\n-- ").skip(1);
+    // The first line of a block has its name and, behind three blanks each, what else there is to say.
+    let blocks: BTreeMap<&str, (&str, &str)> = blocks
+        .map(|block| {
+            let block = block.split("```").next().unwrap();
+            let (head, lines) = block.split_once('\n').unwrap();
+            let (name, more) = head.split_once("   ").unwrap();
+            (name, (more, lines))
+        })
+        .collect();
+    let scripts = blocks.iter().filter(|(_, (more, _))| *more != "a block");
+    let scripts = scripts.map(|(name, (more, lines))| {
+        let behind = more.split("   ").find_map(|it| it.strip_prefix("behind "));
+        let behind = behind.into_iter().flat_map(|names| names.split(", "));
+        let mut text: String = behind.map(|name| blocks[name].1).collect();
+        text += lines;
+        (*name, &*text.leak())
+    });
+    scripts.collect()
+});
+
+/// Every script of the page is called by the cases.
+#[test]
+fn every_script_of_the_page_is_played() {
+    assert_eq!(PAGE.len(), 13);
+    let cases = include_str!("page.txt");
+    for name in PAGE.keys() {
+        assert!(
+            cases.contains(&format!("\n{name} ")),
+            "{name} is not called"
+        );
+    }
+}
+
+/// Lines in front of a script, by which `INFO` has other bytes in place of those that match.
+fn with_info(pattern: &str, bytes: &str) -> String {
+    format!(
+        "local real = redis
+        local redis = {{pcall = real.pcall, status_reply = real.status_reply, call = function(name, ...)
+            local reply = real.call(name, ...)
+            if name == 'INFO' then reply = string.gsub(reply, '{pattern}', '{bytes}') end
+            return reply
+        end}}
+        "
+    )
+}
+
+#[test]
+fn a_process_is_known_by_its_run_id_or_else_by_its_replication_id() {
+    let server = Server::start();
+    let take = |lines: &str| {
+        let script = lines.to_owned() + PAGE["fenced-take"];
+        let keys = ["3", "job", "job:fence", "m"];
+        let arguments = ["token", "60000", "1", "1000", "86400000", "c"];
+        let head = ["EVAL", &script];
+        let reply = server.command(&[&head[..], &keys, &arguments].concat());
+        shown(&of_redis(&reply).unwrap())
+    };
+    // It says neither, or is a node of a Redis Cluster.
+    assert_eq!(take(&with_info("[%w_]*id:", "x:")), "{UNKNOWN}");
+    assert_eq!(take(&with_info("_mode:%w+", "_mode:cluster")), "{UNKNOWN}");
+    assert_eq!(server.get("m"), None);
+    for (lines, section, field) in [
+        (with_info("run_id:", "x:"), "replication", "master_replid:"),
+        (String::new(), "server", "run_id:"),
+    ] {
+        assert!(take(&lines).starts_with("{CLOSED "), "{field}");
+        let info = server.info(section);
+        let process = info.lines().find_map(|line| line.strip_prefix(field));
+        let marker = server.get("m").unwrap();
+        assert!(marker.starts_with(process.unwrap()), "{marker}");
+    }
+}
