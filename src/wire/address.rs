@@ -294,10 +294,7 @@ impl Connector {
         let settings = info.redis_settings();
         let credentials = match (settings.password(), &self.security.credentials) {
             (Some(password), _) => Some(Credentials::of(settings.username(), password)),
-            (None, Some(source)) => {
-                let asked = ask(source, &self.address.name())?;
-                Some(asked.or_of(settings.username()))
-            }
+            (None, Some(source)) => Some(ask(source, &self.address.name(), settings.username())?),
             (None, None) => None,
         };
         login(&mut connection, credentials.as_ref(), info, deadline)?;

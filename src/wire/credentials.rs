@@ -51,12 +51,6 @@ impl Credentials {
         }
     }
 
-    /// These credentials, of the user if they name none.
-    pub(super) fn or_of(mut self, user: Option<&str>) -> Self {
-        self.user = self.user.or_else(|| user.map(str::to_owned));
-        self
-    }
-
     pub(super) fn secret(&self) -> &str {
         &self.password
     }
@@ -100,12 +94,18 @@ impl fmt::Debug for CredentialSource {
     }
 }
 
-/// Asks for the credentials of the node of this name.
-pub(super) fn ask(source: &CredentialSource, node: &str) -> Result<Credentials, NodeError> {
+/// Asks for the credentials of the node of this name. They are those of the user, where they name none.
+pub(super) fn ask(
+    source: &CredentialSource,
+    node: &str,
+    user: Option<&str>,
+) -> Result<Credentials, NodeError> {
     // The callback may panic, which must not leave the keys of a lock behind.
     let answer = unless_it_panics(|| (source.0)(node));
     let answer = answer.unwrap_or_else(|| Err(io::Error::other("the callback panicked")));
-    answer.map_err(|error| NodeError::NoCredentials {
+    let mut answer = answer.map_err(|error| NodeError::NoCredentials {
         source: Arc::new(error),
-    })
+    })?;
+    answer.user = answer.user.or_else(|| user.map(str::to_owned));
+    Ok(answer)
 }

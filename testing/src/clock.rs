@@ -256,14 +256,4 @@ mod tests {
         clock.go_on();
         assert_ahead_ms(0, &server, &Server::start());
     }
-
-    #[test]
-    fn what_is_no_c_is_told_in_the_words_of_the_compiler() {
-        if Clock::if_there().is_some() {
-            let library = std::env::temp_dir().join("redlatch-no-library.so");
-            let why = compile("no C", &library).unwrap_err();
-            assert!(why.contains("error"), "{why}");
-            assert!(!library.exists());
-        }
-    }
 }

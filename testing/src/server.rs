@@ -227,6 +227,15 @@ impl Server {
         assert_eq!(self.command(&["SET", key, token, "PX", &ttl]), Value::Okay);
     }
 
+    /// Adds a user with these rules, such as `~app:* +set`. Returns the URL for that user.
+    #[track_caller]
+    pub fn user(&self, rules: &str) -> String {
+        let mut words = vec!["ACL", "SETUSER", "locker", "on", ">secret", "resetkeys"];
+        words.extend(rules.split(' '));
+        assert_eq!(self.command(&words), Value::Okay);
+        format!("redis://locker:secret@{}", self.name())
+    }
+
     /// Stops the process: it keeps its connections and answers nothing.
     #[track_caller]
     pub fn stop(&self) {

@@ -88,39 +88,27 @@ impl Content {
             Self::List(elements) => elements.is_empty(),
         }
     }
-
-    pub(super) fn as_text(&mut self) -> Option<&mut String> {
-        if let Self::Text(text) = self {
-            Some(text)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn as_sorted(&mut self) -> Option<&mut Sorted> {
-        if let Self::Sorted(sorted) = self {
-            Some(sorted)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn as_set(&mut self) -> Option<&mut BTreeSet<String>> {
-        if let Self::Set(members) = self {
-            Some(members)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn as_list(&mut self) -> Option<&mut VecDeque<String>> {
-        if let Self::List(elements) = self {
-            Some(elements)
-        } else {
-            None
-        }
-    }
 }
+
+/// The content, if it is of this kind.
+macro_rules! as_kind {
+    ($name:ident, $kind:ident, $inside:ty) => {
+        impl Content {
+            pub(super) fn $name(&mut self) -> Option<&mut $inside> {
+                if let Self::$kind(inside) = self {
+                    Some(inside)
+                } else {
+                    None
+                }
+            }
+        }
+    };
+}
+
+as_kind!(as_text, Text, String);
+as_kind!(as_sorted, Sorted, Sorted);
+as_kind!(as_set, Set, BTreeSet<String>);
+as_kind!(as_list, List, VecDeque<String>);
 
 impl Sorted {
     /// The members with such scores, in the order of Redis.

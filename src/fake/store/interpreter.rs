@@ -58,12 +58,15 @@ impl Store {
         else {
             return error("Number of keys can't be greater than number of args");
         };
-        let call = Call {
-            script,
-            keys,
-            arguments,
+        let mut execute = |interpreter: &mlua::Result<Interpreter>| match interpreter {
+            Ok(interpreter) => interpreter.execute(script, [keys, arguments], self, now),
+            Err(error) => Err(error.clone()),
         };
-        call.execute(self, now)
+        // A thread that ends may still give a lock back, and has no interpreter by then.
+        let reply = INTERPRETER
+            .try_with(&mut execute)
+            .unwrap_or_else(|_gone| execute(&Interpreter::new()));
+        reply.unwrap_or_else(|failure| error(&failure.to_string()))
     }
 }
 
@@ -107,27 +110,6 @@ struct Lent {
     now: Duration,
 }
 
-/// What is asked of a script.
-struct Call<'a> {
-    script: &'static str,
-    keys: &'a [&'a str],
-    arguments: &'a [&'a str],
-}
-
-impl Call<'_> {
-    fn execute(&self, store: &mut Store, now: Duration) -> Reply {
-        let mut execute = |interpreter: &mlua::Result<Interpreter>| match interpreter {
-            Ok(interpreter) => interpreter.execute(self, store, now),
-            Err(error) => Err(error.clone()),
-        };
-        // A thread that ends may still give a lock back, and has no interpreter by then.
-        let reply = INTERPRETER
-            .try_with(&mut execute)
-            .unwrap_or_else(|_gone| execute(&Interpreter::new()));
-        reply.unwrap_or_else(|failure| error(&failure.to_string()))
-    }
-}
-
 impl Interpreter {
     fn new() -> mlua::Result<Self> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
@@ -151,18 +133,23 @@ impl Interpreter {
         })
     }
 
-    fn execute(&self, call: &Call<'_>, store: &mut Store, now: Duration) -> mlua::Result<Reply> {
-        let script = self.compiled(call.script)?;
-        let keys = self.lua.create_sequence_from(call.keys.iter().copied())?;
-        let arguments = self
-            .lua
-            .create_sequence_from(call.arguments.iter().copied())?;
+    /// Runs a script with its keys and its arguments.
+    fn execute(
+        &self,
+        script: &'static str,
+        words: [&[&str]; 2],
+        store: &mut Store,
+        now: Duration,
+    ) -> mlua::Result<Reply> {
+        let list = |words: &[&str]| self.lua.create_sequence_from(words.iter().copied());
+        let [keys, arguments] = words.map(list);
+        let call = (self.compiled(script)?, keys?, arguments?);
         let store_of_call = mem::take(store);
         self.lua.set_app_data(Lent {
             store: store_of_call,
             now,
         });
-        let reply = self.run.call::<Value>((script, keys, arguments));
+        let reply = self.run.call::<Value>(call);
         if let Some(lent) = self.lua.remove_app_data::<Lent>() {
             *store = lent.store;
         }

@@ -125,6 +125,13 @@ fn a_connection_with_data_behind_such_records_is_not_used_again() {
 }
 
 #[test]
+fn a_connection_whose_other_end_is_gone_without_a_word_is_not_used_again() {
+    let (mut stream, peer) = connection();
+    drop(peer);
+    assert!(!stream.is_quiet());
+}
+
+#[test]
 fn records_without_data_hold_nobody_beyond_the_time_and_the_reply_behind_them_is_read() {
     let (mut stream, mut peer) = connection();
     peer.sends_records(MOST_RECORDS);

@@ -76,13 +76,6 @@ fn build(builder: Builder) -> LockManager {
     builder.node_timeout(PATIENCE).build().unwrap()
 }
 
-/// A server with the user `locks`, whose password is `right`.
-fn with_a_user() -> Server {
-    let server = Server::start();
-    server.command(&["ACL", "SETUSER", "locks", "on", ">right", "~*", "+@all"]);
-    server
-}
-
 /// Reads what the client sends first, and answers it. Then the server has nothing more to say.
 fn answer(stream: &mut TcpStream, reply: &[u8]) {
     let is_there = |length| length > 0;
@@ -137,8 +130,8 @@ fn assert_are_few(count: u32, a_second: u32, took: Duration) {
 
 #[test]
 fn a_wrong_password_costs_few_logins_however_many_threads_ask() {
-    let server = with_a_user();
-    let url = format!("redis://locks:wrong@{}", server.name());
+    let server = Server::start();
+    let url = server.user("~* +@all").replace("secret", "wrong");
     let manager = build(LockManager::builder().node(url));
     let logins = || u32::try_from(server.count("auth")).unwrap();
     let is_answer = |error: &NodeError| matches!(error, NodeError::Login { code, command: "AUTH", .. } if code == "WRONGPASS");
@@ -191,7 +184,8 @@ fn a_server_that_takes_no_client_is_connected_to_a_few_times_however_many_thread
 
 #[test]
 fn a_password_that_is_put_right_works_for_all_threads_and_few_calls_ask_for_it_meanwhile() {
-    let server = with_a_user();
+    let server = Server::start();
+    server.user("~* +@all");
     let password = Arc::new(Mutex::new("wrong"));
     let asked = Arc::new(AtomicU32::new(0));
     let manager = {
@@ -199,7 +193,7 @@ fn a_password_that_is_put_right_works_for_all_threads_and_few_calls_ask_for_it_m
         let builder = LockManager::builder().node(format!("redis://{}", server.name()));
         build(builder.credentials(move |_| {
             asked.fetch_add(1, Ordering::SeqCst);
-            Ok(Credentials::new("locks", *password.lock()))
+            Ok(Credentials::new("locker", *password.lock()))
         }))
     };
     let began = now();
@@ -216,7 +210,7 @@ fn a_password_that_is_put_right_works_for_all_threads_and_few_calls_ask_for_it_m
         });
         let waits: Vec<_> = waits.collect();
         assert!(eventually(PATIENCE, || asked.load(Ordering::SeqCst) > 12));
-        *password.lock() = "right";
+        *password.lock() = "secret";
         for wait in waits {
             assert!(wait.join().unwrap());
         }

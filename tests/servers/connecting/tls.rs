@@ -49,21 +49,6 @@ fn one_who_waits_over_tls_is_woken_and_one_who_is_not_looks_again() {
 }
 
 #[test]
-fn a_refused_database_is_told_in_the_servers_words_over_tls_too() {
-    let Some((_server, port, root)) = tls_server() else {
-        return;
-    };
-    let url = format!("rediss://:{PASSWORD}@localhost:{port}/99");
-    let error = trusting(&url, root)
-        .build()
-        .unwrap()
-        .try_lock("report", TTL)
-        .unwrap_err();
-    let words = "SELECT was refused with ERR DB index is out of range";
-    assert!(error.to_string().contains(words), "{error}");
-}
-
-#[test]
 fn a_look_at_the_nodes_goes_over_tls() {
     let Some((_server, port, root)) = tls_server() else {
         return;
@@ -90,25 +75,6 @@ fn tls_to_a_server_that_does_not_speak_it_is_a_failure() {
     let manager = trusting(&url, authority("another").0).build().unwrap();
     let error = manager.try_lock("report", TTL).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-}
-
-#[test]
-fn tls_to_a_stopped_server_is_bounded() {
-    let Some((server, port, root)) = tls_server() else {
-        return;
-    };
-    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
-    let builder = trusting(&url, root).node_timeout(Duration::from_secs(2));
-    let manager = builder.build().unwrap();
-    drop(manager.try_lock("warm", TTL).unwrap());
-    server.stop();
-    let started = now();
-    for _ in 0..2 {
-        let error = manager.try_lock("report", TTL).unwrap_err();
-        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-    }
-    assert!(started.elapsed() < Duration::from_secs(50));
-    server.resume();
 }
 
 #[test]

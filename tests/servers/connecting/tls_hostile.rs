@@ -141,39 +141,3 @@ fn what_comes_unasked_on_an_idle_connection_is_never_a_vote() {
         assert!(matches!(second, Err(Error::Held { .. })), "{second:?}");
     });
 }
-
-#[test]
-fn a_server_that_was_restarted_is_connected_to_anew() {
-    let (port, root) = peer(|stream, connection| {
-        // A few commands, and then the connection ends without a word.
-        let mut left = 4;
-        let mut stream = rustls::Stream::new(connection, stream);
-        let mut bytes = vec![0; 16 * 1024];
-        while left > 0 {
-            let Ok(n @ 1..) = stream.read(&mut bytes) else {
-                return;
-            };
-            let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
-            for command in text.split("\r\n*") {
-                let reply = if command.contains("'DEL'") {
-                    ":1\r\n"
-                } else {
-                    "+OK\r\n"
-                };
-                if stream.write_all(reply.as_bytes()).is_err() {
-                    return;
-                }
-                left -= 1;
-            }
-        }
-    });
-    let url = format!("rediss://localhost:{port}");
-    let manager = trusting(&url, root).build().unwrap();
-    within(Duration::from_mins(1), move || {
-        for _ in 0..5 {
-            let guard = manager.lock("report", TTL).unwrap();
-            // The connection may have ended in between, and the answer of the release with it.
-            drop(guard);
-        }
-    });
-}

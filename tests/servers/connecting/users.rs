@@ -8,8 +8,11 @@ use crate::servers::connecting::connections::{PASSWORD, TTL, assert_works, manag
 
 #[test]
 fn a_password_opens_the_server_and_is_never_shown() {
+    let odd = Server::start_with(&["--requirepass", "p@ss:w/rd#1%"]);
+    let url = format!("redis://:p%40ss%3Aw%2Frd%231%25@{}", odd.name());
+    assert_works(&manager(&url));
     let server = Server::start_with(&["--requirepass", PASSWORD]);
-    let good = manager(&format!("redis://:{PASSWORD}@127.0.0.1:{}", server.port()));
+    let good = manager(&format!("redis://:{PASSWORD}@{}", server.name()));
     assert_works(&good);
 
     let without = manager(&server.url());
@@ -53,9 +56,7 @@ fn a_refused_database_is_told_in_the_servers_words() {
 #[test]
 fn a_user_who_may_not_select_is_told_what_to_allow() {
     let server = Server::start();
-    let user = ["ACL", "SETUSER", "locker", "on", ">secret", "~*", "+@all"];
-    server.command(&[&user[..], &["-select"]].concat());
-    let url = format!("redis://locker:secret@{}/1", server.name());
+    let url = server.user("~* +@all -select") + "/1";
     let error = manager(&url).try_lock("report", TTL).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("SELECT was refused with NOPERM"), "{text}");
@@ -66,37 +67,16 @@ fn a_user_who_may_not_select_is_told_what_to_allow() {
 #[test]
 fn an_acl_user_with_the_documented_commands_can_lock() {
     let server = Server::start();
-    server.command(&[
-        "ACL",
-        "SETUSER",
-        "locker",
-        "on",
-        ">secret",
-        "resetkeys",
-        "~app:*",
-        "nocommands",
-        "+set",
-        "+get",
-        "+del",
-        "+pttl",
-        "+pexpire",
-        "+eval",
-        "+ping",
-    ]);
-    let url = format!("redis://locker:secret@127.0.0.1:{}", server.port());
-    let allowed = LockManager::builder()
-        .node(&url)
-        .node_timeout(PATIENCE)
-        .key_prefix("app:")
-        .build()
-        .unwrap();
+    let url = server.user("~app:* +set +get +del +pttl +pexpire +eval +ping");
+    let allowed = LockManager::builder().node(&url).node_timeout(PATIENCE);
+    let allowed = allowed.key_prefix("app:").build().unwrap();
     assert_works(&allowed);
     let guard = allowed.lock("report", TTL).unwrap();
     let status = allowed.status("report").unwrap();
     let is_mine = matches!(&status, LockStatus::Held { token, .. } if token == guard.token());
     assert!(is_mine, "{status}");
 
-    let elsewhere = patient([url.clone()]);
+    let elsewhere = patient([url]);
     let error = elsewhere.try_lock("report", TTL).unwrap_err();
     assert!(error.to_string().contains("NOPERM"), "{error}");
     let status = elsewhere.status("report").unwrap();
@@ -108,52 +88,24 @@ fn an_acl_user_with_the_documented_commands_can_lock() {
 fn an_acl_user_for_looking_alone_needs_eval_get_and_pttl() {
     let server = Server::start();
     server.hold("report", "someone", 60_000);
-    let user = [
-        "ACL",
-        "SETUSER",
-        "watcher",
-        "on",
-        ">secret",
-        "~*",
-        "nocommands",
-    ];
-    server.command(&[&user[..], &["+eval", "+get", "+pttl"]].concat());
-    let url = format!("redis://watcher:secret@127.0.0.1:{}", server.port());
-    let watcher = patient([url.clone()]);
+    let watcher = patient([server.user("~* +eval +get +pttl")]);
     let status = watcher.status("report").unwrap();
     assert!(
         matches!(&status, LockStatus::Held { token, .. } if token == "someone"),
         "{status}"
     );
     // It is told apart from a key of another type.
-    server.command(&["ACL", "SETUSER", "watcher", "-get"]);
+    server.user("~* -get");
     let status = watcher.status("report").unwrap();
     assert!(matches!(status, LockStatus::Unknown { .. }), "{status}");
-    assert!(matches!(
-        watcher.try_lock("report", TTL),
-        Err(Error::Unavailable { .. })
-    ));
+    let refused = watcher.try_lock("report", TTL);
+    assert!(matches!(refused, Err(Error::Unavailable { .. })));
 }
 
 #[test]
 fn an_acl_user_that_may_not_read_is_told_so() {
     let server = Server::start();
-    server.command(&[
-        "ACL",
-        "SETUSER",
-        "locker",
-        "on",
-        ">secret",
-        "~*",
-        "nocommands",
-        "+set",
-        "+del",
-        "+pttl",
-        "+pexpire",
-        "+eval",
-        "+ping",
-    ]);
-    let url = format!("redis://locker:secret@127.0.0.1:{}", server.port());
+    let url = server.user("~* +set +del +pttl +pexpire +eval +ping");
     let guard = patient([url]).lock("report", TTL).unwrap();
     let error = guard.extend(TTL).unwrap_err();
     // As Redis says it before 7.2, and as later servers do.
@@ -161,13 +113,4 @@ fn an_acl_user_that_may_not_read_is_told_so() {
     let is_told = texts.iter().any(|text| error.to_string().contains(text));
     assert!(is_told, "{error}");
     assert!(!error.to_string().contains("another type"), "{error}");
-}
-
-#[test]
-fn a_password_with_special_characters_is_percent_encoded() {
-    let server = Server::start_with(&["--requirepass", "p@ss:w/rd#1%"]);
-    assert_works(&manager(&format!(
-        "redis://:p%40ss%3Aw%2Frd%231%25@127.0.0.1:{}",
-        server.port()
-    )));
 }

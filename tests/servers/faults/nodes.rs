@@ -104,42 +104,28 @@ fn assert_works_without(manager: &LockManager, faulty: &[String]) {
 }
 
 #[test]
-fn any_dead_minority_costs_no_lock_and_votes_again_after_its_restart() {
-    side_by_side(minorities(), |sets| {
+fn any_minority_that_is_dead_or_stopped_costs_no_lock_and_votes_again_afterwards() {
+    type Act = fn(&mut Server);
+    let both: [(Act, Act); 2] = [
+        (Server::kill, Server::restart),
+        (|server| server.stop(), |server| server.resume()),
+    ];
+    let cases = both.map(|fault| minorities().into_iter().map(move |sets| (fault, sets)));
+    side_by_side(cases.into_iter().flatten(), |((begin, end), sets)| {
         let mut servers = Server::cluster(5);
         let manager = manager(servers.iter().map(Server::url));
         for set in sets {
             assert_all_vote_soon(&manager);
             let guard = manager.lock("job", TTL).unwrap();
             for &i in &set {
-                servers[i].kill();
+                begin(&mut servers[i]);
             }
             let faulty: Vec<String> = set.iter().map(|&i| servers[i].name()).collect();
             assert_is_kept(guard);
             assert_works_without(&manager, &faulty);
             for &i in &set {
-                servers[i].restart();
+                end(&mut servers[i]);
             }
-            assert_nothing_left(&servers);
-        }
-        assert_all_vote_soon(&manager);
-    });
-}
-
-#[test]
-fn any_stopped_minority_costs_no_lock_and_votes_again_once_it_goes_on() {
-    side_by_side(minorities(), |sets| {
-        let servers = Server::cluster(5);
-        let manager = manager(servers.iter().map(Server::url));
-        for set in sets {
-            assert_all_vote_soon(&manager);
-            let guard = manager.lock("job", TTL).unwrap();
-            let faulty: Vec<&Server> = set.iter().map(|&i| &servers[i]).collect();
-            stop_all(&faulty);
-            let names: Vec<String> = faulty.iter().map(|server| server.name()).collect();
-            assert_is_kept(guard);
-            assert_works_without(&manager, &names);
-            resume_all(&faulty);
             assert_nothing_left(&servers);
         }
         assert_all_vote_soon(&manager);

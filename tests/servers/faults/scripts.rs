@@ -102,18 +102,7 @@ fn locks_that_are_kept_outlive_that_their_servers_forget_the_scripts() {
 #[test]
 fn a_user_who_may_not_call_scripts_by_their_digests_has_them_sent_as_text() {
     let server = Server::start();
-    let user = [
-        "ACL",
-        "SETUSER",
-        "locker",
-        "on",
-        ">secret",
-        "~*",
-        "nocommands",
-    ];
-    let may = ["+set", "+eval", "+get", "+del", "+pttl", "+pexpire"];
-    server.command(&[&user[..], &may].concat());
-    let manager = patient([format!("redis://locker:secret@{}", server.name())]);
+    let manager = patient([server.user("~* +set +eval +get +del +pttl +pexpire")]);
     for _ in 0..3 {
         let guard = manager.try_lock("job", TTL).unwrap();
         guard.extend(TTL).unwrap();
