@@ -80,7 +80,7 @@ impl Cancel {
     }
 
     /// For rooms below, which don't know this type.
-    pub(crate) fn flag(&self) -> &AtomicBool {
-        &self.is_cancelled
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_cancelled)
     }
 }

@@ -105,12 +105,12 @@ pub(super) fn release_of(key: &str) -> Packed {
     command::release(&Claim::of_key(key))
 }
 
-fn repair_of(key: &str) -> Repair<'static> {
-    Repair::new(&Claim::of_key(key), SECOND).for_others()
+fn repair_of(key: &str) -> Repair {
+    Repair::new(&Claim::of_key(key), SECOND)
 }
 
 /// An acquire of the lock with this key.
-pub(super) fn acquire_of(key: &str) -> Verb<'static> {
+pub(super) fn acquire_of(key: &str) -> Verb {
     Verb::Take(repair_of(key))
 }
 

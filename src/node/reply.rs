@@ -76,7 +76,7 @@ const MOST_KEYS: usize = 4096;
 impl Said {
     /// Reads the reply to a command. None if it is no such reply, which is a fault of the node.
     pub(super) fn read(
-        verb: &Verb<'_>,
+        verb: &Verb,
         command: &Packed,
         reply: &Reply,
         clock: &Clock,

@@ -1,6 +1,7 @@
 //! A request to a node: a packed command, what it is for and what follows from that, and how much room it takes among others.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -20,30 +21,30 @@ use crate::wire::pack::Packed;
 #[derive(Clone)]
 pub(super) struct Request<'a> {
     pub(super) packed: Cow<'a, Packed>,
-    pub(super) verb: Verb<'a>,
+    pub(super) verb: Verb,
     /// Whether no connection of an earlier request will do.
     pub(super) needs_new_connection: bool,
 }
 
 /// What a command is for. The verb decides how the command is repeated, waited for and undone, and what a reply means.
 #[derive(Debug, Clone)]
-pub(super) enum Verb<'a> {
+pub(super) enum Verb {
     /// Asks for a vote. A second `SET` would find the first, so a repetition has another form. A request without a reply is
     /// undone.
-    Take(Repair<'a>),
+    Take(Repair),
     /// Extends. A node that has our key must get it, also when all connections of the pool are in use.
     Keep,
     /// Releases, as insistently.
     Drop,
     /// Releases a lock, as above, and asks for it again. What it asked for is undone without a reply. It has one form, because
     /// a repetition knows its own key.
-    Pass(Repair<'a>),
+    Pass(Repair),
     /// Asks what is under keys.
     Show,
     /// Makes a step of a scan for keys.
     Scan,
     /// Reads or sets the marker of a node of the fenced protocol.
-    Open(&'a Rules),
+    Open(Arc<Rules>),
     /// Asks the server about itself. The breaker hears of neither answers nor malformed replies: a server that answers may
     /// have its writes paused, and one with an unknown reply may still give locks.
     Ask(Question),
@@ -53,11 +54,11 @@ pub(super) enum Verb<'a> {
     Probe,
     /// Blocks until a lock is released, or until a time. No reply is no fault of the node.
     Listen {
-        bell: &'a str,
+        bell: String,
         until: Timestamp,
         patience: Duration,
         /// Set when nobody wants the answer any more.
-        given_up: Option<&'a AtomicBool>,
+        given_up: Option<Arc<AtomicBool>>,
     },
 }
 
@@ -93,10 +94,9 @@ const COST_OF_A_KEY: usize = MOST_COST / 128;
 const LONGEST_UNDO: usize = 64;
 
 impl<'a> Request<'a> {
-    pub(super) fn new(packed: &'a Packed, verb: Verb<'a>) -> Self {
-        let packed = Cow::Borrowed(packed);
+    pub(super) fn new(packed: &'a Packed, verb: Verb) -> Self {
         Self {
-            packed,
+            packed: Cow::Borrowed(packed),
             verb,
             needs_new_connection: false,
         }
@@ -110,26 +110,13 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same request, for another thread to send together with its own. None if the thread that asks has to send it itself.
-    pub(super) fn for_others(&self) -> Option<Request<'static>> {
-        let verb = match &self.verb {
-            Verb::Take(repair) => Verb::Take(repair.for_others()),
-            Verb::Keep => Verb::Keep,
-            Verb::Drop => Verb::Drop,
-            Verb::Pass(repair) => Verb::Pass(repair.for_others()),
-            Verb::Show
-            | Verb::Scan
-            | Verb::Open(_)
-            | Verb::Ask(_)
-            | Verb::Look { .. }
-            | Verb::Probe
-            | Verb::Listen { .. } => return None,
-        };
-        Some(Request {
+    /// The same request, for another thread to send together with its own.
+    pub(super) fn for_others(&self) -> Request<'static> {
+        Request {
             packed: Cow::Owned(Packed::clone(&self.packed)),
-            verb,
+            verb: self.verb.clone(),
             needs_new_connection: self.needs_new_connection,
-        })
+        }
     }
 
     /// What it costs among others in one write: its bytes with those of the undo that may go behind it, and the work for the
@@ -142,9 +129,7 @@ impl<'a> Request<'a> {
         let work = self.packed.keys().saturating_mul(COST_OF_A_KEY);
         bytes.saturating_add(undo).max(work)
     }
-}
 
-impl Request<'_> {
     /// The command for another connection, when the first one broke before it answered.
     pub(super) fn again(&self, now: Timestamp) -> Cow<'_, Packed> {
         if let Verb::Take(repair) = &self.verb {
@@ -157,7 +142,7 @@ impl Request<'_> {
     }
 
     /// What goes out if the outcome of the request is unknown, if it is undone then.
-    pub(super) fn repair(&self) -> Option<&Repair<'_>> {
+    pub(super) fn repair(&self) -> Option<&Repair> {
         if let Verb::Take(repair) | Verb::Pass(repair) = &self.verb {
             Some(repair)
         } else {
@@ -222,7 +207,7 @@ impl Request<'_> {
     /// What is set when nobody wants the answer any more, if that may come.
     pub(super) fn given_up(&self) -> Option<&AtomicBool> {
         if let Verb::Listen { given_up, .. } = &self.verb {
-            *given_up
+            given_up.as_deref()
         } else {
             None
         }
@@ -235,45 +220,53 @@ impl Request<'_> {
 }
 
 /// One attempt, packed once for all nodes.
-pub(crate) struct Attempt<'a> {
+pub(crate) struct Attempt {
     pub(super) packed: Packed,
-    pub(super) repair: Repair<'a>,
+    pub(super) repair: Repair,
 }
 
 /// The same attempt again on another connection, or its undo. Packed when needed.
 #[derive(Debug, Clone)]
-pub(super) struct Repair<'a> {
-    pub(super) claim: Cow<'a, Claim>,
+pub(super) struct Repair {
+    pub(super) claim: Claim,
     ttl: Duration,
     times: Times,
     /// For how long the undo lets a counter be kept.
     idle: Duration,
 }
 
-impl<'a> Attempt<'a> {
-    pub(crate) fn new(claim: &'a Claim, ttl: Duration) -> Self {
-        Self {
-            packed: command::take(claim, ttl, Times::First),
-            repair: Repair::new(claim, ttl),
-        }
+impl Attempt {
+    pub(crate) fn new(claim: &Claim, ttl: Duration) -> Self {
+        Self::of(claim, ttl, Times::First, FENCE_IDLE)
     }
 
     /// As [`Self::new`], for a node that has no key of a lock that is held; of several resources, that lacks one at least. There
     /// the others count as set, with this time to live. A reader that has the lock does not heed a writer that waits for its end.
-    pub(crate) fn healing(claim: &'a Claim, ttl: Duration) -> Self {
-        let mut attempt = Self::new(claim, ttl);
-        if claim.resource.is_read() || claim.resource.keys.len() != 1 {
-            attempt.packed = command::take(claim, ttl, Times::Heal);
-            attempt.repair.times = Times::Heal;
-        }
-        attempt
+    pub(crate) fn healing(claim: &Claim, ttl: Duration) -> Self {
+        let is_one = !claim.resource.is_read() && claim.resource.keys.len() == 1;
+        let times = if is_one { Times::First } else { Times::Heal };
+        Self::of(claim, ttl, times, FENCE_IDLE)
     }
 
     /// As [`Self::new`], of a lock that nobody asks for again. Its undo leaves nothing for longer than the lock lasts.
-    pub(crate) fn once(claim: &'a Claim, ttl: Duration) -> Self {
-        let mut attempt = Self::new(claim, ttl);
-        attempt.repair.idle = ttl;
-        attempt
+    pub(crate) fn once(claim: &Claim, ttl: Duration) -> Self {
+        Self::of(claim, ttl, Times::First, ttl)
+    }
+
+    fn of(claim: &Claim, ttl: Duration, times: Times, idle: Duration) -> Self {
+        let again = match times {
+            Times::First | Times::Again => Times::Again,
+            Times::Heal => Times::Heal,
+        };
+        Self {
+            packed: command::take(claim, ttl, times),
+            repair: Repair {
+                claim: claim.clone(),
+                ttl,
+                times: again,
+                idle,
+            },
+        }
     }
 
     /// The command that releases the keys of the attempt.
@@ -282,22 +275,10 @@ impl<'a> Attempt<'a> {
     }
 }
 
-impl<'a> Repair<'a> {
-    pub(super) fn new(claim: &'a Claim, ttl: Duration) -> Self {
-        Self {
-            claim: Cow::Borrowed(claim),
-            ttl,
-            times: Times::Again,
-            idle: FENCE_IDLE,
-        }
-    }
-
-    /// The same, for another thread.
-    pub(super) fn for_others(&self) -> Repair<'static> {
-        Repair {
-            claim: Cow::Owned(Claim::clone(&self.claim)),
-            ..*self
-        }
+impl Repair {
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn new(claim: &Claim, ttl: Duration) -> Self {
+        Attempt::new(claim, ttl).repair
     }
 
     pub(super) fn again(&self) -> Packed {

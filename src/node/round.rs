@@ -128,11 +128,8 @@ fn send_with_others<'n>(
     if let Some(led) = lanes.try_enter(|job: &Batched| job.places == places, room) {
         return lead(nodes, own, led, since);
     }
-    let Some(request) = one.request.for_others() else {
-        return lead(nodes, own, (Lane::none(), Vec::new()), since);
-    };
     let job = Batched {
-        request,
+        request: one.request.for_others(),
         places,
         since,
         caller: Caller::here(),

@@ -2,6 +2,7 @@
 //! read: one round trip for all.
 
 use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -69,7 +70,7 @@ impl Ballot {
 
 impl Node {
     /// Asks the node for its vote.
-    pub(crate) fn acquire(&self, attempt: &Attempt<'_>) -> Ballot {
+    pub(crate) fn acquire(&self, attempt: &Attempt) -> Ballot {
         self.ballot(exchange(self, &attempt.request()))
     }
 
@@ -111,7 +112,7 @@ impl Node {
     }
 }
 
-impl Attempt<'_> {
+impl Attempt {
     fn request(&self) -> Request<'_> {
         Request::new(&self.packed, Verb::Take(self.repair.clone()))
     }
@@ -120,7 +121,7 @@ impl Attempt<'_> {
 /// Asks these nodes for their votes. Returns a ballot for each node that is asked.
 pub(crate) fn acquire_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
-    attempt: &Attempt<'_>,
+    attempt: &Attempt,
 ) -> SmallVec<[Option<Ballot>; 5]> {
     exchange_all(nodes, &attempt.request())
         .map(|(node, answer)| answer.map(|answer| node.ballot(answer)))
@@ -130,11 +131,11 @@ pub(crate) fn acquire_all<'n>(
 /// Opens or closes nodes of the fenced protocol, or asks whether they are fresh.
 pub(crate) fn open_all<'n>(
     nodes: impl Iterator<Item = &'n Node>,
-    rules: &Rules,
+    rules: &Arc<Rules>,
     action: MarkerAction,
 ) -> Vec<NodeReport> {
     let command = command::open(rules, action);
-    let request = Request::new(&command, Verb::Open(rules));
+    let request = Request::new(&command, Verb::Open(Arc::clone(rules)));
     let answers = exchange_all(nodes.map(|node| (node, true)), &request);
     let reports = answers.map(|(node, answer)| node.report_of(answer).0);
     let mut reports: Vec<NodeReport> = reports.collect();
@@ -267,7 +268,7 @@ fn is_silent(answer: &Answer) -> bool {
 pub(crate) fn pass_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     command: &Packed,
-    attempt: &Attempt<'_>,
+    attempt: &Attempt,
 ) -> (Released, Vec<Option<Passed>>) {
     let request = Request::new(command, Verb::Pass(attempt.repair.clone()));
     let mut released = Released::default();

@@ -2,6 +2,7 @@
 //!
 //! A release that is reported is a hint only. The client asks for the lock after each hint, and without one a little later.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -86,7 +87,7 @@ impl Listener<'_> {
         bell: &str,
         span: Duration,
         longest: Duration,
-        given_up: Option<&AtomicBool>,
+        given_up: Option<Arc<AtomicBool>>,
     ) -> ListenOutcome {
         if span < command::SHORTEST_LISTENING {
             return ListenOutcome::Failed;
@@ -95,7 +96,7 @@ impl Listener<'_> {
         let late = SERVER_TICK.saturating_add(self.node.timeout);
         let command = command::listen(bell, span);
         let listen = Verb::Listen {
-            bell,
+            bell: bell.to_owned(),
             until,
             patience: span.saturating_add(late).min(longest),
             given_up,

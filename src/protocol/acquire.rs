@@ -73,7 +73,7 @@ impl<'c> Bid<'c> {
         })
     }
 
-    pub(super) fn attempt(&self) -> Attempt<'_> {
+    pub(super) fn attempt(&self) -> Attempt {
         Attempt::new(&self.claim, self.term.ttl)
     }
 
@@ -82,7 +82,7 @@ impl<'c> Bid<'c> {
         &self,
         started: Timestamp,
         mut ballots: Ballots,
-        attempt: &Attempt<'_>,
+        attempt: &Attempt,
     ) -> Result<Won, Error> {
         let cluster = self.cluster;
         name_own_refusals(&mut ballots);
@@ -109,7 +109,7 @@ impl<'c> Bid<'c> {
     }
 
     /// Releases the keys that the round has set.
-    pub(super) fn call_off(&self, ballots: &[Ballot], attempt: &Attempt<'_>) -> NodeReports {
+    pub(super) fn call_off(&self, ballots: &[Ballot], attempt: &Attempt) -> NodeReports {
         learn(self.cluster, ballots);
         let owed = places(ballots, Ballot::may_have_key);
         let nodes = self.cluster.asking(&owed);
@@ -136,7 +136,7 @@ fn learn(cluster: &Cluster, ballots: &[Ballot]) {
 /// Asks the nodes in the canonical order, until no majority is possible.
 ///
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
-fn round(cluster: &Cluster, attempt: &Attempt<'_>, reach: Reach) -> Ballots {
+fn round(cluster: &Cluster, attempt: &Attempt, reach: Reach) -> Ballots {
     let ballots = unasked(cluster);
     let left_out = places(&ballots, Ballot::is_left_out);
     let others = places(&ballots, |ballot| !ballot.is_left_out());
@@ -169,7 +169,7 @@ pub(super) fn unasked(cluster: &Cluster) -> Ballots {
 /// A round that is under way.
 struct Round<'r> {
     cluster: &'r Cluster,
-    attempt: &'r Attempt<'r>,
+    attempt: &'r Attempt,
     reach: Reach,
     ballots: Ballots,
 }

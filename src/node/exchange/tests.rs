@@ -103,12 +103,12 @@ fn server(events: impl IntoIterator<Item = Event>) -> (Server, Arc<Node>) {
     (server, node)
 }
 
-fn ask(node: &Node, packed: &Packed, verb: Verb<'_>) -> Result<Said, NodeError> {
+fn ask(node: &Node, packed: &Packed, verb: Verb) -> Result<Said, NodeError> {
     exchange(node, &Request::new(packed, verb)).result
 }
 
 /// What requests come to that go together.
-fn ask_together<const N: usize>(node: &Node, verbs: [Verb<'_>; N]) -> [Answer; N] {
+fn ask_together<const N: usize>(node: &Node, verbs: [Verb; N]) -> [Answer; N] {
     let (packed, caller) = (probe(), Caller::here());
     let requests = verbs.map(|verb| Request::new(&packed, verb));
     let all = requests.each_ref().map(|request| Asked {
@@ -181,12 +181,12 @@ fn a_request_that_is_left_without_an_answer_by_a_panic_is_undone() {
 #[test]
 fn a_wait_that_is_given_up_reads_nothing_more() {
     let (server, node) = server([Late]);
-    let given_up = AtomicBool::new(true);
+    let given_up = Arc::new(AtomicBool::new(true));
     let listen = Verb::Listen {
-        bell: "bell",
+        bell: "bell".into(),
         until: Timestamp::from_nanos(0),
         patience: SECOND * 60,
-        given_up: Some(&given_up),
+        given_up: Some(given_up),
     };
     let result = ask(&node, &probe(), listen);
     assert!(matches!(result, Err(NodeError::TimedOut)), "{result:?}");

@@ -154,7 +154,7 @@ fn server(does: Does, timeout: Duration) -> (Server, Arc<Node>) {
     (server, node)
 }
 
-fn ask(node: &Node, verb: Verb<'_>) -> Result<Said, NodeError> {
+fn ask(node: &Node, verb: Verb) -> Result<Said, NodeError> {
     exchange(node, &Request::new(&release_of("job"), verb)).result
 }
 
@@ -165,7 +165,7 @@ fn vote(node: &Node) -> Result<Said, NodeError> {
 
 fn listen(node: &Node) -> Result<Said, NodeError> {
     let listen = Verb::Listen {
-        bell: "bell",
+        bell: "bell".into(),
         until: node.now().saturating_add(TIMEOUT),
         patience: TIMEOUT,
         given_up: None,

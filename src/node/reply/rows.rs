@@ -30,7 +30,7 @@ pub(crate) struct Woken(pub(super) u64);
 /// Reads the rows of a reply to this command.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'c> {
-    pub(super) verb: &'c Verb<'c>,
+    pub(super) verb: &'c Verb,
     pub(super) command: &'c Packed,
 }
 

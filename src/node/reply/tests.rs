@@ -16,14 +16,14 @@ static RULES: LazyLock<Arc<Rules>> = LazyLock::new(|| {
 });
 
 /// The verb that a letter of the tables stands for.
-fn verb(letter: char) -> Verb<'static> {
+fn verb(letter: char) -> Verb {
     let attempt = |is_fenced: bool, kind: Kind| {
         let mut claim = Claim::of_kind("a", kind);
         claim.fence = is_fenced.then(|| Fence {
             rules: Arc::clone(&RULES),
             token: FencingToken::new(1),
         });
-        Repair::new(&claim, Duration::from_secs(1)).for_others()
+        Repair::new(&claim, Duration::from_secs(1))
     };
     match letter {
         'T' => Verb::Take(attempt(false, Kind::Lock)),
@@ -36,12 +36,12 @@ fn verb(letter: char) -> Verb<'static> {
         'Q' => Verb::Pass(attempt(true, Kind::Lock)),
         'S' => Verb::Show,
         'N' => Verb::Scan,
-        'O' => Verb::Open(&RULES),
+        'O' => Verb::Open(Arc::clone(&RULES)),
         'B' => Verb::Probe,
         'L' => Verb::Look { permits: None },
         'M' => Verb::Look { permits: Some(3) },
         'W' => Verb::Listen {
-            bell: "bell",
+            bell: "bell".into(),
             until: Timestamp::from_nanos(0),
             patience: Duration::ZERO,
             given_up: None,

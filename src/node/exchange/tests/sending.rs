@@ -26,7 +26,7 @@ impl Double for Slow {
 /// Checks an exchange of these requests, which began at that time. Returns what the answers say that they have left behind.
 fn check_exchange(
     node: &Node,
-    verbs: Vec<Verb<'_>>,
+    verbs: Vec<Verb>,
     began: Timestamp,
     check: impl FnOnce(&mut Exchange<'_>),
 ) -> Vec<Trace> {
@@ -50,7 +50,7 @@ fn check_exchange(
 /// The same with an open connection, whose slot came so long after the round began.
 fn traces(
     server: &Slow,
-    verbs: Vec<Verb<'_>>,
+    verbs: Vec<Verb>,
     waited: Duration,
     check: impl FnOnce(&mut Exchange<'_>),
 ) -> Vec<Trace> {
@@ -105,11 +105,11 @@ fn a_time_out_is_excused_if_more_than_a_quarter_of_the_time_went_by_before_there
 
 #[test]
 fn no_step_of_a_request_that_can_be_given_up_takes_as_long_as_it_may_wait() {
-    let flag = AtomicBool::new(false);
+    let flag = Arc::new(AtomicBool::new(false));
     let patience = SECOND * 60;
-    for (given_up, expected) in [(None, patience), (Some(&flag), SECOND + POLL_INTERVAL)] {
+    for (given_up, expected) in [(None, patience), (Some(flag), SECOND + POLL_INTERVAL)] {
         let listen = Verb::Listen {
-            bell: "bell",
+            bell: "bell".into(),
             until: Timestamp::from_nanos(0),
             patience,
             given_up,
@@ -140,10 +140,7 @@ fn requests_that_go_together_have_the_time_of_the_most_patient_one() {
 }
 
 /// Begins an exchange of these requests while the only slot is in use.
-fn without_slot(
-    verbs: Vec<Verb<'_>>,
-    then: impl FnOnce(&mut Exchange<'_>, PooledConnection<Slots>),
-) {
+fn without_slot(verbs: Vec<Verb>, then: impl FnOnce(&mut Exchange<'_>, PooledConnection<Slots>)) {
     let node = doubles::node(Slow::default(), &FakeClock::new(), |setup| {
         setup.timeout = Duration::from_millis(10);
     });
