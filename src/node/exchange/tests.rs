@@ -107,22 +107,35 @@ fn ask(node: &Node, packed: &Packed, verb: Verb) -> Result<Said, NodeError> {
     exchange(node, &Request::new(packed, verb)).result
 }
 
+/// Does something with an exchange of these requests, which began at that time.
+fn with_exchange<T>(
+    node: &Node,
+    verbs: impl IntoIterator<Item = Verb>,
+    began: Timestamp,
+    then: impl FnOnce(&mut Exchange<'_>) -> T,
+) -> T {
+    let (packed, caller) = (probe(), Caller::here());
+    let requests = verbs.into_iter().map(|verb| Request::new(&packed, verb));
+    let requests: Vec<Request<'_>> = requests.collect();
+    let asked = |request| Asked {
+        request,
+        since: began,
+        caller: &caller,
+    };
+    let all: Vec<Asked<'_>> = requests.iter().map(asked).collect();
+    let mut lane = Lane::none();
+    lane.began = began;
+    then(&mut Exchange::begin(node, &all, &lane))
+}
+
 /// What requests come to that go together.
 fn ask_together<const N: usize>(node: &Node, verbs: [Verb; N]) -> [Answer; N] {
-    let (packed, caller) = (probe(), Caller::here());
-    let requests = verbs.map(|verb| Request::new(&packed, verb));
-    let all = requests.each_ref().map(|request| Asked {
-        request,
-        since: node.now(),
-        caller: &caller,
-    });
-    let mut lane = Lane::none();
-    lane.began = node.now();
-    let mut one = Exchange::begin(node, &all, &lane);
-    one.send();
-    one.receive();
-    assert_eq!(one.state, State::Ended);
-    array::from_fn(|place| one.take_answer(place).unwrap())
+    with_exchange(node, verbs, node.now(), |exchange| {
+        exchange.send();
+        exchange.receive();
+        assert_eq!(exchange.state, State::Ended);
+        array::from_fn(|place| exchange.take_answer(place).unwrap())
+    })
 }
 
 #[test]

@@ -23,31 +23,8 @@ impl Double for Slow {
     }
 }
 
-/// Checks an exchange of these requests, which began at that time. Returns what the answers say that they have left behind.
-fn check_exchange(
-    node: &Node,
-    verbs: Vec<Verb>,
-    began: Timestamp,
-    check: impl FnOnce(&mut Exchange<'_>),
-) -> Vec<Trace> {
-    let (packed, caller) = (probe(), Caller::here());
-    let request = |verb| Request::new(&packed, verb);
-    let requests: Vec<Request<'_>> = verbs.into_iter().map(request).collect();
-    let asked = |request| Asked {
-        request,
-        since: began,
-        caller: &caller,
-    };
-    let all: Vec<Asked<'_>> = requests.iter().map(asked).collect();
-    let mut lane = Lane::none();
-    lane.began = began;
-    let mut exchange = Exchange::begin(node, &all, &lane);
-    check(&mut exchange);
-    let answers = (0..all.len()).filter_map(|place| exchange.take_answer(place));
-    answers.map(|answer| answer.trace).collect()
-}
-
-/// The same with an open connection, whose slot came so long after the round began.
+/// Checks an exchange of these requests with an open connection, whose slot came so long after the round began. Returns what the
+/// answers say that they have left behind.
 fn traces(
     server: &Slow,
     verbs: Vec<Verb>,
@@ -58,12 +35,17 @@ fn traces(
     let node = doubles::node(server.clone(), &clock, |_| ());
     let began = node.now();
     clock.advance(waited);
-    check_exchange(&node, verbs, began, |exchange| {
+    with_exchange(&node, verbs, began, |exchange| {
         exchange.set_slot(None, node.now());
         let transport = Box::new(server.clone());
         let connection = OpenConnection::new(transport, 0, Timestamp::from_nanos(0));
         exchange.connection = Some(Box::new(connection));
         check(exchange);
+        let answers = exchange
+            .requests
+            .iter()
+            .filter_map(|one| one.answer.as_ref());
+        answers.map(|answer| answer.trace).collect()
     })
 }
 
@@ -145,7 +127,7 @@ fn without_slot(verbs: Vec<Verb>, then: impl FnOnce(&mut Exchange<'_>, PooledCon
         setup.timeout = Duration::from_millis(10);
     });
     let taken = node.pool.try_get().unwrap();
-    check_exchange(&node, verbs, node.now(), |exchange| {
+    with_exchange(&node, verbs, node.now(), |exchange| {
         assert_eq!(exchange.state, State::NoSlot);
         then(exchange, taken);
     });
