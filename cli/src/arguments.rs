@@ -8,7 +8,6 @@
 mod asking;
 mod dashes;
 mod fault;
-mod hold;
 mod lock;
 pub(crate) mod page;
 mod run;
@@ -20,8 +19,7 @@ use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser};
 
 pub(crate) use self::asking::{Health, List, OpenNodes, Status, Unlock, Watch};
-pub(crate) use self::hold::Hold;
-pub(crate) use self::lock::Lock;
+pub(crate) use self::lock::{Hold, Lock};
 pub(crate) use self::run::{OnLoss, Run, signal_called};
 pub(crate) use self::servers::{Servers, TlsFiles};
 use crate::failure::Failure;

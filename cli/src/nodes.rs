@@ -38,8 +38,8 @@ pub(crate) fn asking(servers: &Servers, is_fenced: bool) -> Result<LockManager, 
 pub(crate) fn taking(servers: &Servers, lock: &Lock) -> Result<(LockManager, Config), Failure> {
     let config = load(servers)?;
     let mut builder = builder(servers, &config, lock.fenced)?;
-    if !lock.told.no_label {
-        builder = builder.holder(label::of_this_process(lock.told.label.as_deref()));
+    if !lock.no_label {
+        builder = builder.holder(label::of_this_process(lock.label.as_deref()));
     }
     if let Some(timeout) = servers.node_timeout.or(config.node_timeout) {
         builder = builder.node_timeout(timeout);

@@ -22,8 +22,18 @@ pub(crate) struct Progress<'a> {
     started: Instant,
     /// Whether a line is written over, in place of a message.
     is_live: bool,
-    /// What was told, and when.
+    /// What the nodes said, and when.
     last: Option<(String, Instant)>,
+    /// Whether an outage was told, or who has the lock.
+    has_told: Told,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    /// That too few nodes answer, which is told once.
+    Outage,
+    Holder,
 }
 
 impl<'a> Progress<'a> {
@@ -33,6 +43,7 @@ impl<'a> Progress<'a> {
             started: clock::now(),
             is_live: output::is_watched(),
             last: None,
+            has_told: Told::Nothing,
         }
     }
 
@@ -46,8 +57,7 @@ impl<'a> Progress<'a> {
             let advice = Failure::from(error.clone()).message;
             let wait = durations::rough(self.request.wait.unwrap_or_default());
             output::complain(&format!("{advice}; it goes on trying for {wait}"));
-            // Elsewhere than on a terminal, an outage is told once.
-            self.last = (!self.is_live).then(|| (advice, clock::now()));
+            self.has_told = Told::Outage;
         } else if let Some(advice) = in_vain(&self.request.claim)
             && !self.request.is_quiet
         {
@@ -59,18 +69,24 @@ impl<'a> Progress<'a> {
     pub(crate) fn show(&mut self) {
         let waited = self.waited();
         let is_due = waited >= FRESH || log::log_enabled!(log::Level::Info);
-        let is_told = !self.is_live && (self.last.is_some() || !is_due);
+        let is_told = !self.is_live && (self.has_told == Told::Holder || !is_due);
         if is_told || self.request.is_quiet {
             return;
         }
         let now = clock::now();
-        let (text, since) = self.last.take().unwrap_or_else(|| (String::new(), now));
-        let is_fresh = !text.is_empty() && now.saturating_duration_since(since) < FRESH;
-        let (text, since) = if is_fresh {
-            (text, since)
-        } else {
-            (describe(&self.request.claim, self.request.manager), now)
-        };
+        let is_fresh = |since: &Instant| now.saturating_duration_since(*since) < FRESH;
+        if !self.last.as_ref().is_some_and(|(_, since)| is_fresh(since)) {
+            let (text, is_known) = describe(&self.request.claim, self.request.manager);
+            self.last = Some((text, now));
+            // Elsewhere than on a terminal, an outage is told once.
+            if !self.is_live && self.has_told == Told::Outage && !is_known {
+                return;
+            }
+            self.has_told = Told::Holder;
+        } else if !self.is_live {
+            return;
+        }
+        let text = self.last.as_ref().map_or("", |(text, _)| text);
         let wait = durations::rough(self.request.wait.unwrap_or_default());
         if self.is_live {
             let waited = durations::rough(waited);
@@ -79,35 +95,41 @@ impl<'a> Progress<'a> {
             output::tell_times();
             output::complain(&format!("waiting: {text}; for up to {wait}"));
         }
-        self.last = Some((text, since));
     }
 
     /// Tells that the lock is there.
     pub(crate) fn got(&self) {
         let (claim, waited) = (self.request.claim, durations::rough(self.waited()));
         let message = format!("got the lock {claim} after {waited}");
-        if self.last.is_some() {
-            output::complain(&message);
-        } else {
+        if self.has_told == Told::Nothing {
             info!("{message}");
+        } else {
+            output::complain(&message);
         }
     }
 }
 
-/// Who has what is wanted.
-fn describe(claim: &Claim<'_>, manager: &LockManager) -> String {
+/// Who has what is wanted, and whether that is known.
+fn describe(claim: &Claim<'_>, manager: &LockManager) -> (String, bool) {
     let (name, state) = if let Some(permits) = claim.permits() {
         let status = manager.semaphore_status(claim.name.as_str(), permits);
-        let held = |status: Vec<LockStatus>| {
-            format!("has {} of {permits} permits held", state::held(&status))
+        let told = |status: Vec<LockStatus>| {
+            let held = format!("has {} of {permits} permits held", state::held(&status));
+            let is_unknown = |slot| matches!(slot, &LockStatus::Unknown { .. });
+            (held, !status.iter().any(is_unknown))
         };
-        (claim.name, status.map(held))
+        (claim.name, status.map(told))
     } else {
         let (name, status) = claim.status(manager);
-        (name, status.map(|status| State::of(&status).sentence()))
+        let told = |status| {
+            let state = State::of(&status);
+            (state.sentence(), state.word != "unknown")
+        };
+        (name, status.map(told))
     };
-    let state = state.unwrap_or_else(|error| format!("can't be looked at: {error}"));
-    format!("{name} {state}")
+    let unseen = |error| (format!("can't be looked at: {error}"), false);
+    let (state, is_known) = state.unwrap_or_else(unseen);
+    (format!("{name} {state}"), is_known)
 }
 
 #[cfg(test)]
@@ -124,7 +146,7 @@ mod tests {
         prepare(&nodes);
         let manager = LockManager::builder().fakes(&nodes).build().unwrap();
         let (name, kind) = (&Name::parse("job").unwrap(), Kind::Lock);
-        describe(&Claim { name, kind }, &manager)
+        describe(&Claim { name, kind }, &manager).0
     }
 
     #[test]

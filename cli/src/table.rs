@@ -94,37 +94,26 @@ pub(crate) struct Table {
 impl Table {
     /// The lines of the table, each with its line break.
     pub(crate) fn show(&self, width: usize) -> String {
-        let head: Vec<Cell> = self
-            .head
-            .iter()
-            .map(|text| Cell::new(Tone::Dim, text))
-            .collect();
-        let rows: Vec<&[Cell]> = [head.as_slice()]
-            .into_iter()
-            .chain(self.rows.iter().map(Vec::as_slice))
-            .collect();
+        let head = self.head.iter().map(|text| Cell::new(Tone::Dim, text));
+        let head: Vec<Cell> = head.collect();
+        let rows = || [&head].into_iter().chain(&self.rows);
         // A wide first cell has a line of its own, so that one long name leaves room in all other rows.
         let widest_first = width.checked_div(2).unwrap_or_default().max(LEAST);
-        let count = self.head.len();
-        let widths: Vec<usize> = (0..count.saturating_sub(1))
-            .map(|number| {
-                let cells = rows.iter().filter_map(|row| row.get(number));
-                let cells = cells.map(|cell| columns(&cell.text));
-                let is_shown = |width: &usize| number > 0 || *width <= widest_first;
-                cells.filter(is_shown).max().unwrap_or_default()
-            })
-            .collect();
-        rows.iter()
-            .map(|row| self.row(row, &widths, width))
-            .collect()
+        let widest = |number: usize| {
+            let cells = rows().filter_map(|row| row.get(number));
+            let widths = cells.map(|cell| columns(&cell.text));
+            let widths = widths.filter(|width| number > 0 || *width <= widest_first);
+            widths.max().unwrap_or_default()
+        };
+        let before_last = self.head.len().saturating_sub(1);
+        let widths: Vec<usize> = (0..before_last).map(widest).collect();
+        rows().map(|row| self.row(row, &widths, width)).collect()
     }
 
     fn row(&self, row: &[Cell], widths: &[usize], width: usize) -> String {
-        let mut line = String::new();
-        let mut used = 0_usize;
+        let (mut line, mut used, blank) = (String::new(), 0_usize, "");
         for (number, (cell, room)) in row.iter().zip(widths).enumerate() {
             let column = room.saturating_add(GAP);
-            let blank = "";
             if number == 0 && columns(&cell.text) > *room {
                 line = format!("{}\n{blank:column$}", cell.padded(0));
             } else {
@@ -136,22 +125,17 @@ impl Table {
             return format!("{}\n", line.trim_end());
         };
         let room = width.saturating_sub(used);
-        if room < LEAST && self.overflow == Overflow::Wrap && columns(&last.text) > room {
-            let below = wrap(&last.text, width.saturating_sub(4));
-            let below = below
-                .iter()
-                .map(|text| format!("    {}\n", last.tone.paint(text)));
-            return format!("{}\n{}", line.trim_end(), below.collect::<String>());
-        }
-        let parts = match self.overflow {
-            Overflow::Wrap => wrap(&last.text, room),
-            Overflow::Cut => vec![cut(&last.text, room)],
+        let (parts, indent) = match self.overflow {
+            Overflow::Cut => (vec![cut(&last.text, room)], used),
+            Overflow::Wrap if room < LEAST && columns(&last.text) > room => {
+                line.push('\n');
+                line.push_str("    ");
+                (wrap(&last.text, width.saturating_sub(4)), 4)
+            }
+            Overflow::Wrap => (wrap(&last.text, room), used),
         };
-        for (number, part) in parts.iter().enumerate() {
-            let blank = "";
-            let indent = if number == 0 { 0 } else { used };
-            line = format!("{}{blank:indent$}{}\n", line, last.tone.paint(part));
-        }
+        let parts: Vec<String> = parts.iter().map(|part| last.tone.paint(part)).collect();
+        line.push_str(&parts.join(&format!("\n{blank:indent$}")));
         let lines = line.lines().map(|line| format!("{}\n", line.trim_end()));
         lines.collect()
     }

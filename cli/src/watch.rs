@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
-use parking_lot::Mutex;
 use redlatch::{Error, LockManager, NodeReport};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -40,43 +40,42 @@ struct View {
 pub(crate) fn watch(arguments: &Watch) -> Result<u8, Failure> {
     let manager = nodes::asking(&arguments.servers, false)?;
     // A name that can't be used is told before the screen is taken.
-    View::of(&manager, arguments)?;
+    let mut view = View::of(&manager, arguments)?;
     let (sender, events) = channel();
     event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
-    let view = &Mutex::new(View::default());
-    thread::scope(|scope| {
-        // Its end ends the thread that asks.
-        let (stop, stopped) = channel::<()>();
-        let asks = sender.clone();
-        let asker = move || ask(&manager, arguments, view, (&asks, &stopped));
-        thread::Builder::new()
-            .name("asking".into())
-            .spawn_scoped(scope, asker)
-            .map_err(|error| no_system("thread", &error))?;
-        let screen = stdout().is_terminal().then(Screen::enter);
-        if screen.is_some() && stdin().is_terminal() {
-            read_keys(sender).map_err(|error| no_system("thread", &error))?;
+    let mut screen = stdout().is_terminal().then(Screen::enter);
+    if screen.is_some() && stdin().is_terminal() {
+        read_keys(sender).map_err(|error| no_system("thread", &error))?;
+    }
+    let mut told = BTreeMap::new();
+    loop {
+        let reader = if screen.is_some() {
+            Screen::draw(&view.show(text::size_of_screen()))
+        } else {
+            output::print_more(&view.changes(&mut told))?
+        };
+        if reader == Reader::Gone || is_over(&events, arguments.every, &mut screen) {
+            return Ok(0);
         }
-        let result = show(view, &events, screen);
-        drop(stop);
-        result
-    })?;
-    Ok(0)
+        view = View::of(&manager, arguments).unwrap_or_default();
+    }
 }
 
-/// Asks again and again, and tells each time.
-fn ask(
-    manager: &LockManager,
-    arguments: &Watch,
-    view: &Mutex<View>,
-    (events, stopped): (&Sender<Event>, &Receiver<()>),
-) {
+/// Waits for so long, and returns whether a key or a signal has ended the watch meanwhile.
+fn is_over(events: &Receiver<Event>, every: Duration, screen: &mut Option<Screen>) -> bool {
+    let end = clock::now().checked_add(every);
     loop {
-        *view.lock() = View::of(manager, arguments).unwrap_or_default();
-        let is_heard = events.send(Event::Answered).is_ok();
-        let stop = stopped.recv_timeout(arguments.every);
-        if !is_heard || stop != Err(RecvTimeoutError::Timeout) {
-            return;
+        let left = end.map(|end| end.saturating_duration_since(clock::now()));
+        match events.recv_timeout(left.unwrap_or_default()) {
+            Ok(Event::Signal(SIGTSTP)) => {
+                let had_screen = screen.take().is_some();
+                terminal::stop_here();
+                *screen = had_screen.then(Screen::enter);
+            }
+            Ok(Event::InputEnded) => return true,
+            Ok(Event::Signal(signal)) if signal != SIGCONT => return true,
+            Ok(_) => {}
+            Err(error) => return error == RecvTimeoutError::Disconnected,
         }
     }
 }
@@ -184,42 +183,6 @@ fn node_row(report: &NodeReport) -> Vec<Cell> {
         Cell::plain(&time),
         Cell::plain(&why),
     ]
-}
-
-/// Shows what is seen, on the screen if there is one, and else in a line for each change.
-fn show(
-    view: &Mutex<View>,
-    events: &Receiver<Event>,
-    mut screen: Option<Screen>,
-) -> Result<(), Failure> {
-    let mut told = BTreeMap::new();
-    while let Ok(event) = events.recv() {
-        match event {
-            Event::Answered => {
-                let view = view.lock();
-                let reader = if screen.is_some() {
-                    Screen::draw(&view.show(text::size_of_screen()))
-                } else {
-                    output::print_more(&view.changes(&mut told))?
-                };
-                if reader == Reader::Gone {
-                    break;
-                }
-            }
-            Event::Signal(SIGTSTP) => {
-                let had_screen = screen.take().is_some();
-                terminal::stop_here();
-                screen = had_screen.then(Screen::enter);
-            }
-            Event::Signal(SIGCONT)
-            | Event::Stopped(_)
-            | Event::Ended(_)
-            | Event::Lost(_)
-            | Event::Wanted => {}
-            Event::InputEnded | Event::Signal(_) => break,
-        }
-    }
-    Ok(())
 }
 
 /// Another screen, and no cursor.

@@ -1,10 +1,11 @@
-//! How a lock is taken: what `run` and `hold` have in common.
+//! How a lock is taken: what `run` and `hold` have in common; and `redlatch hold`.
 
 use std::time::Duration;
 
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, value_parser};
 
+use super::servers::{Form, Servers};
 use crate::durations;
 use crate::label;
 use crate::name::Name;
@@ -15,6 +16,7 @@ pub(super) fn permits() -> RangedI64ValueParser<u32> {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct Lock {
     /// What the lock is called
     #[arg(value_parser = Name::parse)]
@@ -54,8 +56,16 @@ pub(crate) struct Lock {
     #[arg(long)]
     pub(crate) fenced: bool,
 
-    #[command(flatten)]
-    pub(crate) told: Told,
+    /// What others are told of the holder, beside host and process
+    ///
+    /// Up to 100 bytes. Everybody who may ask for the lock can read it. With --shared, others learn only how many share the
+    /// lock.
+    #[arg(long, value_name = "TEXT", value_parser = label::parse)]
+    pub(crate) label: Option<String>,
+
+    /// Tells others nothing of the holder, neither host nor process
+    #[arg(long, conflicts_with = "label")]
+    pub(crate) no_label: bool,
 
     /// The exit code when another holder has the lock
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::failure::HELD)]
@@ -68,17 +78,23 @@ pub(crate) struct Lock {
     pub(crate) quiet: bool,
 }
 
-/// What others are told of the holder.
+/// Holds a lock until standard input ends or a signal comes.
+///
+/// When the lock is held, one line is printed: the token, and with --fenced a space and the fencing token. From then on
+/// the lock is renewed. It is given back when standard input ends, or at INT, TERM, HUP or QUIT. If the lock is lost,
+/// redlatch says so and ends with 76. Nothing else is stopped then: whoever relies on the lock has to notice that
+/// redlatch has ended, by the end of its standard output. Input is read and thrown away.
+///
+/// The token tells who holds the lock. It is no lease that another process could take over: 'unlock' with it ends the
+/// lock, for this redlatch as well.
 #[derive(Debug, Args)]
-pub(crate) struct Told {
-    /// What others are told of the holder, beside host and process
-    ///
-    /// Up to 100 bytes. Everybody who may ask for the lock can read it. With --shared, others learn only how many share the
-    /// lock.
-    #[arg(long, value_name = "TEXT", value_parser = label::parse)]
-    pub(crate) label: Option<String>,
+pub(crate) struct Hold {
+    #[command(flatten)]
+    pub(crate) lock: Lock,
 
-    /// Tells others nothing of the holder, neither host nor process
-    #[arg(long, conflicts_with = "label")]
-    pub(crate) no_label: bool,
+    #[command(flatten)]
+    pub(crate) form: Form,
+
+    #[command(flatten)]
+    pub(crate) servers: Servers,
 }

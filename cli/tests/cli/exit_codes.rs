@@ -100,7 +100,12 @@ fn an_outage_is_told_once_while_it_is_waited_for_and_that_it_is_over() {
     assert!(line.ends_with(end), "{line}");
     // Longer than it takes to tell in a pipe who has a lock.
     redlatch_testing::pause(Duration::from_millis(1500));
-    nodes.servers[..2].iter_mut().for_each(Server::restart);
+    // Who has it then is told, as ever.
+    nodes.servers[2].hold("job", "another", 3_000);
+    nodes.servers[0].restart();
+    nodes.servers[0].hold("job", "another", 3_000);
+    let line = running.error_line();
+    assert!(line.contains("waiting: job is held for another "), "{line}");
     let ended = running.end();
     ended.is(0, "ran\n");
     ended.complains("got the lock job after ");

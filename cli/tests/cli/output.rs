@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use redlatch_testing::eventually;
 
 use crate::process::{LIMIT, Nodes, Running, bare, end_of};
-use crate::terminal::Terminal;
+use crate::terminal::shown;
 
 #[test]
 fn a_reader_that_has_gone_away_is_no_fault() {
@@ -223,14 +223,8 @@ fn colours_are_for_terminals_unless_the_user_says_otherwise() {
     ended.complains("auto, always, never");
 
     let on_terminal = |no_color: &str| {
-        let terminal = Terminal::sized(80, 24);
         let mut command = without_variables(status(&[]));
-        command.env("TERM", "xterm").env("NO_COLOR", no_color);
-        command.stdin(Stdio::null()).stdout(terminal.other_end());
-        let mut child = command.spawn().unwrap();
-        assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
-        child.wait().unwrap();
-        terminal.shown_to_the_end()
+        shown(command.env("NO_COLOR", no_color), 80, |_| ()).0
     };
     assert!(on_terminal("").contains("\u{1b}[32mheld"));
     assert!(!on_terminal("1").contains('\u{1b}'));
@@ -254,15 +248,8 @@ fn what_is_printed_fits_the_terminal_or_ends_at_a_word() {
             &["run", "--help"],
             &["unlock", "-h"],
         ] {
-            let terminal = Terminal::sized(width, 24);
-            let mut command = nodes.redlatch(words);
-            command.env("TERM", "xterm").env("NO_COLOR", "1");
-            command.stdin(Stdio::null()).stdout(terminal.other_end());
-            let mut child = command.spawn().unwrap();
-            assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
-            let code = child.wait().unwrap().code();
+            let (shown, code) = shown(&mut nodes.redlatch(words), width, |_| ());
             assert!(code.is_some_and(|code| code < 64), "{words:?}: {code:?}");
-            let shown = terminal.shown_to_the_end();
             // What is typed is not broken, and neither is a token.
             let is_typed =
                 |line: &str| line.starts_with("  redlatch ") || line.contains("--token=");

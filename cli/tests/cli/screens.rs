@@ -3,36 +3,17 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use redlatch_testing::{Server, eventually};
 
-use crate::process::{LIMIT, Nodes, let_children_heed_signals};
-use crate::terminal::Terminal;
+use crate::process::{LIMIT, Nodes};
+use crate::terminal::shown;
 
 const VALUE: &str =
     "0123456789abcdef0123456789abcdef01234567 web-3 4711 nightly since=2026-11-22T05:52:53Z";
 
 /// Back to the beginning of a line that is written over.
 const OVER: &str = "\r\u{1b}[2K";
-
-/// Runs it on a terminal of so many columns, does something meanwhile, and returns all that has appeared.
-#[track_caller]
-fn shown(command: &mut Command, columns: u16, meanwhile: impl FnOnce(&Terminal)) -> String {
-    let_children_heed_signals();
-    let terminal = Terminal::sized(columns, 40);
-    command
-        .env("TERM", "xterm")
-        .env("NO_COLOR", "1")
-        .stdin(terminal.other_end())
-        .stdout(terminal.other_end())
-        .stderr(terminal.other_end());
-    let mut child = command.spawn().unwrap();
-    meanwhile(&terminal);
-    assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
-    let shown = terminal.shown_to_the_end();
-    shown.replace("\r\n", "\n").replace("\r\r\n", "\n")
-}
 
 /// The words of a screen, with `#` for what differs from run to run: numbers, and their units.
 fn known(screen: &str) -> Vec<&str> {
@@ -91,7 +72,7 @@ fn what_asks_is_shown_as_it_was() {
         ("run-long-help", &["run", "--help"]),
     ] {
         compare(name, |columns| {
-            shown(&mut nodes.redlatch(words), columns, |_| ())
+            shown(&mut nodes.redlatch(words), columns, |_| ()).0
         });
     }
     compare("watch", |columns| {
@@ -103,7 +84,7 @@ fn what_asks_is_shown_as_it_was() {
             "deploy",
             "other",
         ];
-        let all = shown(&mut nodes.redlatch(&words), columns, |terminal| {
+        let (all, _) = shown(&mut nodes.redlatch(&words), columns, |terminal| {
             terminal.wait_for("deploy");
             terminal.press("q");
         });
@@ -118,7 +99,7 @@ fn a_wait_and_a_loss_are_shown_as_they_were() {
     let nodes = held(VALUE);
     compare("run-waiting", |columns| {
         let words = ["run", "--wait", "2s", "nightly-report", "--", "true"];
-        let all = shown(&mut nodes.redlatch(&words), columns, |_| ());
+        let (all, _) = shown(&mut nodes.redlatch(&words), columns, |_| ());
         // The line that was written over last, and what stands there in the end.
         let lines: Vec<&str> = all.split(OVER).collect();
         let [.., line, end] = lines[..] else {
@@ -135,5 +116,6 @@ fn a_wait_and_a_loss_are_shown_as_they_were() {
             assert!(eventually(LIMIT, || nodes.servers.iter().all(has_it)));
             nodes.command(&["DEL", "job"]);
         })
+        .0
     });
 }

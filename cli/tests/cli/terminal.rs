@@ -108,30 +108,55 @@ impl Terminal {
         );
         rest().unwrap()
     }
+}
 
-    /// Runs a script as a login does: in a session of its own, in the foreground of this terminal.
-    #[track_caller]
-    fn run(&self, nodes: &Nodes, script: &str) -> Session {
-        let_children_heed_signals();
-        let mut leader = Command::new(std::env::current_exe().unwrap());
-        leader
-            .args([
-                "--exact",
-                "terminal::the_leader_of_a_session",
-                "--nocapture",
-            ])
-            .env(TTY, &self.path)
-            .env(SCRIPT, script)
-            .env("REDLATCH_NODES", nodes.urls())
-            .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
-            .current_dir(nodes.servers[0].dir())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let child = leader.spawn().unwrap();
-        tell_reaper("up", &child);
-        Session { child }
+/// Runs a script as a login does: in a session of its own, in the foreground of a terminal.
+#[track_caller]
+fn run(nodes: &Nodes, script: &str) -> (Terminal, Session) {
+    let_children_heed_signals();
+    let terminal = Terminal::open();
+    let tests = std::env::current_exe().unwrap();
+    let leader = [
+        "--exact",
+        "terminal::the_leader_of_a_session",
+        "--nocapture",
+    ];
+    let mut leader = nodes.program(tests.to_str().unwrap(), &leader);
+    leader
+        .env(TTY, &terminal.path)
+        .env(SCRIPT, script.replace("redlatch ", &format!("{BINARY} ")))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = leader.spawn().unwrap();
+    tell_reaper("up", &child);
+    (terminal, Session { child })
+}
+
+/// Runs it on a terminal of so many columns, without colours unless it has them, does something meanwhile, and returns all
+/// that has appeared, and the exit code.
+#[track_caller]
+pub(crate) fn shown(
+    command: &mut Command,
+    columns: u16,
+    meanwhile: impl FnOnce(&Terminal),
+) -> (String, Option<i32>) {
+    let_children_heed_signals();
+    let terminal = Terminal::sized(columns, 40);
+    command
+        .env("TERM", "xterm")
+        .stdin(terminal.other_end())
+        .stdout(terminal.other_end())
+        .stderr(terminal.other_end());
+    if !command.get_envs().any(|(name, _)| name == "NO_COLOR") {
+        command.env("NO_COLOR", "1");
     }
+    let mut child = command.spawn().unwrap();
+    meanwhile(&terminal);
+    assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
+    let shown = terminal.shown_to_the_end().replace("\r\n", "\n");
+    let shown = shown.replace("\r\r\n", "\n");
+    (shown, child.wait().unwrap().code())
 }
 
 struct Session {
@@ -185,12 +210,12 @@ fn waiting_on_a_terminal_shows_the_holder_and_at_the_end_what_came_of_it() {
     assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let is_shown = |text: &str| terminal.shown.lock().contains(text);
-    let line = " of 15 s: job is held for another 1 s by 01234567…, on 3 of 5 nodes";
-    assert!(
-        eventually(LIMIT, || is_shown(line)),
-        "{:?}",
-        terminal.shown.lock()
+    let (begin, end) = (
+        " of 15 s: job is held for another ",
+        " by 01234567…, on 3 of 5 nodes",
     );
+    let line = || is_shown(begin) && is_shown(end);
+    assert!(eventually(LIMIT, line), "{:?}", terminal.shown.lock());
     // The last word is written over the line, which is gone.
     let is_got = || is_shown("\r\u{1b}[2Kredlatch: ");
     assert!(eventually(LIMIT, is_got), "{:?}", terminal.shown.lock());
@@ -230,12 +255,9 @@ fn a_long_list_on_a_terminal_shows_how_far_it_has_come_and_clears_the_line() {
 #[test]
 fn a_command_on_a_terminal_reads_from_it_gets_ctrl_c_and_gives_it_back() {
     let nodes = Nodes::start(3);
-    let terminal = Terminal::open();
-    let script = format!(
-        "{BINARY} run job -- sh -c 'echo hello there; read line; echo it was $line; exec sleep 30'; \
-         echo exit code $?; read line; echo again $line; sleep 30"
-    );
-    let _session = terminal.run(&nodes, &script);
+    let script = "redlatch run job -- sh -c 'echo hello there; read line; echo it was $line; exec sleep 30'; \
+         echo exit code $?; read line; echo again $line; sleep 30";
+    let (terminal, _session) = run(&nodes, script);
     terminal.wait_for("hello there");
     terminal.press("typed\n");
     assert_eq!(terminal.wait_for("it was "), "typed");
@@ -250,12 +272,9 @@ fn a_command_on_a_terminal_reads_from_it_gets_ctrl_c_and_gives_it_back() {
 #[test]
 fn a_loss_gives_the_terminal_back_too() {
     let nodes = Nodes::start(3).hasty();
-    let terminal = Terminal::open();
-    let script = format!(
-        "{BINARY} run --max-hold 1s --grace 100ms job -- sh -c 'trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done'; \
-         echo exit code $?; read line; echo again $line; sleep 30"
-    );
-    let _session = terminal.run(&nodes, &script);
+    let script = "redlatch run --max-hold 1s --grace 100ms job -- sh -c 'trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done'; \
+         echo exit code $?; read line; echo again $line; sleep 30";
+    let (terminal, _session) = run(&nodes, script);
     assert_eq!(terminal.wait_for("exit code "), "76");
     terminal.press("more\n");
     assert_eq!(terminal.wait_for("again "), "more");
@@ -266,11 +285,8 @@ fn a_loss_gives_the_terminal_back_too() {
 #[test]
 fn ctrl_z_stops_redlatch_with_the_command_and_both_go_on() {
     let nodes = Nodes::start(3);
-    let terminal = Terminal::open();
-    let script = format!(
-        "{BINARY} run job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; echo exit code $?"
-    );
-    let _session = terminal.run(&nodes, &script);
+    let script = "redlatch run job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; echo exit code $?";
+    let (terminal, _session) = run(&nodes, script);
     let redlatch = pid(&terminal.wait_for("parent "));
     let command = pid(&terminal.wait_for("command "));
     terminal.press("\u{1a}");
@@ -291,11 +307,8 @@ fn ctrl_z_stops_redlatch_with_the_command_and_both_go_on() {
 #[test]
 fn killing_redlatch_on_a_terminal_kills_a_command_that_is_stopped() {
     let nodes = Nodes::start(1).hasty();
-    let terminal = Terminal::open();
-    let script = format!(
-        "{BINARY} run --ttl 1500ms job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; sleep 30"
-    );
-    let _session = terminal.run(&nodes, &script);
+    let script = "redlatch run --ttl 1500ms job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; sleep 30";
+    let (terminal, _session) = run(&nodes, script);
     let redlatch = pid(&terminal.wait_for("parent "));
     let command = pid(&terminal.wait_for("command "));
     terminal.press("\u{1a}");
@@ -308,12 +321,9 @@ fn killing_redlatch_on_a_terminal_kills_a_command_that_is_stopped() {
 #[test]
 fn a_loss_ends_the_command_though_the_watchdog_was_killed() {
     let nodes = Nodes::start(1).hasty();
-    let terminal = Terminal::open();
-    let script = format!(
-        "{BINARY} run --max-hold 1500ms --grace 100ms job -- sh -c \
-         'trap \"\" TERM HUP; echo command $$; for i in $(seq 1500); do sleep 0.02; done'; echo exit code $?; sleep 30"
-    );
-    let _session = terminal.run(&nodes, &script);
+    let script = "redlatch run --max-hold 1500ms --grace 100ms job -- sh -c \
+         'trap \"\" TERM HUP; echo command $$; for i in $(seq 1500); do sleep 0.02; done'; echo exit code $?; sleep 30";
+    let (terminal, _session) = run(&nodes, script);
     let command = pid(&terminal.wait_for("command "));
     kill_process(getpgid(Some(command)).unwrap(), Signal::KILL).unwrap();
     assert_eq!(terminal.wait_for("exit code "), "76");
@@ -324,13 +334,10 @@ fn a_loss_ends_the_command_though_the_watchdog_was_killed() {
 #[test]
 fn a_loss_gives_back_a_terminal_that_was_handed_over_later() {
     let nodes = Nodes::start(1).hasty();
-    let terminal = Terminal::open();
-    let script = format!(
-        "{BINARY} run --max-hold 1500ms --grace 100ms job -- sh -c \
+    let script = "redlatch run --max-hold 1500ms --grace 100ms job -- sh -c \
          'read line </dev/tty; echo it was $line; trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done' | cat; \
-         echo all ended; read line; echo again $line; sleep 30"
-    );
-    let _session = terminal.run(&nodes, &script);
+         echo all ended; read line; echo again $line; sleep 30";
+    let (terminal, _session) = run(&nodes, script);
     terminal.press("typed\n");
     assert_eq!(terminal.wait_for("it was "), "typed");
     terminal.wait_for("all ended");
@@ -341,14 +348,11 @@ fn a_loss_gives_back_a_terminal_that_was_handed_over_later() {
 #[test]
 fn ctrl_z_stops_a_pipeline_whose_command_has_the_terminal_and_fg_continues_it() {
     let nodes = Nodes::start(1);
-    let terminal = Terminal::open();
     // What a shell shows of the command at `fg` is not to be taken for what the command says.
-    let script = format!(
-        "set -m; {BINARY} run job -- sh -c \
+    let script = "set -m; redlatch run job -- sh -c \
          'a=first b=then; read line </dev/tty; echo $a=$line; read line </dev/tty; echo $b=$line; exit 3' | cat; \
-         echo prompt $?; read line; echo shell $line; fg; echo fg $?; sleep 30"
-    );
-    let _session = terminal.run(&nodes, &script);
+         echo prompt $?; read line; echo shell $line; fg; echo fg $?; sleep 30";
+    let (terminal, _session) = run(&nodes, script);
     terminal.press("typed\n");
     assert_eq!(terminal.wait_for("first="), "typed");
     terminal.press("\u{1a}");
@@ -363,12 +367,9 @@ fn ctrl_z_stops_a_pipeline_whose_command_has_the_terminal_and_fg_continues_it() 
 #[test]
 fn started_in_the_background_it_stops_when_the_command_reads_and_fg_continues_it() {
     let nodes = Nodes::start(1);
-    let terminal = Terminal::open();
-    let script = format!(
-        "set -m; {BINARY} run job -- sh -c 'a=first; echo parent $PPID; read line </dev/tty; echo $a=$line; exit 3' & \
-         read line; fg; echo fg $?; sleep 30"
-    );
-    let _session = terminal.run(&nodes, &script);
+    let script = "set -m; redlatch run job -- sh -c 'a=first; echo parent $PPID; read line </dev/tty; echo $a=$line; exit 3' & \
+         read line; fg; echo fg $?; sleep 30";
+    let (terminal, _session) = run(&nodes, script);
     let redlatch = pid(&terminal.wait_for("parent "));
     let is_stopped = || state(redlatch) == Some('T');
     assert!(eventually(LIMIT, is_stopped), "{:?}", state(redlatch));
@@ -383,12 +384,9 @@ fn started_in_the_background_it_stops_when_the_command_reads_and_fg_continues_it
 #[test]
 fn hold_leaves_the_terminal_to_others_in_the_background_and_ends_at_ctrl_d_in_the_foreground() {
     let nodes = Nodes::start(1);
-    let terminal = Terminal::open();
-    let script = format!(
-        "set -m; {BINARY} hold --json job & echo holder $!; read line; echo shell $line; read line; echo shell again; \
-         fg; echo fg $?; sleep 30"
-    );
-    let _session = terminal.run(&nodes, &script);
+    let script = "set -m; redlatch hold --json job & echo holder $!; read line; echo shell $line; read line; echo shell again; \
+         fg; echo fg $?; sleep 30";
+    let (terminal, _session) = run(&nodes, script);
     let holder = pid(&terminal.wait_for("holder "));
     terminal.wait_for("\"token\":");
     terminal.press("typed\n");
