@@ -14,20 +14,14 @@ pub(crate) fn of_this_process(own: Option<&str>) -> String {
     compose(&host.nodename().to_string_lossy(), std::process::id(), own)
 }
 
+/// A host may be called anything. What is not part of the name of a host elsewhere is shown as `?`.
 fn compose(host: &str, process: u32, own: Option<&str>) -> String {
-    let host = match printable(host) {
-        host if host.is_empty() => "host".to_owned(),
-        host => host,
-    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let shown = host.chars().take(LONGEST_HOST);
+    let shown: String = shown.map(|c| if is_plain(c) { c } else { '?' }).collect();
+    let host = if shown.is_empty() { "host" } else { &shown };
     let own = own.map_or(String::new(), |own| format!(" {own}"));
     format!("{host} {process}{own}")
-}
-
-/// A host may be called anything. What is not part of the name of a host elsewhere is shown as `?`.
-fn printable(host: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    let host = host.chars().take(LONGEST_HOST);
-    host.map(|c| if is_plain(c) { c } else { '?' }).collect()
 }
 
 /// Checks the text of `--label`.

@@ -4,8 +4,7 @@
 //! what has happened, and wait for it only at the end, for a bounded time, when the lock is given back.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -53,23 +52,22 @@ impl Metrics {
         }
         let record = Record::carried_over(file, name.as_str());
         let file = file.to_owned();
-        let write = {
-            let file = file.clone();
-            move |record: &Record| replace(&file, &record.text(&figures))
+        let write = move |record: &Record| {
+            let written = replace(&file, &record.text(&figures));
+            written.map_err(|error| {
+                format!(
+                    "{}: the metrics can't be written: {error}; look at the folder and its rights",
+                    file.display()
+                )
+            })
         };
-        write(&record).map_err(|error| unwritable(&file, &error))?;
+        write(&record).map_err(|reason| Failure::new(IO, reason))?;
         let record = Arc::new(Mutex::new(record));
         let (wake, inbox) = channel();
-        let writer = Writer {
-            file,
-            record: Arc::clone(&record),
-            write,
-            interval: INTERVAL,
-            has_complained: false,
-        };
+        let shared = Arc::clone(&record);
         thread::Builder::new()
             .name("metrics".into())
-            .spawn(move || writer.run(&inbox))
+            .spawn(move || write_on(&shared, &inbox, INTERVAL, write))
             .map_err(|error| no_system("thread", &error))?;
         Ok(Self { record, wake })
     }
@@ -100,52 +98,38 @@ impl Metrics {
     }
 }
 
-fn unwritable(file: &Path, error: &io::Error) -> Failure {
-    Failure::new(
-        IO,
-        format!(
-            "{}: the metrics can't be written: {error}; look at the folder and its rights",
-            file.display()
-        ),
-    )
-}
-
-/// The thread that writes.
-struct Writer<W> {
-    file: PathBuf,
-    record: Arc<Mutex<Record>>,
-    write: W,
+/// Writes at each wake, and after each interval.
+fn write_on(
+    record: &Mutex<Record>,
+    inbox: &Receiver<Wake>,
     interval: Duration,
-    /// Whether the last writing has failed, which is said once.
-    has_complained: bool,
-}
-
-impl<W: Fn(&Record) -> io::Result<()>> Writer<W> {
-    fn run(mut self, inbox: &Receiver<Wake>) {
-        loop {
-            let mut finished = match inbox.recv_timeout(self.interval) {
-                Ok(wake) => wake,
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            // On a slow disk only the newest state matters.
-            while finished.is_none()
-                && let Ok(wake) = inbox.try_recv()
-            {
-                finished = wake;
-            }
-            let record = self.record.lock().clone();
-            let result = (self.write)(&record);
-            if let Err(error) = &result
-                && !self.has_complained
-            {
-                output::complain(&unwritable(&self.file, error).message);
-            }
-            self.has_complained = result.is_err();
-            if let Some(written) = finished {
-                written.send(()).ok();
-                return;
-            }
+    write: impl Fn(&Record) -> Result<(), String>,
+) {
+    // Whether the last writing has failed, which is said once.
+    let mut has_complained = false;
+    loop {
+        let mut finished = match inbox.recv_timeout(interval) {
+            Ok(wake) => wake,
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        // On a slow disk only the newest state matters.
+        while finished.is_none()
+            && let Ok(wake) = inbox.try_recv()
+        {
+            finished = wake;
+        }
+        let newest = record.lock().clone();
+        let result = write(&newest);
+        if let Err(reason) = &result
+            && !has_complained
+        {
+            output::complain(reason);
+        }
+        has_complained = result.is_err();
+        if let Some(written) = finished {
+            written.send(()).ok();
+            return;
         }
     }
 }
@@ -157,17 +141,15 @@ mod tests {
     use super::*;
 
     /// The thread, with this writing.
-    fn start(write: impl Fn(&Record) -> io::Result<()> + Send + 'static) -> Metrics {
+    fn start(write: impl Fn(&Record) + Send + 'static) -> Metrics {
         let (wake, inbox) = channel();
         let record = Arc::new(Mutex::new(Record::new("job")));
-        let writer = Writer {
-            file: PathBuf::from("job.prom"),
-            record: Arc::clone(&record),
-            write,
-            interval: Duration::from_millis(1),
-            has_complained: false,
+        let shared = Arc::clone(&record);
+        let write = move |record: &Record| {
+            write(record);
+            Ok(())
         };
-        thread::spawn(move || writer.run(&inbox));
+        thread::spawn(move || write_on(&shared, &inbox, Duration::from_millis(1), write));
         Metrics { record, wake }
     }
 
@@ -177,7 +159,6 @@ mod tests {
         let gate = Mutex::new(gate);
         let metrics = start(move |_| {
             gate.lock().recv().ok();
-            Ok(())
         });
         // None of these waits for the writing, or this would not end.
         for _ in 0..100 {
@@ -197,7 +178,6 @@ mod tests {
         let (writings, written) = channel();
         let metrics = start(move |record| {
             writings.send(record.exit_code).ok();
-            Ok(())
         });
         for _ in 0..3 {
             assert_eq!(written.recv(), Ok(None));
