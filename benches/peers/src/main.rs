@@ -46,10 +46,6 @@ fn main() {
             measure(&mut report, &servers, effort);
         }
     }
-    // A run of some sections knows only some of the targets.
-    if named.is_empty() {
-        report.targets();
-    }
     if has("--write") {
         report.write();
     }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use redlatch::Fanout;
 use redlatch_testing::Server;
 
 use crate::crowd::{self, Crowd};
 use crate::effort::Effort;
-use crate::report::{Aim, Report, short};
+use crate::report::{Report, short};
 use crate::tasks;
 use crate::who::{Rslock, SIDES, Who, crates};
 
@@ -20,15 +19,9 @@ const CONTENDER: &str = "--contender";
 pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
     let crowds = SIDES.map(|who| (who, threads(who, servers, effort.threads)));
     let mut rows = rows("8 threads", &crowds);
-    judge(report, "8 threads", &crowds);
-    let (_, ours) = &crowds[2];
-    let what = "one lock, 8 threads, overlapped: sections";
-    report.target(what, "/s", ours.per_second(), Aim::AtLeast(780.0));
-
     let crowd = |who| (who, processes(who, servers, effort.processes));
     let crowds: Vec<_> = crates().map(crowd).collect();
     rows.extend(self::rows("4 processes", &crowds));
-    judge(report, "4 processes", &crowds);
     let head = [
         "",
         "sections/s",
@@ -86,22 +79,4 @@ fn rows(setting: &str, crowds: &[(Who, Crowd)]) -> Vec<Vec<String>> {
 
 fn wait_ms(crowd: &Crowd, percent: usize) -> f64 {
     1e3 * crowd.waits().percentile(percent).as_secs_f64()
-}
-
-fn judge(report: &mut Report, setting: &str, crowds: &[(Who, Crowd)]) {
-    let is_peer = |who: &Who| !matches!(who, Who::Raw(_) | Who::Redlatch(_));
-    let peers = crowds.iter().filter(|(who, _)| is_peer(who));
-    let best = peers
-        .map(|(_, crowd)| crowd.per_second())
-        .fold(0.0, f64::max);
-    let overlapped = Who::Redlatch(Fanout::Overlapped);
-    let (_, ours) = crowds.iter().find(|(who, _)| *who == overlapped).unwrap();
-    let of_best = ours.per_second() / best;
-    for (what, unit, reached, least) in [
-        ("sections, of the best peer", "x", of_best, 1.0),
-        ("smallest share of the largest", "", ours.evenness(), 0.9),
-    ] {
-        let what = format!("one lock, {setting}, overlapped: {what}");
-        report.target(&what, unit, reached, Aim::AtLeast(least));
-    }
 }

@@ -9,39 +9,27 @@ use crate::link;
 use crate::locker::Locker;
 use crate::pairs::{Crew, Pairs, Side, own_key, take_turns};
 use crate::raw::Raw;
-use crate::report::{Aim, Report, printed, short, times};
+use crate::report::{Report, printed, short, times};
 use crate::tasks;
 use crate::who::{Rslock, SIDES, Who};
 
-struct Setting {
-    name: &'static str,
-    threads: usize,
-    /// What redlatch, overlapped, is to reach at least: of raw TCP, and of `rslock`.
-    least: [Option<f64>; 2],
-}
-
-const SETTINGS: [Setting; 6] = [
-    Setting::new("1 thread", 1, [None, None]),
-    Setting::new("2 threads", 2, [Some(0.9), None]),
-    Setting::new("4 threads", 4, [Some(1.05), None]),
-    Setting::new("8 threads", 8, [Some(1.45), Some(1.0)]),
-    Setting::new("16 threads", 16, [None, None]),
-    Setting::new("64 threads", 64, [Some(3.6), Some(1.1)]),
-];
-
-const AWAY: Setting = Setting::new("8 threads, 1 ms away", 8, [Some(0.95), None]);
+const THREADS: [usize; 6] = [1, 2, 4, 8, 16, 64];
+const THREADS_AWAY: usize = 8;
 
 pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let (mut rates, mut costs) = (Vec::new(), Vec::new());
-    for setting in &SETTINGS {
-        let pairs = measure(SIDES, &urls, setting.threads, effort.own_keys);
-        rates.push(setting.judge(report, &pairs));
-        costs.push(setting.row(pairs.each_ref().map(Pairs::processor_each)));
+    for threads in THREADS {
+        let pairs = measure(SIDES, &urls, threads, effort.own_keys);
+        let name = if threads == 1 { "thread" } else { "threads" };
+        let name = format!("{threads} {name}");
+        rates.push(row_of_rates(&name, &pairs));
+        costs.push(row(&name, pairs.each_ref().map(Pairs::processor_each)));
     }
     // Without the processor time, because the link is in this process.
-    let pairs = measure(SIDES, &link::urls(servers), AWAY.threads, effort.own_keys);
-    rates.push(AWAY.judge(report, &pairs));
+    let pairs = measure(SIDES, &link::urls(servers), THREADS_AWAY, effort.own_keys);
+    let name = format!("{THREADS_AWAY} threads, 1 ms away");
+    rates.push(row_of_rates(&name, &pairs));
 
     let mut head = vec![""];
     head.extend(SIDES.map(Who::name));
@@ -73,34 +61,16 @@ fn side(who: Who, urls: &[String], crew: Crew) -> Side {
     }
 }
 
-impl Setting {
-    const fn new(name: &'static str, threads: usize, least: [Option<f64>; 2]) -> Self {
-        Self {
-            name,
-            threads,
-            least,
-        }
-    }
+fn row_of_rates(name: &str, pairs: &[Pairs; SIDES.len()]) -> Vec<String> {
+    let rates = pairs.each_ref().map(Pairs::per_second);
+    let [raw, _, ours, _, one, two] = rates;
+    let mut row = row(name, rates);
+    row.extend([raw, one.max(two)].map(|other| times(ours / other)));
+    row
+}
 
-    /// Returns the row of the rates.
-    fn judge(&self, report: &mut Report, pairs: &[Pairs; SIDES.len()]) -> Vec<String> {
-        let rates = pairs.each_ref().map(Pairs::per_second);
-        let mut row = self.row(rates);
-        let [raw, _, ours, _, one, two] = rates;
-        let others = [("raw", raw), ("rslock", one.max(two))];
-        for ((who, other), least) in others.into_iter().zip(self.least) {
-            row.push(times(ours / other));
-            if let Some(least) = least {
-                let what = format!("{}, own locks, overlapped, of {who}", self.name);
-                report.target(&what, "x", ours / other, Aim::AtLeast(least));
-            }
-        }
-        row
-    }
-
-    fn row(&self, figures: [f64; SIDES.len()]) -> Vec<String> {
-        let mut row = vec![self.name.to_owned()];
-        row.extend(figures.map(short));
-        row
-    }
+fn row(name: &str, figures: [f64; SIDES.len()]) -> Vec<String> {
+    let mut row = vec![name.to_owned()];
+    row.extend(figures.map(short));
+    row
 }

@@ -7,39 +7,12 @@ use std::path::Path;
 pub(crate) struct Report {
     /// What stands between two marks of the page.
     tables: Vec<(&'static str, String)>,
-    targets: Vec<Vec<String>>,
-}
-
-/// What a figure is to be.
-#[derive(Clone, Copy)]
-pub(crate) enum Aim {
-    AtLeast(f64),
-    AtMost(f64),
 }
 
 impl Report {
     /// The first column is for words, the others for figures.
     pub(crate) fn table(&mut self, name: &'static str, head: &[&str], rows: &[Vec<String>]) {
         self.tables.push((name, printed(name, head, rows)));
-    }
-
-    /// Notes a figure that has a target.
-    pub(crate) fn target(&mut self, what: &str, unit: &str, reached: f64, aim: Aim) {
-        let (sign, limit, is_met) = match aim {
-            Aim::AtLeast(limit) => (">=", limit, reached >= limit),
-            Aim::AtMost(limit) => ("<=", limit, reached <= limit),
-        };
-        self.targets.push(vec![
-            what.to_owned(),
-            format!("{} {unit}", short(reached)),
-            format!("{sign} {} {unit}", short(limit)),
-            if is_met { "met" } else { "missed" }.to_owned(),
-        ]);
-    }
-
-    /// Prints the targets, which are not on the page.
-    pub(crate) fn targets(&self) {
-        printed("targets", &["", "reached", "target", ""], &self.targets);
     }
 
     /// Only what was measured in this run is replaced.
