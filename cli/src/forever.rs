@@ -158,7 +158,7 @@ fn leader(state: &State) -> String {
         }
         ("rests", _) => "nobody leads, the lock rests".to_owned(),
         ("read", _) => "nobody leads, readers have what the leader would lock".to_owned(),
-        ("blocked", _) => "nobody leads, and keys are left over".to_owned(),
+        ("blocked", _) => "nobody leads, and keys of others are in the way".to_owned(),
         _ => "too few servers say who leads".to_owned(),
     }
 }

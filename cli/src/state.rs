@@ -54,7 +54,7 @@ impl State {
             LockStatus::Read { readers, .. } => ("read", Tone::Good, self::readers(*readers)),
             LockStatus::Free { .. } => ("free", Tone::Plain, String::new()),
             LockStatus::Blocked { .. } => {
-                let who = "nobody, and keys are left over";
+                let who = "nobody, and keys of others are in the way";
                 ("blocked", Tone::Bad, who.to_owned())
             }
             LockStatus::Unknown { nodes, .. } => {

@@ -13,38 +13,22 @@ fn cluster() -> (Vec<FakeNode>, LockManager) {
     (nodes, manager)
 }
 
+/// `recorded` compares all counters.
 #[test]
 fn the_figures_are_data_for_other_programs() {
     let (nodes, manager) = cluster();
     let guard = manager.lock("job", TTL).unwrap();
     assert!(manager.try_lock("job", TTL).is_err());
-    let stats = manager.stats();
-    let json = serde_json::to_value(&stats).unwrap();
-    for (name, count) in [
-        ("attempts", 1),
-        ("acquired", 1),
-        ("failed_held", 1),
-        ("held", 1),
-    ] {
-        assert_eq!(json[name], count, "{name}: {json}");
+    let json = serde_json::to_value(manager.stats()).unwrap();
+    for name in ["attempts", "acquired", "failed_held", "held"] {
+        assert_eq!(json[name], 1, "{name}: {json}");
     }
     assert_eq!(json["wait"]["count"], 1, "{json}");
     assert_eq!(json["wait"]["p99_us"], json["wait"]["max_us"], "{json}");
     let granted = serde_json::json!({
         "node": nodes[0].name(), "granted": 1, "refused": 0, "failed": 0, "opened": 0, "closed": 0,
     });
-    assert!(
-        json["nodes"].as_array().unwrap().contains(&granted),
-        "{json}"
-    );
-    // Each public counter is there, under its name.
-    let fields = format!("{stats:?}");
-    for (name, _) in json.as_object().unwrap() {
-        assert!(
-            ["held", "wait"].contains(&name.as_str()) || fields.contains(name),
-            "{name}"
-        );
-    }
+    assert_eq!(json["nodes"][0], granted);
     guard.unlock().unwrap();
 }
 

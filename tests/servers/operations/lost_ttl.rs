@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redlatch::{Error, LockGuard, LockManager, LockStatus, Protocol};
+use redlatch_testing::Server;
 
 use crate::managers::two_processes;
 
@@ -38,6 +39,12 @@ const ASKS: [(&str, Take); 3] = [
     }),
 ];
 
+fn persist(servers: &[Server], key: &str) {
+    for server in servers {
+        server.command(&["PERSIST", key]);
+    }
+}
+
 #[track_caller]
 fn assert_told(text: &str, of: &str) {
     assert!(text.contains(ADVICE), "{of}: {text}");
@@ -51,9 +58,7 @@ fn one_who_asks_for_a_lock_that_lost_its_time_to_live_is_told_that_it_may_be_hel
         let (servers, [one, other]) = two_processes(protocol);
         for (kind, take) in LOCKS {
             let guard = take(&one).unwrap();
-            for server in &servers {
-                server.command(&["PERSIST", "job"]);
-            }
+            persist(&servers, "job");
             for (verb, ask) in ASKS {
                 let of = format!("{verb} where it is a {kind}");
                 let error = ask(&other).expect_err(&of);
@@ -73,40 +78,27 @@ fn one_who_asks_for_a_lock_that_lost_its_time_to_live_is_told_that_it_may_be_hel
 }
 
 #[test]
-fn a_permit_and_a_rest_that_lost_their_time_to_live_are_told_so_as_well() {
+fn a_permit_a_rest_and_a_lock_of_a_list_that_lost_their_time_to_live_are_told_so_as_well() {
     let (servers, [one, other]) = two_processes(Protocol::Classic);
     let permit = one.semaphore("jobs", 1).ttl(TTL).lock().unwrap();
-    one.request("rest")
-        .ttl(TTL)
-        .at_least(TTL)
-        .lock()
-        .unwrap()
-        .unlock()
-        .unwrap();
-    for server in &servers {
-        server.command(&["PERSIST", "jobs:redlatch:slot:0"]);
-        server.command(&["PERSIST", "rest"]);
-    }
+    let resting = one.request("rest").ttl(TTL).at_least(TTL).lock().unwrap();
+    resting.unlock().unwrap();
+    persist(&servers, "jobs:redlatch:slot:0");
+    persist(&servers, "rest");
     let error = other.semaphore("jobs", 1).ttl(TTL).try_lock().unwrap_err();
     assert_told(&error.to_string(), "permit");
     let status = other.semaphore_status("jobs", 1).unwrap();
     assert_told(&status[0].to_string(), "permit");
-    assert_told(
-        &other.try_lock("rest", TTL).unwrap_err().to_string(),
-        "rest",
-    );
+    let error = other.try_lock("rest", TTL).unwrap_err();
+    assert_told(&error.to_string(), "rest");
     assert_told(&other.status("rest").unwrap().to_string(), "rest");
     drop(permit);
-}
 
-#[test]
-fn a_list_tells_it_of_the_node_where_it_is_so() {
-    let (servers, [one, other]) = two_processes(Protocol::Classic);
+    // A list tells it of the node where it is so.
     let guard = one.lock("job", TTL).unwrap();
-    servers[1].command(&["PERSIST", "job"]);
-    let listed: Vec<_> = other.locks("").unwrap().collect();
-    assert_eq!(listed.len(), 1, "{listed:?}");
-    let lock = listed[0].as_ref().unwrap();
+    persist(&servers[..1], "job");
+    let mut listed = other.locks("job").unwrap();
+    let lock = listed.next().unwrap().unwrap();
     assert_told(&lock.status.to_string(), "list");
     guard.unlock().unwrap();
 }
@@ -116,8 +108,8 @@ fn a_list_tells_it_of_the_node_where_it_is_so() {
 fn programs_are_told_that_it_never_expires_and_what_that_means() {
     let (servers, [one, other]) = two_processes(Protocol::Classic);
     let guard = one.lock("job", TTL).unwrap();
+    persist(&servers, "job");
     for server in &servers {
-        server.command(&["PERSIST", "job"]);
         server.command(&["SET", "settings", "of another program"]);
     }
     let of_nodes = |name: &str| {
@@ -137,16 +129,11 @@ fn programs_are_told_that_it_never_expires_and_what_that_means() {
 fn the_holder_extends_a_lock_that_lost_its_time_to_live_and_gives_it_back() {
     for protocol in [Protocol::Classic, Protocol::Fenced] {
         let (servers, [one, other]) = two_processes(protocol);
-        let persist = || {
-            for server in &servers {
-                server.command(&["PERSIST", "job"]);
-            }
-        };
         let guard = one.lock("job", TTL).unwrap();
-        persist();
+        persist(&servers, "job");
         guard.extend(TTL).unwrap();
         assert!(servers.iter().all(|server| server.pttl("job") > 0));
-        persist();
+        persist(&servers, "job");
         guard.unlock().unwrap();
         drop(other.try_lock("job", TTL).unwrap());
     }

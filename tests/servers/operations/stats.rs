@@ -36,27 +36,16 @@ fn hold(nodes: &[FakeNode], span: Duration) {
 
 /// The counters that are not zero, by their names.
 fn counted(stats: &Stats) -> Vec<(&'static str, u64)> {
-    let all = [
-        ("attempts", stats.attempts),
-        ("acquired", stats.acquired),
-        ("contended", stats.contended),
-        ("queued", stats.queued),
-        ("woken", stats.woken),
-        ("failed_held", stats.failed_held),
-        ("failed_unavailable", stats.failed_unavailable),
-        ("failed_too_slow", stats.failed_too_slow),
-        ("adopted", stats.adopted),
-        ("extended", stats.extended),
-        ("renewed", stats.renewed),
-        ("healed", stats.healed),
-        ("failed_renewals", stats.failed_renewals),
-        ("released", stats.released),
-        ("unconfirmed", stats.unconfirmed),
-        ("passed_on", stats.passed_on),
-        ("lost", stats.lost),
-        ("held", stats.held()),
-    ];
-    all.into_iter().filter(|(_, count)| *count > 0).collect()
+    macro_rules! fields {
+        ($($name:ident)*) => { vec![$((stringify!($name), stats.$name)),*] };
+    }
+    let mut all = fields!(
+        attempts acquired contended queued woken failed_held failed_unavailable failed_too_slow adopted extended
+        renewed healed failed_renewals released unconfirmed passed_on lost
+    );
+    all.push(("held", stats.held()));
+    all.retain(|(_, count)| *count > 0);
+    all
 }
 
 #[track_caller]
@@ -177,28 +166,28 @@ fn each_node_has_its_own_votes_and_its_own_breaker() {
         let stats = manager.stats();
         let node = &stats.nodes[0];
         assert_eq!(&*node.node, nodes[0].name());
-        (
+        [
             node.granted,
             node.refused,
             node.failed,
             node.opened,
             node.closed,
-        )
+        ]
     };
     drop(manager.lock("job", TTL).unwrap());
-    assert_eq!(of_first(&manager), (1, 0, 0, 0, 0));
+    assert_eq!(of_first(&manager), [1, 0, 0, 0, 0]);
     nodes[0].hold("job", "another", TTL);
     drop(manager.lock("job", TTL).unwrap());
-    assert_eq!(of_first(&manager), (1, 1, 0, 0, 0));
+    assert_eq!(of_first(&manager), [1, 1, 0, 0, 0]);
     // Three more, of which the last two leave it out.
     nodes[0].refuse();
     for _ in 0..3 {
         drop(manager.lock("job", TTL).unwrap());
     }
-    assert_eq!(of_first(&manager), (1, 1, 1, 1, 0));
+    assert_eq!(of_first(&manager), [1, 1, 1, 1, 0]);
     nodes[0].recover();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(of_first(&manager), (1, 1, 1, 1, 1));
+    assert_eq!(of_first(&manager), [1, 1, 1, 1, 1]);
     let stats = manager.stats();
     assert!(
         stats.nodes[1..].iter().all(|node| node.granted == 5),
@@ -251,29 +240,18 @@ fn a_person_can_read_them() {
 #[test]
 fn real_servers_and_many_threads_lose_no_count() {
     let servers = Server::cluster(3);
-    let manager = patient(servers.iter().map(Server::url));
-    let workers: Vec<_> = (0..8)
-        .map(|worker| {
-            let manager = manager.clone();
-            std::thread::spawn(move || {
+    let manager = &patient(servers.iter().map(Server::url));
+    std::thread::scope(|scope| {
+        for worker in 0..8 {
+            scope.spawn(move || {
                 for _ in 0..50 {
                     let guard = manager.lock(&format!("job-{worker}"), TTL).unwrap();
                     guard.unlock().unwrap();
                 }
-            })
-        })
-        .collect();
-    for worker in workers {
-        worker.join().unwrap();
-    }
+            });
+        }
+    });
     let stats = manager.stats();
-    assert_eq!(
-        (stats.acquired, stats.released, stats.held()),
-        (400, 400, 0)
-    );
-    assert_eq!(stats.acquired, 400);
-    assert!(
-        stats.wait_quantile(1.0) >= stats.wait_quantile(0.5),
-        "{stats}"
-    );
+    let counted = (stats.acquired, stats.released, stats.held());
+    assert_eq!(counted, (400, 400, 0), "{stats}");
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use redis::Value;
 use redlatch::{LockManager, NodeError, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{BlackHole, Server, eventually, within};
@@ -50,16 +49,9 @@ fn any_bytes_that_another_program_stored_are_shown_safely_and_told_apart() {
     let manager = manager_of(servers.iter().map(Server::url));
     let set = |server: &Server, key: &str, value: &[u8]| {
         let client = redis::Client::open(server.url()).unwrap();
-        let mut connection = client.get_connection().unwrap();
-        let mut cmd = redis::cmd("SET");
-        let reply: Value = cmd
-            .arg(key)
-            .arg(value)
-            .arg("PX")
-            .arg(60_000)
-            .query(&mut connection)
-            .unwrap();
-        assert_eq!(reply, Value::Okay);
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg(value).arg("PX").arg(60_000);
+        set.exec(&mut client.get_connection().unwrap()).unwrap();
     };
     let long = vec![b'x'; 1_000_000];
     let longer = vec![b'x'; 1_000_001];
