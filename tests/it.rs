@@ -171,7 +171,6 @@ mod servers {
         #[cfg(target_os = "linux")]
         pub(crate) mod lines;
         pub(crate) mod on_servers;
-        pub(crate) mod trouble;
         pub(crate) mod waiting;
     }
 

@@ -67,26 +67,38 @@ pub(crate) fn processes<const N: usize>(
     managers
 }
 
-/// One who waits for "job" on a thread.
+/// One who waits for a lock on a thread.
 pub(crate) struct Waiting(JoinHandle<(Result<LockGuard, Error>, Instant)>);
 
 impl Waiting {
-    pub(crate) fn begin(manager: &LockManager) -> Self {
-        let manager = manager.clone();
-        Self(thread::spawn(move || {
-            let result = manager.try_lock_for("job", TTL, BOUND);
-            (result, now())
-        }))
+    pub(crate) fn of(call: impl FnOnce() -> Result<LockGuard, Error> + Send + 'static) -> Self {
+        Self(thread::spawn(move || (call(), now())))
     }
 
     /// The same, and returns once it listens at the server.
     #[track_caller]
-    pub(crate) fn listen(manager: &LockManager, server: &Server) -> Self {
+    pub(crate) fn at(
+        server: &Server,
+        call: impl FnOnce() -> Result<LockGuard, Error> + Send + 'static,
+    ) -> Self {
         let already = server.blocked();
-        let waiting = Self::begin(manager);
+        let waiting = Self::of(call);
         let listens = eventually(BOUND, || server.blocked() > already);
         assert!(listens, "nobody listens at {}", server.name());
         waiting
+    }
+
+    /// For "job".
+    pub(crate) fn begin(manager: &LockManager) -> Self {
+        let manager = manager.clone();
+        Self::of(move || manager.try_lock_for("job", TTL, BOUND))
+    }
+
+    /// For "job", at the server.
+    #[track_caller]
+    pub(crate) fn listen(manager: &LockManager, server: &Server) -> Self {
+        let manager = manager.clone();
+        Self::at(server, move || manager.try_lock_for("job", TTL, BOUND))
     }
 
     pub(crate) fn is_over(&self) -> bool {

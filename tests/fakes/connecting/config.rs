@@ -81,140 +81,94 @@ fn the_same_server_twice() {
     );
 }
 
-#[test]
-fn malformed_urls_are_named_by_their_place_and_never_shown() {
-    let bad = [
-        "",
-        "secret",
-        "http://:secret@host",
-        "redis://",
-        "redis://:secret@",
-        "redis://:secret@host:99999",
-        "redis://:secret@host/not-a-number",
-        "redis://:se#cret@host",
-        "redis://:secret@0.0.0.0",
-        "redis://:secret@host?protocol=secret",
-        "redis://us er:secret@ho st",
-    ];
-    for url in bad {
-        let reason = reason(builder().node(url));
-        assert!(reason.contains("node 2"), "{url}: {reason}");
-        assert!(reason.contains("redis://"), "{url}: {reason}");
-        assert!(!reason.contains("secret"), "{url}: {reason}");
-    }
-}
+/// URLs that can't be, and what is said of them.
+const BAD_URLS: [(&str, &str); 75] = [
+    ("", "empty"),
+    ("hunter2", "scheme is missing"),
+    ("hunter2:6379", "scheme is missing"),
+    ("redis://:hunter2@a:1,redis://b:2", "one server in each URL"),
+    ("127.0.0.1:6379", "scheme is missing"),
+    (":hunter2@host:6379", "scheme is missing"),
+    ("http://:hunter2@host", "scheme is not"),
+    ("redis-sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
+    ("redis+sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
+    ("redis-sentinel://a:26379,b:26379/mymaster", "Sentinel"),
+    ("redis://", "host is missing"),
+    ("redis://:hunter2@", "host is missing"),
+    ("redis://:hunter2@:6379", "host is missing"),
+    ("redis://:hunter2@host:99999", "port"),
+    ("redis://:hunter2@host:port", "port"),
+    ("redis://:hunter2@host:-1", "port"),
+    ("redis://:hunter2@[::1]:port", "port"),
+    ("redis://:hunter2@fe80::1:6379", "brackets"),
+    ("redis://:hunter2@host/mymaster", "database"),
+    ("redis://:hunter2@0.0.0.0:6379", "addresses to listen on"),
+    ("redis://:hunter2@[::]:6379", "addresses to listen on"),
+    ("redis://:hunter2@host?protocol=5", "leave protocol out"),
+    ("redis://:hunt/er2@host", "password"),
+    ("redis://:hunter2@ho st", "characters"),
+    ("unix://hunter2", "path"),
+    ("redis://host:0", "port 0"),
+    ("redis://host/-1", "negative"),
+    ("redis://hunter2@host", "without a password"),
+    ("unix:///p?user=hunter2", "user= and pass="),
+    ("redis://user:12345#hunter2@host", "%23"),
+    ("redis://host?database=2", "/2 or ?db=2"),
+    ("redis://host/1?username=hunter2", "user:password@"),
+    ("redis://host?user=hunter2&pass=hunter2", "user:password@"),
+    ("redis://host?username=u&password=hunter2", "user:password@"),
+    ("redis://host?protocol=3", "leave protocol out"),
+    ("redis://host?protocol=resp3", "leave protocol out"),
+    ("redis://host?socket_timeout=5", "node_timeout"),
+    ("redis://host?db=2&timeout=hunter2", "node_timeout"),
+    ("redis://host?max_connections=5", "pool_size"),
+    ("redis://host?ssl=true", "rediss://"),
+    ("redis://host?ssl_cert_reqs=none", "rediss://"),
+    ("redis://host?hunter2", "db alone is read"),
+    ("redis://host?hunter2=1", "db alone is read"),
+    ("redis://host?DB=2", "db alone is read"),
+    ("redis://host?db%20=2", "db alone is read"),
+    ("redis://host?db=hunter2", "not a number"),
+    ("redis://host?db=", "not a number"),
+    ("redis://host/1?db", "not a number"),
+    ("redis://host?db=1&db=2", "twice"),
+    ("redis://host?db=-1", "negative"),
+    ("redis://host/2/3", "not a number"),
+    ("redis://host/2/3?db=1", "not a number"),
+    ("redis://host#hunter2", "%23"),
+    ("redis://host/1#", "%23"),
+    ("redis://host#insecure", "%23"),
+    ("redis://user:12?hunter2@host", "a password"),
+    ("valkey://host?database=2", "/2 or ?db=2"),
+    ("unix:///p?database=2", "db, user and pass"),
+    ("unix:///p?username=u&password=hunter2", "user= and pass="),
+    ("unix:///p?hunter2=2", "db, user and pass"),
+    ("unix:///p?db=hunter2", "not a number"),
+    ("unix:///p?db=1&db=1", "twice"),
+    ("unix:///p#hunter2", "%23"),
+    ("unix://u:hunter2@localhost/p", "user= and pass="),
+    ("unix://localhost:1/p", "user= and pass="),
+    ("redis://a,b", "one server in each URL"),
+    ("redis://a,b:6379/1", "one server in each URL"),
+    ("redis://a:1,b:2", "one server in each URL"),
+    ("redis://:hunter2@a:1;b:2/0", "one server in each URL"),
+    ("redis://[::1]:1,[::2]:2", "one server in each URL"),
+    ("redis://a:1,redis://b:2", "one server in each URL"),
+    ("redis://a?db=1,redis://b?db=2", "one server in each URL"),
+    ("unix:///a,unix:///b", "one server in each URL"),
+    ("redis://:hunter2@host/not-a-number", "database"),
+    ("redis://:hu#nter2@host", "password"),
+];
 
 #[test]
-fn what_is_wrong_with_a_url_is_said_without_any_of_it() {
-    for (url, what) in [
-        ("", "empty"),
-        ("hunter2", "scheme is missing"),
-        ("hunter2:6379", "scheme is missing"),
-        ("redis://:hunter2@a:1,redis://b:2", "one server in each URL"),
-        ("127.0.0.1:6379", "scheme is missing"),
-        (":hunter2@host:6379", "scheme is missing"),
-        ("http://:hunter2@host", "scheme is not"),
-        ("redis-sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
-        ("redis+sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
-        ("redis-sentinel://a:26379,b:26379/mymaster", "Sentinel"),
-        ("redis://", "host is missing"),
-        ("redis://:hunter2@", "host is missing"),
-        ("redis://:hunter2@:6379", "host is missing"),
-        ("redis://:hunter2@host:99999", "port"),
-        ("redis://:hunter2@host:port", "port"),
-        ("redis://:hunter2@host:-1", "port"),
-        ("redis://:hunter2@[::1]:port", "port"),
-        ("redis://:hunter2@fe80::1:6379", "brackets"),
-        ("redis://:hunter2@host/mymaster", "database"),
-        ("redis://:hunter2@0.0.0.0:6379", "addresses to listen on"),
-        ("redis://:hunter2@[::]:6379", "addresses to listen on"),
-        ("redis://:hunter2@host?protocol=5", "leave protocol out"),
-        ("redis://:hunt/er2@host", "password"),
-        ("redis://:hunter2@ho st", "characters"),
-        ("unix://hunter2", "path"),
-    ] {
-        let reason = reason(builder().node(url));
-        assert!(reason.contains("node 2"), "{url}: {reason}");
-        assert!(reason.contains(what), "{url}: {reason}");
-        for part in ["hunter2", "er2", "26379", "mymaster", "99999"] {
-            assert!(!reason.contains(part), "{url}: {reason}");
-        }
-    }
-}
-
-#[test]
-fn urls_that_could_never_work_say_why() {
-    let bad = [
-        ("redis://host:0", "port 0"),
-        ("redis://host/-1", "negative"),
-        ("redis://secret@host", "without a password"),
-        ("unix:///p?user=secret", "user= and pass="),
-        ("redis://user:12345#secret@host", "%23"),
-    ];
-    for (url, what) in bad {
-        let reason = reason(builder().node(url));
-        assert!(
-            reason.contains("node 2") && reason.contains(what),
-            "{url}: {reason}"
-        );
-        assert!(
-            !reason.contains("secret") && !reason.contains("12345"),
-            "{url}: {reason}"
-        );
-    }
-}
-
-#[test]
-fn what_a_url_says_and_nobody_reads_is_refused_with_what_to_write_instead() {
-    for (url, advice) in [
-        ("redis://host?database=2", "/2 or ?db=2"),
-        ("redis://host/1?username=hunter2", "user:password@"),
-        ("redis://host?user=hunter2&pass=hunter2", "user:password@"),
-        ("redis://host?username=u&password=hunter2", "user:password@"),
-        ("redis://host?protocol=3", "leave protocol out"),
-        ("redis://host?protocol=resp3", "leave protocol out"),
-        ("redis://host?socket_timeout=5", "node_timeout"),
-        ("redis://host?db=2&timeout=hunter2", "node_timeout"),
-        ("redis://host?max_connections=5", "pool_size"),
-        ("redis://host?ssl=true", "rediss://"),
-        ("redis://host?ssl_cert_reqs=none", "rediss://"),
-        ("redis://host?hunter2", "db alone is read"),
-        ("redis://host?hunter2=1", "db alone is read"),
-        ("redis://host?DB=2", "db alone is read"),
-        ("redis://host?db%20=2", "db alone is read"),
-        ("redis://host?db=hunter2", "not a number"),
-        ("redis://host?db=", "not a number"),
-        ("redis://host/1?db", "not a number"),
-        ("redis://host?db=1&db=2", "twice"),
-        ("redis://host?db=-1", "negative"),
-        ("redis://host/2/3", "not a number"),
-        ("redis://host/2/3?db=1", "not a number"),
-        ("redis://host#hunter2", "%23"),
-        ("redis://host/1#", "%23"),
-        ("redis://host#insecure", "%23"),
-        ("redis://user:12?hunter2@host", "a password"),
-        ("valkey://host?database=2", "/2 or ?db=2"),
-        ("unix:///p?database=2", "db, user and pass"),
-        ("unix:///p?username=u&password=hunter2", "user= and pass="),
-        ("unix:///p?hunter2=2", "db, user and pass"),
-        ("unix:///p?db=hunter2", "not a number"),
-        ("unix:///p?db=1&db=1", "twice"),
-        ("unix:///p#hunter2", "%23"),
-        ("unix://u:hunter2@localhost/p", "user= and pass="),
-        ("unix://localhost:1/p", "user= and pass="),
-        ("redis://a,b", "one server in each URL"),
-        ("redis://a,b:6379/1", "one server in each URL"),
-        ("redis://a:1,b:2", "one server in each URL"),
-        ("redis://:hunter2@a:1;b:2/0", "one server in each URL"),
-        ("redis://[::1]:1,[::2]:2", "one server in each URL"),
-        ("redis://a:1,redis://b:2", "one server in each URL"),
-        ("redis://a?db=1,redis://b?db=2", "one server in each URL"),
-        ("unix:///a,unix:///b", "one server in each URL"),
-    ] {
+fn what_is_wrong_with_a_url_is_said_with_what_to_write_instead_and_without_any_of_it() {
+    for (url, advice) in BAD_URLS {
         let reason = reason(builder().node(url));
         assert!(reason.contains("node 2"), "{url}: {reason}");
         assert!(reason.contains(advice), "{url}: {reason}");
-        assert!(!reason.contains("hunter2"), "{url}: {reason}");
+        for part in ["hunter2", "er2", "26379", "mymaster", "99999"] {
+            assert!(!reason.contains(part), "{url}: {reason}");
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, Fanout, Lease, LockGuard, LockManager, LockStatus, Protocol, Vote};
+use redlatch::{Error, Fanout, Lease, LockGuard, LockManager, LockStatus, Protocol};
 
 use crate::managers::invalid_field;
 
@@ -125,29 +125,9 @@ fn no_semaphore_has_no_permits_or_more_than_256() {
 }
 
 #[test]
-fn a_name_that_no_lock_can_have_is_no_name_of_a_semaphore_and_no_lock_gets_a_slot() {
+fn a_lock_of_the_same_name_is_another_thing() {
     let world = World::new();
     let manager = world.process();
-    for name in [
-        "",
-        "exports:fence",
-        "exports:redlatch:slot:0",
-        "redlatch:node",
-    ] {
-        let request = manager.semaphore(name, 3);
-        let errors = [
-            request.try_lock().err(),
-            manager.semaphore_status(name, 3).err(),
-        ];
-        for error in errors {
-            assert_eq!(
-                error.as_ref().map(invalid_field),
-                Some("resource"),
-                "{name}"
-            );
-        }
-    }
-    // A lock of the same name is another thing.
     let _all: Vec<LockGuard> = (0..3).map(|_| try_lock(&manager, 3).unwrap()).collect();
     manager.try_lock("exports", TTL).unwrap().unlock().unwrap();
     let _lock = world.process().try_lock("exports", TTL).unwrap();
@@ -201,19 +181,6 @@ fn with_different_numbers_there_are_at_most_as_many_holders_as_the_largest() {
 }
 
 #[test]
-fn what_is_left_on_the_first_node_alone_is_in_nobodys_way() {
-    let world = World::new();
-    // Of holders that are gone.
-    for slot in 0..3 {
-        world.nodes[0].hold(&World::key(slot), "nobody", Duration::from_hours(1));
-    }
-    let manager = world.process();
-    let guards = [(); 3].map(|()| try_lock(&manager, 3).unwrap());
-    assert!(matches!(guards[0].votes()[0].vote, Vote::Held { .. }));
-    assert_held(try_lock(&manager, 3));
-}
-
-#[test]
 fn a_first_node_that_has_forgotten_costs_attempts_and_no_permit_too_many() {
     let world = World::new();
     let [one, other] = [(); 2].map(|()| world.process());
@@ -262,21 +229,6 @@ fn those_who_wait_get_a_permit_when_one_ends_and_not_later() {
     assert_eq!(guard.slot(), Some(0));
     // When the key has to be gone, and 2 ms later.
     assert_eq!(world.clock.elapsed(), ms(952));
-}
-
-#[test]
-fn a_slot_whose_guard_has_outlived_its_validity_is_free_for_its_own_manager_too() {
-    let world = World::new();
-    let manager = world.process();
-    let late = try_lock(&manager, 1).unwrap();
-    assert_held(try_lock(&manager, 1));
-    world.clock.advance(TTL);
-    let guard = try_lock(&manager, 1).unwrap();
-    // The end of the one that is late frees nothing.
-    drop(late);
-    assert_held(try_lock(&manager, 1));
-    guard.unlock().unwrap();
-    try_lock(&manager, 1).unwrap().unlock().unwrap();
 }
 
 #[test]

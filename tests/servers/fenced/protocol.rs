@@ -153,51 +153,6 @@ fn a_proposal_that_is_too_small_is_raised_at_once_also_in_a_single_try() {
 }
 
 #[test]
-fn a_key_that_expired_on_a_node_that_was_away_is_set_again_by_an_extension() {
-    let (nodes, clock, manager) = over_fakes(3);
-    let guard = manager.try_lock("job", TTL).unwrap();
-    let own = Some(guard.token().to_owned());
-    nodes[0].refuse();
-    clock.advance(Duration::from_secs(6));
-    guard.extend(TTL).unwrap();
-    clock.advance(Duration::from_secs(6));
-    nodes[0].recover();
-    assert_eq!(nodes[0].token_of("job"), None);
-
-    guard.extend(TTL).unwrap();
-    assert_eq!(nodes[0].token_of("job"), own);
-    // So another node may fail now.
-    nodes[1].refuse();
-    guard.extend(TTL).unwrap();
-}
-
-#[test]
-fn an_extension_sets_no_key_again_where_another_was_granted_or_memory_was_lost() {
-    let losses: [fn(&FakeNode, u64); 3] = [
-        |node, _| node.flush(),
-        |node, _| node.restart(),
-        // Another attempt came by and is gone.
-        |node, token| {
-            let next = (token + 1).to_string();
-            node.hold("job:fence", &next, Duration::from_hours(1));
-            node.hold("job", "another", Duration::from_millis(1));
-        },
-    ];
-    for lose in losses {
-        let (nodes, clock, manager) = over_fakes(3);
-        let guard = manager.try_lock("job", TTL).unwrap();
-        lose(&nodes[0], guard.fencing_token().unwrap());
-        clock.advance(Duration::from_secs(1));
-        guard.extend(TTL).unwrap();
-        assert_eq!(nodes[0].token_of("job"), None);
-        lose(&nodes[1], guard.fencing_token().unwrap());
-        clock.advance(Duration::from_secs(1));
-        let error = guard.extend(TTL).unwrap_err();
-        assert!(matches!(error, Error::Lost { .. }), "{error}");
-    }
-}
-
-#[test]
 fn real_servers_extend_heal_and_release_as_the_fakes_do() {
     let servers = Server::cluster(3);
     let manager = fenced_over(&servers);
@@ -220,23 +175,6 @@ fn real_servers_extend_heal_and_release_as_the_fakes_do() {
     assert_eq!(servers[1].get("job"), None);
     drop(guard);
     assert_eq!(servers[2].get("job"), None);
-}
-
-#[test]
-fn a_failed_attempt_leaves_no_lock_and_a_counter_that_only_grows() {
-    let servers = Server::cluster(3);
-    let manager = fenced_over(&servers);
-    servers[1].hold("job", "someone", 60_000);
-    servers[2].hold("job", "someone", 60_000);
-    assert!(matches!(
-        manager.try_lock("job", TTL),
-        Err(Error::Held { .. })
-    ));
-    assert_eq!(servers[0].get("job"), None);
-    let first = counter(&servers[0], "job");
-    assert!(manager.try_lock("job", TTL).is_err());
-    assert!(counter(&servers[0], "job") > first);
-    assert_eq!(servers[1].get("job").as_deref(), Some("someone"));
 }
 
 #[test]

@@ -95,21 +95,6 @@ fn what_status_shows_of_any_value_is_what_release_takes() {
 }
 
 #[test]
-fn no_two_values_are_shown_alike() {
-    let servers = [Server::start()];
-    let manager = manager(&servers, Protocol::Classic);
-    let mut all: Vec<String> = Vec::new();
-    for value in values() {
-        hold(&servers, &value);
-        all.push(shown(&manager));
-    }
-    let count = all.len();
-    all.sort_unstable();
-    all.dedup();
-    assert_eq!(all.len(), count);
-}
-
-#[test]
 fn a_long_value_is_shown_by_its_beginning_and_its_length_and_not_given_back() {
     let servers = Server::cluster(3);
     let manager = manager(&servers, Protocol::Classic);

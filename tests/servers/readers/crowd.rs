@@ -1,58 +1,21 @@
 //! Many threads that read and write, and a witness who knows who is in.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::RwLock as Local;
 use redlatch::{Fanout, LockManager, Protocol};
-use redlatch_testing::{Server, eventually, pause};
+use redlatch_testing::{Server, pause};
 
 use crate::managers::PATIENCE;
 use crate::servers::readers::on_servers::ledger;
-use crate::waiters::{BOUND, assert_nothing_is_left, cluster};
+use crate::waiters::{BOUND, cluster};
 
 fn manager(servers: &[Server], protocol: Protocol, fanout: Fanout) -> LockManager {
     let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
     let builder = builder.node_timeout(PATIENCE).protocol(protocol);
     builder.fanout(fanout).build().unwrap()
-}
-
-/// Waits until all of so many threads have come so often, or one of them has failed.
-#[track_caller]
-fn all_come(come: &AtomicUsize, expected: usize, has_failed: &AtomicBool) {
-    come.fetch_add(1, Ordering::SeqCst);
-    let are_here = || come.load(Ordering::SeqCst) >= expected || has_failed.load(Ordering::SeqCst);
-    assert!(eventually(BOUND, are_here), "not all threads have come");
-}
-
-#[test]
-fn sixty_four_threads_of_one_process_read_at_the_same_time() {
-    const THREADS: usize = 64;
-    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-        let servers = cluster(3);
-        let manager = manager(&servers, Protocol::Classic, fanout);
-        let (have, have_seen) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let has_failed = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    for round in 1..=3 {
-                        let result = ledger(&manager).try_read();
-                        has_failed.fetch_or(result.is_err(), Ordering::SeqCst);
-                        // Nobody gives its lock back before all have one.
-                        all_come(&have, THREADS * round, &has_failed);
-                        let guard = result.unwrap();
-                        guard.check().unwrap();
-                        all_come(&have_seen, THREADS * round, &has_failed);
-                        guard.unlock().unwrap();
-                    }
-                });
-            }
-        });
-        assert_eq!(manager.stats().queued, 0);
-        assert_nothing_is_left(&servers);
-    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use redlatch_testing::{Server, eventually, pause};
 
 use crate::managers::PATIENCE;
 use crate::servers::readers::on_servers::ledger;
-use crate::servers::readers::waiting::{Asks, INTENT, Waiting};
+use crate::servers::readers::waiting::{Asks, INTENT, begin};
 use crate::waiters::{BOUND, cluster};
 
 /// A manager that looks again as often as by default.
@@ -83,7 +83,7 @@ fn a_writer_waits_for_the_readers_that_are_there_and_for_none_that_comes_later()
             for _ in 0..10 {
                 let before = sections.load(Ordering::SeqCst);
                 assert!(eventually(BOUND, || sections.load(Ordering::SeqCst) > before + READERS));
-                let writer = Waiting::begin(&other, Asks::ToWrite);
+                let writer = begin(&other, Asks::ToWrite);
                 let intent = || servers[0].get(INTENT).is_some();
                 assert!(eventually(BOUND, || writer.is_over() || intent()));
                 let since = sections.load(Ordering::SeqCst);

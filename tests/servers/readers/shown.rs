@@ -7,7 +7,7 @@ use redlatch_testing::{Server, side_by_side};
 
 use crate::managers::{BOTH, two_processes};
 use crate::servers::readers::on_servers::ledger;
-use crate::waiters::{TTL, assert_nothing_is_left};
+use crate::waiters::TTL;
 
 /// How many read, for how long the first and the last of them.
 #[track_caller]
@@ -77,40 +77,6 @@ fn a_set_of_another_program_is_no_lock_and_a_writer_is_an_ordinary_holder() {
         matches!(&status, LockStatus::Held { token, .. } if token == writer.token()),
         "{status}"
     );
-}
-
-#[test]
-fn a_reader_is_taken_away_by_its_token_and_the_others_read_on() {
-    side_by_side(BOTH, |protocol| {
-        let (servers, [one, other]) = two_processes(protocol);
-        let labelled = LockManager::builder()
-            .nodes(servers.iter().map(Server::url))
-            .protocol(protocol)
-            .node_timeout(Duration::from_secs(2))
-            .holder("web-3 nightly")
-            .build()
-            .unwrap();
-        let dead = ledger(&labelled).read().unwrap();
-        let plain = ledger(&one).read().unwrap();
-        let stays = ledger(&one).read().unwrap();
-        for gone in [&dead, &plain] {
-            other.release("ledger", gone.token()).unwrap();
-            assert!(matches!(
-                other.release("ledger", gone.token()),
-                Err(Error::Lost { .. })
-            ));
-            assert!(matches!(gone.extend(TTL), Err(Error::Lost { .. })));
-        }
-        assert_eq!(read(&other.status("ledger").unwrap()).0, 1);
-        stays.extend(TTL).unwrap();
-        // With the last one, a writer gets it.
-        other.release("ledger", stays.token()).unwrap();
-        drop(ledger(&other).try_write().unwrap());
-        drop((dead, plain, stays));
-        if protocol == Protocol::Classic {
-            assert_nothing_is_left(&servers);
-        }
-    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Waiting for a lock that others read, and for one that a writer has: at one node, with a bell for each kind.
 
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread::{self};
+use std::time::Duration;
 
 use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Protocol, Vote};
 use redlatch_testing::{Server, eventually, now, side_by_side, within};
@@ -10,7 +10,7 @@ use crate::managers::BOTH;
 use crate::managers::PATIENCE;
 use crate::servers::readers::on_servers::{assert_held, ledger};
 use crate::waiters::{
-    BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process_with, processes,
+    BOUND, LONG, SOON, TTL, Waiting, assert_nothing_is_left, cluster, process_with, processes,
 };
 
 /// Where a writer that waits says so.
@@ -23,40 +23,26 @@ pub(crate) enum Asks {
     ToWrite,
 }
 
+fn call(
+    manager: &LockManager,
+    asks: Asks,
+) -> impl FnOnce() -> Result<LockGuard, Error> + Send + 'static {
+    let manager = manager.clone();
+    move || match asks {
+        Asks::ToRead => ledger(&manager).try_read_for(BOUND),
+        Asks::ToWrite => ledger(&manager).try_write_for(BOUND),
+    }
+}
+
 /// One who waits for "ledger" on a thread.
-pub(crate) struct Waiting(JoinHandle<(Result<LockGuard, Error>, Instant)>);
+pub(crate) fn begin(manager: &LockManager, asks: Asks) -> Waiting {
+    Waiting::of(call(manager, asks))
+}
 
-impl Waiting {
-    pub(crate) fn begin(manager: &LockManager, asks: Asks) -> Self {
-        let manager = manager.clone();
-        Self(thread::spawn(move || {
-            let result = match asks {
-                Asks::ToRead => ledger(&manager).try_read_for(BOUND),
-                Asks::ToWrite => ledger(&manager).try_write_for(BOUND),
-            };
-            (result, now())
-        }))
-    }
-
-    /// The same, and returns once it listens at the server.
-    #[track_caller]
-    pub(crate) fn listen(manager: &LockManager, asks: Asks, server: &Server) -> Self {
-        let already = server.blocked();
-        let waiting = Self::begin(manager, asks);
-        let listens = eventually(BOUND, || server.blocked() > already);
-        assert!(listens, "nobody listens at {}", server.name());
-        waiting
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.0.is_finished()
-    }
-
-    #[track_caller]
-    pub(crate) fn end(self) -> (LockGuard, Instant) {
-        let (result, at) = within(BOUND * 2, || self.0.join().unwrap());
-        (result.unwrap(), at)
-    }
+/// The same, and returns once it listens at the server.
+#[track_caller]
+fn listen(manager: &LockManager, asks: Asks, server: &Server) -> Waiting {
+    Waiting::at(server, call(manager, asks))
 }
 
 /// Managers of as many processes over the same servers, which look again only after a long time.
@@ -71,8 +57,7 @@ fn a_writer_wakes_the_readers_of_each_process_that_waits() {
         let servers = cluster(3);
         let [one, two, three] = slow(protocol, &servers);
         let writer = ledger(&one).write().unwrap();
-        let readers =
-            [&two, &three].map(|manager| Waiting::listen(manager, Asks::ToRead, &servers[0]));
+        let readers = [&two, &three].map(|manager| listen(manager, Asks::ToRead, &servers[0]));
         let released = now();
         writer.unlock().unwrap();
         let guards = readers.map(|reader| {
@@ -104,13 +89,13 @@ fn no_reader_passes_a_writer_that_waits() {
         let servers = cluster(3);
         let [one, two, three] = slow(protocol, &servers);
         let reader = ledger(&one).read().unwrap();
-        let writer = Waiting::listen(&two, Asks::ToWrite, &servers[0]);
+        let writer = listen(&two, Asks::ToWrite, &servers[0]);
         for manager in [&one, &two, &three] {
             assert_a_writer_waits(ledger(manager).try_read());
         }
         // Whoever reads goes on, and its lock can be extended.
         reader.extend(TTL).unwrap();
-        let late = Waiting::begin(&three, Asks::ToRead);
+        let late = begin(&three, Asks::ToRead);
         reader.unlock().unwrap();
         let (guard, _) = writer.end();
         guard.unlock().unwrap();
@@ -125,8 +110,8 @@ fn no_reader_passes_a_writer_whose_attempts_are_undone() {
         let servers = cluster(3);
         let [one, two, three] = processes(protocol, &servers, Duration::from_millis(50));
         let reader = ledger(&one).read().unwrap();
-        let writer = Waiting::listen(&two, Asks::ToWrite, &servers[0]);
-        let late = Waiting::begin(&three, Asks::ToRead);
+        let writer = listen(&two, Asks::ToWrite, &servers[0]);
+        let late = begin(&three, Asks::ToRead);
         let waits = || servers[0].command(&["SISMEMBER", "ledger:redlatch:waiting", "r"]);
         assert!(eventually(BOUND, || waits() == redis::Value::Int(1)));
         servers[0].command(&["DEL", "ledger"]);
@@ -147,7 +132,7 @@ fn where_the_first_node_abstains_a_writer_keeps_readers_out_at_the_second() {
     let [one, two, three] = processes(Protocol::Fenced, &servers, Duration::from_millis(50));
     servers[0].command(&["FLUSHALL"]);
     let reader = ledger(&one).read().unwrap();
-    let writer = Waiting::listen(&two, Asks::ToWrite, &servers[1]);
+    let writer = listen(&two, Asks::ToWrite, &servers[1]);
     assert!(servers[1].get(INTENT).is_some());
     let late = ledger(&three).try_read();
     assert!(late.as_ref().is_err_and(Error::writer_waits), "{late:?}");
@@ -164,7 +149,7 @@ fn the_intent_of_a_writer_that_died_ends_by_itself() {
     // As a writer leaves it, which then is killed.
     servers[0].command(&["SET", INTENT, "1", "PX", "700"]);
     let begun = now();
-    let (guard, at) = Waiting::begin(&late, Asks::ToRead).end();
+    let (guard, at) = begin(&late, Asks::ToRead).end();
     assert!(at - begun >= Duration::from_millis(500), "{:?}", at - begun);
     drop((reader, guard));
     assert_nothing_is_left(&servers);
@@ -190,75 +175,7 @@ fn a_writer_that_gives_up_holds_readers_up_for_a_moment_only() {
     cancel.cancel();
     let ended = within(BOUND, || writer.join().unwrap());
     assert!(matches!(ended, Err(Error::Cancelled { .. })));
-    drop(Waiting::begin(&one, Asks::ToRead).end());
-}
-
-#[test]
-fn a_reader_that_waits_is_cancelled_and_one_whose_time_is_over_is_told_why() {
-    let servers = cluster(3);
-    let [one, two] = slow(Protocol::Classic, &servers);
-    let writer = ledger(&one).holder("web-3").write().unwrap();
-    let error = ledger(&two)
-        .try_read_for(Duration::from_millis(100))
-        .unwrap_err();
-    assert_eq!(
-        error.holder().map(|holder| &*holder.label),
-        Some("web-3"),
-        "{error}"
-    );
-    let cancel = Cancel::new();
-    let ask = |cancel: Cancel| {
-        let manager = two.clone();
-        thread::spawn(move || ledger(&manager).cancelled_by(&cancel).try_read_for(BOUND))
-    };
-    let already = servers[0].blocked();
-    // One at the server, and some in the line behind it.
-    let threads: Vec<_> = (0..4).map(|_| ask(cancel.clone())).collect();
-    assert!(eventually(BOUND, || servers[0].blocked() > already));
-    cancel.cancel();
-    for thread in threads {
-        let ended = within(BOUND, || thread.join().unwrap());
-        assert!(matches!(ended, Err(Error::Cancelled { .. })), "{ended:?}");
-    }
-    assert!(
-        ledger(&two)
-            .cancelled_by(&cancel)
-            .try_read()
-            .is_err_and(|error| matches!(error, Error::Cancelled { .. }))
-    );
-    writer.unlock().unwrap();
-    assert_nothing_is_left(&servers);
-}
-
-#[test]
-fn all_readers_of_a_process_that_wait_get_the_lock_at_the_same_time() {
-    side_by_side(BOTH, |protocol| {
-        let servers = cluster(3);
-        let [one, two] = slow(protocol, &servers);
-        let writer = ledger(&one).write().unwrap();
-        let threads: Vec<Waiting> = (0..16)
-            .map(|_| Waiting::begin(&two, Asks::ToRead))
-            .collect();
-        assert!(
-            eventually(BOUND, || two.stats().queued == 15),
-            "{:?}",
-            two.stats()
-        );
-        assert!(eventually(BOUND, || servers[0].blocked() == 1));
-        let released = now();
-        writer.unlock().unwrap();
-        let guards: Vec<LockGuard> = threads
-            .into_iter()
-            .map(|thread| {
-                let (guard, at) = thread.end();
-                assert!(at - released < SOON, "{:?}", at - released);
-                guard
-            })
-            .collect();
-        super::on_servers::assert_read_by(ledger(&one).try_write(), 16);
-        drop(guards);
-        drop(ledger(&one).try_write().unwrap());
-    });
+    drop(begin(&one, Asks::ToRead).end());
 }
 
 #[test]
@@ -293,9 +210,7 @@ fn readers_that_wait_are_let_go_together() {
     let servers = cluster(3);
     let [one, two] = slow(Protocol::Classic, &servers);
     let writer = ledger(&one).write().unwrap();
-    let threads: Vec<Waiting> = (0..12)
-        .map(|_| Waiting::begin(&two, Asks::ToRead))
-        .collect();
+    let threads: Vec<Waiting> = (0..12).map(|_| begin(&two, Asks::ToRead)).collect();
     assert!(eventually(BOUND, || two.stats().queued == 11));
     assert!(eventually(BOUND, || servers[0].blocked() == 1));
     let scripts = || servers[0].count("evalsha") + servers[0].count("eval");
@@ -316,7 +231,7 @@ fn a_thread_that_reads_again_waits_for_a_writer_that_waits_and_for_none_else() {
         let first = ledger(&one).read().unwrap();
         ledger(&one).read().unwrap().unlock().unwrap();
 
-        let writer = Waiting::listen(&two, Asks::ToWrite, &servers[0]);
+        let writer = listen(&two, Asks::ToWrite, &servers[0]);
         let error = ledger(&one).try_read().unwrap_err();
         assert!(error.writer_waits() && !error.is_resting(), "{error}");
         let short = Duration::from_millis(200);

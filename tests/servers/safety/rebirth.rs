@@ -160,29 +160,6 @@ fn a_server_that_is_flushed() {
     assert_caught(nothing, forget, false);
 }
 
-#[test]
-fn a_client_that_was_connected_all_the_time_sees_it_as_well() {
-    let mut deployment = Deployment::new();
-    let manager = deployment.manager(Protocol::Fenced);
-    manager.open_nodes().unwrap();
-    manager.try_lock("job", TTL).unwrap().unlock().unwrap();
-    deployment.forgetful.command(&["FLUSHALL"]);
-    let guard = manager.try_lock("job", TTL).unwrap();
-    let abstains = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }));
-    assert!(
-        guard.votes().iter().any(|report| abstains(&report.vote)),
-        "{guard:?}"
-    );
-    drop(guard);
-    deployment.forgetful.kill();
-    deployment.forgetful.restart();
-    let guard = manager.try_lock("job", TTL).unwrap();
-    assert!(
-        guard.votes().iter().any(|report| abstains(&report.vote)),
-        "{guard:?}"
-    );
-}
-
 /// What an operator reads: which node, why, and for how long.
 #[test]
 fn an_error_says_in_one_line_who_abstains_why_and_until_when() {

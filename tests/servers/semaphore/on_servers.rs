@@ -5,41 +5,23 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::{Fanout, LockGuard, LockManager};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::waiters::line_up;
-use crate::waiters::{BOUND, LONG, SOON, TTL, asked, assert_nothing_is_left, cluster, process};
+use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, asked, cluster, process};
 
-/// A thread that waits for one of the permits of "exports".
-struct Waiting(thread::JoinHandle<(LockGuard, Instant)>);
-
-impl Waiting {
-    fn begin(manager: &LockManager, permits: u32) -> Self {
-        let manager = manager.clone();
-        Self(thread::spawn(move || {
-            let request = manager.semaphore("exports", permits).ttl(TTL);
-            (request.try_lock_for(BOUND).unwrap(), now())
-        }))
-    }
-
-    /// The same, and returns once it listens at the server.
-    #[track_caller]
-    fn listen(manager: &LockManager, permits: u32, server: &Server) -> Self {
-        let already = server.blocked();
-        let waiting = Self::begin(manager, permits);
-        let listens = eventually(BOUND, || server.blocked() > already);
-        assert!(listens, "nobody listens at {}", server.name());
-        waiting
-    }
-
-    #[track_caller]
-    fn end(self) -> (LockGuard, Instant) {
-        within(BOUND * 2, || self.0.join().unwrap())
-    }
+/// A thread that waits for one of the permits of "exports", and listens at the server.
+#[track_caller]
+fn listen(manager: &LockManager, permits: u32, server: &Server) -> Waiting {
+    let manager = manager.clone();
+    Waiting::at(server, move || {
+        let request = manager.semaphore("exports", permits).ttl(TTL);
+        request.try_lock_for(BOUND)
+    })
 }
 
 fn take(manager: &LockManager, permits: u32) -> LockGuard {
@@ -132,39 +114,6 @@ fn sixty_four_threads_of_three_processes_never_have_more_permits_than_there_are_
 }
 
 #[test]
-fn nothing_is_left_of_many_threads_on_one_semaphore() {
-    let servers = cluster(5);
-    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-        let witness = Witness::new(3);
-        let managers = [(); 2].map(|()| {
-            let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-            // What is announced ends soon after that.
-            let builder = builder.node_timeout(Duration::from_secs(2)).fanout(fanout);
-            builder.build().unwrap()
-        });
-        let workers = (0..16).map(|thread| {
-            let (manager, witness) = (managers[thread % 2].clone(), Arc::clone(&witness));
-            thread::spawn(move || {
-                for _ in 0..5 {
-                    let request = manager.semaphore("exports", 3).ttl(TTL);
-                    let guard = request.try_lock_for(BOUND).unwrap();
-                    witness.visit(thread, &guard);
-                    guard.unlock().unwrap();
-                }
-            })
-        });
-        let workers: Vec<_> = workers.collect();
-        within(BOUND * 2, || {
-            for worker in workers {
-                worker.join().unwrap();
-            }
-        });
-        assert_eq!(witness.visits.load(Ordering::SeqCst), 16 * 5);
-        assert_nothing_is_left(&servers);
-    }
-}
-
-#[test]
 fn as_many_are_woken_as_permits_are_given_back_at_once() {
     let servers = cluster(3);
     let holder = process(&servers, LONG);
@@ -172,7 +121,7 @@ fn as_many_are_woken_as_permits_are_given_back_at_once() {
         let held = [(); 3].map(|()| take(&holder, 3));
         let waiters = [(); 3].map(|()| {
             let process = process(&servers, LONG);
-            Waiting::listen(&process, 3, &servers[0])
+            listen(&process, 3, &servers[0])
         });
         let released = now();
         for guard in held {
@@ -313,7 +262,7 @@ fn while_the_first_node_is_down_the_second_tells_which_slots_are_free_and_wakes(
     servers[0].kill();
     let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
     let held = [(); 2].map(|()| take(&holder, 2));
-    let waiting = Waiting::listen(&waiter, 2, &servers[1]);
+    let waiting = listen(&waiter, 2, &servers[1]);
     let released = now();
     drop(held);
     let (_guard, at) = waiting.end();

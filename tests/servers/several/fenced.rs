@@ -115,39 +115,6 @@ fn an_extension_sets_keys_again_that_nobody_else_can_have_had() {
 }
 
 #[test]
-fn a_refusal_changes_no_counter() {
-    let servers = cluster(3);
-    let manager = fenced_over(&servers);
-    token(&manager, &NAMES);
-    for server in &servers {
-        server.hold("c", "another", 60_000);
-    }
-    let counters = || -> Vec<[u64; 3]> {
-        let of = |server| NAMES.map(|name| counter(server, name));
-        servers.iter().map(of).collect()
-    };
-    let before = counters();
-    let error = take(&manager, &NAMES).unwrap_err();
-    assert!(
-        matches!(&error, Error::Held { resource, .. } if &**resource == "c"),
-        "{error}"
-    );
-    // Its release leaves a tombstone for what it may have had.
-    let after = counters();
-    assert!(
-        before
-            .iter()
-            .flatten()
-            .zip(after.iter().flatten())
-            .all(|(before, after)| before <= after)
-    );
-    for server in &servers {
-        server.command(&["DEL", "c"]);
-    }
-    token(&manager, &NAMES);
-}
-
-#[test]
 fn a_counter_that_is_none_is_named() {
     let servers = cluster(3);
     let manager = fenced_over(&servers);

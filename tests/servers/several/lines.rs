@@ -241,39 +241,6 @@ fn one_who_wants_many_is_overtaken_by_those_alone_who_were_there_before() {
 }
 
 #[test]
-fn in_each_line_only_those_are_before_it_who_were_there_before() {
-    let (_nodes, manager) = fakes();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let enter = |names: &[&'static str], who: &'static str| {
-        let (manager, order, names) = (manager.clone(), Arc::clone(&order), names.to_vec());
-        line_up(move || {
-            let guard = manager
-                .request_all(names)
-                .ttl(TTL)
-                .try_lock_for(BOUND)
-                .unwrap();
-            order.lock().push(who);
-            drop(guard);
-        })
-    };
-    let b = manager.lock("b", TTL).unwrap();
-    let threads = [
-        enter(&["b"], "first of b"),
-        // It has its turn for "a", and waits for "b".
-        enter(&["b", "a"], "both"),
-        enter(&["a"], "last of a"),
-        enter(&["b"], "last of b"),
-    ];
-    assert!(order.lock().is_empty());
-    drop(b);
-    for thread in threads {
-        got(thread);
-    }
-    let order = order.lock().clone();
-    assert_eq!(order[..2], ["first of b", "both"], "{order:?}");
-}
-
-#[test]
 fn sixty_four_threads_with_resources_at_random_in_any_order_all_come_to_an_end() {
     const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
     const ROUNDS: usize = 8;

@@ -1,5 +1,7 @@
 //! Several resources over real servers: all or nothing on each node, and each key an ordinary lock to everybody else.
 
+use std::io::{self, Write};
+
 use redlatch::fake::FakeNode;
 use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, Protocol, Vote};
 use redlatch_testing::Server;
@@ -8,7 +10,6 @@ use crate::managers::{fenced, patient};
 use crate::waiters::{TTL, cluster};
 
 pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-pub(crate) const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
 
 pub(crate) fn over(servers: &[Server], protocol: Protocol) -> LockManager {
     with_fanout(servers, protocol, Fanout::Sequential)
@@ -50,18 +51,6 @@ pub(crate) fn held(result: Result<LockGuard, Error>) -> (String, Vec<Vote>) {
     (resource.to_string(), votes.collect())
 }
 
-#[track_caller]
-fn named(vote: &Vote) -> &str {
-    let Vote::Held {
-        resource: Some(resource),
-        ..
-    } = vote
-    else {
-        panic!("{vote}");
-    };
-    resource
-}
-
 #[test]
 fn a_lock_on_several_resources_costs_the_commands_of_one() {
     let servers = cluster(3);
@@ -84,44 +73,6 @@ fn a_lock_on_several_resources_costs_the_commands_of_one() {
         [count("evalsha") - before[0], count("set") - before[1]],
         [3, 3]
     );
-}
-
-#[test]
-fn a_plain_client_is_refused_at_each_key_and_refuses_us_by_each() {
-    for protocol in BOTH {
-        let servers = cluster(3);
-        let manager = with_fanout(&servers, protocol, Fanout::Overlapped);
-        let guard = take(&manager, &NAMES).unwrap();
-        let set = ["another", "NX", "PX", "60000"];
-        for server in &servers {
-            for name in NAMES {
-                let reply = server.command(&[&["SET", name], &set[..]].concat());
-                assert_eq!(reply, redis::Value::Nil);
-                assert!(server.pttl(name) > 0);
-            }
-        }
-        guard.unlock().unwrap();
-        for taken in NAMES {
-            for server in &servers {
-                server.hold(taken, "another", 60_000);
-            }
-            let (resource, votes) = held(take(&manager, &NAMES));
-            assert_eq!(resource, taken);
-            let told = votes
-                .iter()
-                .filter(|vote| matches!(vote, Vote::Held { .. }));
-            assert!(told.clone().count() >= 2, "{votes:?}");
-            assert!(told.clone().all(|vote| named(vote) == taken));
-            assert!(told.into_iter().all(|vote| {
-                vote.to_string()
-                    .starts_with(&format!("{taken:?} held by another, for another "))
-            }));
-            for server in &servers {
-                assert_eq!(keys(server, &NAMES), [taken]);
-                server.command(&["DEL", taken]);
-            }
-        }
-    }
 }
 
 #[test]
@@ -248,4 +199,25 @@ fn nodes_refuse_for_different_resources_and_none_keeps_a_part() {
             .count()
     };
     assert!(nodes.iter().map(keys).eq([1, 1, 1, 0, 0]));
+}
+
+#[test]
+fn a_key_that_may_not_be_written_leaves_none_of_the_others() {
+    let servers = cluster(3);
+    if servers[0].info("server").contains("redis_version:6.") {
+        // Unlike eprintln, this is seen although the test passes.
+        let line = "a key that may only be read: not tested, because Redis 6 has no such rule\n";
+        io::stderr().write_all(line.as_bytes()).unwrap();
+        return;
+    }
+    for server in &servers {
+        let user = ["ACL", "SETUSER", "worker", "on", ">secret", "+@all"];
+        server.command(&[&user[..], &["~a*", "~b*", "%R~c*"]].concat());
+    }
+    let url = |server: &Server| format!("redis://worker:secret@{}", server.name());
+    let manager = patient(servers.iter().map(url));
+    let error = take(&manager, &["a", "b", "c"]).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!(servers.iter().all(|server| keys(server, &NAMES).is_empty()));
+    drop(take(&manager, &["a", "b"]).unwrap());
 }

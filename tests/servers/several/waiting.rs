@@ -3,43 +3,23 @@
 //! Two managers stand for two processes.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redlatch::{Error, LockGuard, LockManager, Protocol};
+use redlatch::{LockManager, Protocol};
 use redlatch_testing::{Server, eventually, now, within};
 
 use crate::servers::several::on_servers::over;
-use crate::waiters::{BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process};
+use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, assert_nothing_is_left, cluster, process};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// One who waits for all of them on a thread.
-struct Waiting(thread::JoinHandle<(Result<LockGuard, Error>, Instant)>);
-
-impl Waiting {
-    fn begin(manager: &LockManager) -> Self {
-        let manager = manager.clone();
-        Self(thread::spawn(move || {
-            let result = manager.request_all(NAMES).ttl(TTL).try_lock_for(BOUND);
-            (result, now())
-        }))
-    }
-
-    /// The same, and returns once it listens at the server.
-    #[track_caller]
-    fn listen(manager: &LockManager, server: &Server) -> Self {
-        let already = server.blocked();
-        let waiting = Self::begin(manager);
-        let listens = eventually(BOUND, || server.blocked() > already);
-        assert!(listens, "nobody listens at {}", server.name());
-        waiting
-    }
-
-    #[track_caller]
-    fn end(self) -> (LockGuard, Instant) {
-        let (result, at) = within(BOUND * 2, || self.0.join().unwrap());
-        (result.unwrap(), at)
-    }
+/// One who waits for all of them on a thread, and listens at the server.
+#[track_caller]
+fn listen(manager: &LockManager, server: &Server) -> Waiting {
+    let manager = manager.clone();
+    Waiting::at(server, move || {
+        manager.request_all(NAMES).ttl(TTL).try_lock_for(BOUND)
+    })
 }
 
 /// Whether somebody has announced that it waits for this resource.
@@ -52,7 +32,7 @@ fn the_bell_of_what_is_in_the_way_wakes_and_no_other() {
     let servers = cluster(3);
     let [holder, other, waiter] = [(); 3].map(|()| process(&servers, LONG));
     let b = holder.lock("b", TTL).unwrap();
-    let waiting = Waiting::listen(&waiter, &servers[0]);
+    let waiting = listen(&waiter, &servers[0]);
     assert!(is_announced(&servers[0], "b"));
     assert!(!is_announced(&servers[0], "a") && !is_announced(&servers[0], "c"));
     // It has none of the others meanwhile, and nobody's release of these is for it.
@@ -75,7 +55,7 @@ fn who_finds_the_next_one_held_waits_for_that_one() {
     let servers = cluster(3);
     let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
     let [a, b, c] = NAMES.map(|name| holder.lock(name, TTL).unwrap());
-    let waiting = Waiting::listen(&waiter, &servers[0]);
+    let waiting = listen(&waiter, &servers[0]);
     for (woken, (guard, next)) in (1..).zip([(a, "b"), (b, "c")]) {
         assert!(!is_announced(&servers[0], next));
         guard.unlock().unwrap();
