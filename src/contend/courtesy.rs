@@ -1,5 +1,6 @@
 //! Fairness among processes: a client that has just woken another one lets it have the lock first.
 
+use std::array;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub(crate) struct Courtesy {
 }
 
 /// What is remembered of the locks with one part of the hash.
+#[derive(Default)]
 struct Place {
     /// Until when a thread that asks lets the client have the lock that a release has woken, in nanoseconds.
     polite_until: AtomicU64,
@@ -35,17 +37,7 @@ impl Default for Courtesy {
     fn default() -> Self {
         Self {
             hasher: BuildHasherDefault::default(),
-            places: [const { Place::new() }; 64],
-        }
-    }
-}
-
-impl Place {
-    const fn new() -> Self {
-        Self {
-            polite_until: AtomicU64::new(0),
-            wary_until: AtomicU64::new(0),
-            is_contended: AtomicBool::new(false),
+            places: array::from_fn(|_| Place::default()),
         }
     }
 }

@@ -1,0 +1,99 @@
+//! Which locks are due, and which wake counts.
+
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+use crate::claim::Claim;
+use crate::clock::FakeClock;
+use crate::cluster::Owner;
+use crate::node::Trace;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_nanos(0).saturating_add(Duration::from_millis(millis))
+}
+
+/// A lock on three nodes that is valid until `end`, in milliseconds.
+pub(in crate::renewal) fn lease(name: &str, end: u64, traces: [Trace; 3]) -> LeaseState {
+    let clock = Clock::from(FakeClock::new());
+    let (claim, valid) = (Claim::of_key(name), at(0)..at(end));
+    let owner = Owner::new(&clock);
+    let nodes = traces.map(Into::into).into_iter().collect();
+    LeaseState::new(&owner, claim, nodes, valid)
+}
+
+fn job() -> Arc<LeaseState> {
+    Arc::new(lease("job", 1_000, [Trace::Possible; 3]))
+}
+
+#[test]
+fn a_wake_that_a_sooner_one_has_replaced_stays_replaced() {
+    let agenda = Agenda::new("test", |_| true);
+    let (late, soon) = (job(), job());
+    let replaced = agenda.put(&late, |_| at(100)).unwrap();
+    assert!(agenda.is_current(replaced));
+    let sooner = agenda.put(&soon, |_| at(10)).unwrap();
+    assert!(agenda.is_current(sooner) && !agenda.is_current(replaced));
+    assert!(agenda.put(&job(), |_| at(200)).is_none());
+
+    let due = agenda.take_due(at(10), Duration::ZERO, |_| Duration::ZERO);
+    assert!(matches!(due.as_slice(), [lease] if Arc::ptr_eq(lease, &soon)));
+    let again = agenda.next_wake().unwrap();
+    assert!(agenda.is_current(again) && !agenda.is_current(replaced));
+}
+
+#[test]
+fn a_lock_is_taken_when_it_is_due_or_within_its_own_head_start_and_no_sooner() {
+    let agenda = Agenda::new("test", |_| true);
+    let ends = [(10, 0), (11, 0), (15, 5), (16, 5), (20, 10)];
+    for (due, head_start) in ends {
+        let lease = lease("job", head_start, [Trace::Possible; 3]);
+        agenda.put(&Arc::new(lease), |_| at(due));
+    }
+    // In this test, a lock has a head start for as long as it is valid.
+    let soon = |lease: &LeaseState| lease.deadline().saturating_since(at(0));
+    let taken = agenda.take_due(at(10), Duration::from_millis(5), soon);
+    let head_starts: Vec<_> = taken.iter().map(|lease| soon(lease).as_millis()).collect();
+    assert_eq!(head_starts, [0, 5]);
+    assert_eq!(agenda.count(), 3);
+}
+
+/// A thread looks when hooks are due, and then another one loses the lock.
+#[test]
+fn a_plan_by_an_earlier_look_does_not_replace_that_of_a_loss() {
+    let agenda = Agenda::new("test", |_| true);
+    let job = job();
+    thread::scope(|scope| {
+        agenda.put(&job, |lease| {
+            let looked = lease.loss_notice_at();
+            let (tell, told) = mpsc::channel();
+            let (agenda, job) = (&agenda, &job);
+            scope.spawn(move || {
+                job.end();
+                agenda.put(job, LeaseState::loss_notice_at);
+                // Nobody listens any more.
+                tell.send(()).ok();
+            });
+            // It can't come in between, so this waits in vain.
+            told.recv_timeout(Duration::from_millis(500)).ok();
+            looked
+        });
+    });
+    let due = agenda.take_due(at(0), Duration::ZERO, |_| Duration::ZERO);
+    assert_eq!(due.len(), 1);
+}
+
+#[test]
+fn a_lock_that_is_removed_is_planned_no_more() {
+    let agenda = Agenda::new("test", |_| true);
+    let (first, second) = (job(), job());
+    agenda.start(&Clock::from(FakeClock::new())).unwrap();
+    for lease in [&first, &second] {
+        assert!(!agenda.has(lease));
+        agenda.put(lease, |_| at(10));
+        assert!(agenda.has(lease));
+    }
+    agenda.remove(&first);
+    assert!(!agenda.has(&first) && agenda.has(&second));
+    assert_eq!(agenda.count(), 1);
+}

@@ -1,0 +1,101 @@
+//! Which locks are renewed together, and what becomes of one for which nothing was decided.
+
+use super::*;
+use crate::claim::{Claim, Kind};
+use crate::clock::{Clock, FakeClock};
+use crate::cluster::{Cluster, Options};
+use crate::lease::state::Renewal;
+use crate::node::Trace;
+use crate::renewal::Keeper;
+use crate::renewal::agenda::tests::lease;
+
+const ALL: [Trace; 3] = [Trace::Possible; 3];
+
+/// The names of the locks of each chunk.
+fn chunks(locks: impl IntoIterator<Item = LeaseState>) -> Vec<Vec<String>> {
+    let mut locks = locks.into_iter().map(Arc::new).collect();
+    let mut chunks = Vec::new();
+    while let Some(chunk) = next_chunk(&mut locks) {
+        chunks.push(chunk.iter().map(|lease| lease.name().to_string()).collect());
+        assert!(chunks.len() < 1_000, "it has no end");
+    }
+    chunks
+}
+
+fn lengths(locks: impl IntoIterator<Item = LeaseState>) -> Vec<usize> {
+    chunks(locks).iter().map(Vec::len).collect()
+}
+
+#[test]
+fn the_most_urgent_locks_go_first_and_with_those_on_the_same_nodes() {
+    let [a, b, c] = ALL;
+    let others = [a, b, Trace::Undone];
+    let locks = [
+        lease("third", 3, [a, b, c]),
+        lease("first", 1, others),
+        lease("fourth", 4, others),
+        lease("second", 2, [a, b, c]),
+    ];
+    assert_eq!(chunks(locks), [["first", "fourth"], ["second", "third"]]);
+}
+
+#[test]
+fn as_many_locks_go_together_as_a_node_takes_at_once() {
+    let names = |count: u32| (0..count).map(|number| Arc::from(number.to_string()));
+    let several = |count, end| {
+        let mut lease = lease("several", end, ALL);
+        lease.claim = Claim::of_kind("several", Kind::Several(names(count).collect()));
+        lease
+    };
+    // Of 128 resources.
+    assert_eq!(lengths((0..64).map(|end| several(2, end))), [64]);
+    assert_eq!(lengths((0..130).map(|end| several(2, end))), [64, 64, 2]);
+    // For the last with three there is no room, and for two with one there is.
+    let locks = (0..43).map(|end| several(3, end));
+    let locks = locks.chain((100..103).map(|end| lease("one", end, ALL)));
+    let chunks = chunks(locks);
+    assert_eq!(chunks[0].len(), 44);
+    assert_eq!(chunks[0][42..], ["one", "one"]);
+    assert_eq!(chunks[1..], [["several", "one"]]);
+}
+
+#[test]
+fn locks_with_long_names_go_together_until_the_write_is_large_enough() {
+    // Four of them are as large as a write may be.
+    let length = MOST_BYTES / 4 - EXTENSION - KEY;
+    let of = |length: usize| (0..5).map(move |end| lease(&"x".repeat(length), end, ALL));
+    assert_eq!(lengths(of(length)), [4, 1]);
+    assert_eq!(lengths(of(length - 1)), [5]);
+    // A lock that is too large for any other goes alone.
+    assert_eq!(lengths(of(MOST_BYTES)), [1; 5]);
+}
+
+fn kept(name: &str) -> Arc<LeaseState> {
+    let lease = lease(name, 9_000, ALL);
+    let ttl = Duration::from_secs(10);
+    lease.keep(Renewal { ttl, until: None });
+    Arc::new(lease)
+}
+
+#[test]
+fn a_lock_for_which_a_step_decides_nothing_is_renewed_soon_also_if_the_step_panics() {
+    let clock = Clock::from(FakeClock::new());
+    let keeper = Keeper::new(Cluster::new(Vec::new(), clock, Options::default()));
+    keeper.start(Purpose::Renew).unwrap();
+    let background = &keeper.background;
+    let locks = ["settled", "undecided", "passed over"].map(kept);
+    let [settled, undecided, passed_over] = &locks;
+    let late = Timestamp::from_nanos(0).saturating_add(Duration::from_secs(8));
+    let mut unfinished = Unfinished::default();
+    background.step(&locks, &mut unfinished, |unfinished| {
+        background.plan(Purpose::Renew, settled, |_| late);
+        unfinished.undecided.push(Arc::clone(undecided));
+        panic!("the step ends early");
+    });
+    assert!(unfinished.has(undecided) && !unfinished.has(settled) && !unfinished.has(passed_over));
+    let agenda = background.agendas.of(Purpose::Renew);
+    let before = late.saturating_sub(Duration::from_nanos(1));
+    let soon = agenda.take_due(before, Duration::ZERO, |_| Duration::ZERO);
+    assert!(matches!(soon.as_slice(), [lease] if Arc::ptr_eq(lease, passed_over)));
+    assert!(agenda.has(settled) && !agenda.has(undecided));
+}
