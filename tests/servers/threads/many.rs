@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use redlatch::LockManager;
@@ -92,66 +92,6 @@ fn sixty_four_threads_on_eight_resources_keep_exclusion_and_share_no_token() {
     assert_eq!((tokens.len(), different.len()), (64 * 4, 64 * 4));
     for server in &servers {
         assert_eq!(server.keys(), 0);
-    }
-}
-
-/// Stops two of some servers for a moment, over and over, until it goes out of scope.
-struct Trouble {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Trouble {
-    fn begin(servers: &Arc<Vec<Server>>) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let (servers, is_over) = (Arc::clone(servers), Arc::clone(&over));
-        let thread = thread::spawn(move || {
-            for i in (0..servers.len()).cycle() {
-                let pair = [&servers[i], &servers[(i + 2) % servers.len()]];
-                for server in pair {
-                    server.stop();
-                }
-                pause(Duration::from_millis(80));
-                for server in pair {
-                    server.resume();
-                }
-                if is_over.load(Ordering::SeqCst) {
-                    return;
-                }
-                pause(Duration::from_millis(40));
-            }
-        });
-        Self {
-            over,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Trouble {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
-        // It holds the servers, which are to end with the test, also with one that fails.
-        self.thread.take().map(JoinHandle::join);
-    }
-}
-
-#[test]
-fn exclusion_holds_while_minorities_stop_and_go_on() {
-    let servers = Arc::new(Server::cluster(5));
-    let manager = LockManager::builder()
-        .nodes(servers.iter().map(Server::url))
-        .pool_size(4)
-        .retry_delay(Duration::from_millis(1), Duration::from_millis(5))
-        .acquire_timeout(BOUND)
-        .build()
-        .unwrap();
-    let trouble = Trouble::begin(&servers);
-    assert_excludes(&manager, 12, 3, 25);
-    drop(trouble);
-    for server in servers.iter() {
-        let empty = eventually(BOUND, || server.keys() == 0);
-        assert!(empty, "{} keys on {}", server.keys(), server.name());
     }
 }
 
