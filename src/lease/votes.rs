@@ -17,12 +17,8 @@ use crate::error::{NodeReport, Vote};
 pub(crate) struct Votes {
     /// How long each node took to grant the lock, in nanoseconds. Empty if the reports were kept from the beginning.
     granted_in: SmallVec<[u32; 5]>,
-    reports: OnceLock<Box<Reports>>,
+    reports: OnceLock<Box<[NodeReport]>>,
 }
-
-/// A type of its own, so that a thin pointer leads to it.
-#[derive(Debug, Clone)]
-struct Reports(Vec<NodeReport>);
 
 impl Votes {
     /// It makes a list of the reports only where it keeps them. A list that ends at once would leave a hole between what stays.
@@ -33,8 +29,7 @@ impl Votes {
             reports: OnceLock::new(),
         };
         if votes.granted_in.is_empty() {
-            let kept = Reports(reports.cloned().collect());
-            votes.reports.get_or_init(|| Box::new(kept));
+            votes.reports.get_or_init(|| reports.cloned().collect());
         }
         votes
     }
@@ -54,22 +49,21 @@ impl Votes {
                 is_wanted: false,
                 server: None,
             });
-            Box::new(Reports(reports.collect()))
+            reports.collect()
         };
-        let reports = match self.reports.get() {
-            Some(reports) => &**reports,
+        match self.reports.get() {
+            Some(reports) => reports,
             // A thread of the parent may have been making them at the fork, and in the child nobody ends that. So these are leaked,
             // in place of a hang.
-            None if owner.is_forked() => &*Box::leak(make()),
-            None => &**self.reports.get_or_init(make),
-        };
-        &reports.0
+            None if owner.is_forked() => Box::leak(make()),
+            None => self.reports.get_or_init(make),
+        }
     }
 
     /// The vote of each node.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Vote> {
         let kept = self.reports.get().filter(|_| self.granted_in.is_empty());
-        let kept = kept.into_iter().flat_map(|reports| &reports.0);
+        let kept = kept.into_iter().flat_map(|reports| reports.iter());
         let granted = repeat_n(&Vote::Granted, self.granted_in.len());
         granted.chain(kept.map(|report| &report.vote))
     }
@@ -148,12 +142,5 @@ mod tests {
             is_wanted: false,
             server: None,
         }
-    }
-
-    #[test]
-    fn the_votes_of_five_nodes_that_grant_take_no_list() {
-        let granted: Vec<_> = names(5).iter().map(granted).collect();
-        let votes = Votes::new(granted.iter());
-        assert!(votes.reports.get().is_none() && !votes.granted_in.spilled());
     }
 }

@@ -86,8 +86,7 @@ impl<'c> Bid<'c> {
     ) -> Result<Won, Error> {
         let cluster = self.cluster;
         name_own_refusals(&mut ballots);
-        let votes = ballots.iter().map(|ballot| &ballot.report.vote);
-        if Tally::of(&votes).is_won() {
+        if Tally::of(&votes(&ballots)).is_won() {
             return Ok(self.won(started, &ballots));
         }
         let released = self.call_off(&ballots, attempt);
@@ -120,13 +119,12 @@ impl<'c> Bid<'c> {
 /// Makes the next proposal one that these nodes can grant.
 fn learn(cluster: &Cluster, ballots: &[Ballot]) {
     let proposals = &cluster.proposals;
-    let votes = || ballots.iter().map(|ballot| &ballot.report.vote);
     let is_skewed = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::ClockSkew { .. }));
-    if votes().any(is_skewed) {
+    if votes(ballots).any(is_skewed) {
         // Whichever clock is ahead now, the last proposal may come from an earlier wrong time of this machine's clock.
         proposals.reset();
     }
-    for vote in votes() {
+    for vote in votes(ballots) {
         if let Vote::Stale { counter } = vote {
             proposals.saw(*counter);
         }
@@ -137,21 +135,47 @@ fn learn(cluster: &Cluster, ballots: &[Ballot]) {
 ///
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
 fn round(cluster: &Cluster, attempt: &Attempt, reach: Reach) -> Ballots {
-    let ballots = unasked(cluster);
+    let mut ballots = unasked(cluster);
     let left_out = places(&ballots, Ballot::is_left_out);
     let others = places(&ballots, |ballot| !ballot.is_left_out());
-    let mut round = Round {
-        cluster,
-        attempt,
-        reach,
-        ballots,
-    };
     // A node begins its quarantine when it is first asked after its restart. If one node abstains, the others may have
     // been restarted with it: all are asked now, so that their quarantines run at the same time.
-    let is_worth_it = |tally: Tally| !tally.is_lost() || tally.has_an_abstention();
-    round.ask_while(is_worth_it, &others);
-    round.ask_while(Tally::is_open, &left_out);
-    round.ballots
+    let is_worth_it: fn(Tally) -> bool = |tally| !tally.is_lost() || tally.has_an_abstention();
+    let is_open: fn(Tally) -> bool = Tally::is_open;
+    for (mut places, is_worth_it) in [(&others[..], is_worth_it), (&left_out[..], is_open)] {
+        while !places.is_empty() {
+            let tally = Tally::of(&votes(&ballots));
+            if !is_worth_it(tally) || (reach == Reach::ArbiterFirst && tally.is_taken()) {
+                break;
+            }
+            let together = match (cluster.options.fanout, reach) {
+                (Fanout::Sequential, _) => 1,
+                (Fanout::Overlapped, Reach::ArbiterFirst) if !tally.has_a_vote() => 1,
+                (Fanout::Overlapped, _) => places.len(),
+            };
+            let (wave, later) = places.split_at(together.min(places.len()));
+            ask(cluster, attempt, wave, &mut ballots);
+            places = later;
+        }
+    }
+    ballots
+}
+
+/// Asks these nodes, all before any reply is read.
+fn ask(cluster: &Cluster, attempt: &Attempt, wave: &[usize], ballots: &mut Ballots) {
+    if let [place] = wave {
+        if let Some(node) = cluster.nodes().get(*place) {
+            cast(ballots, *place, node.acquire(attempt));
+        }
+        return;
+    }
+    for (place, ballot) in answered(acquire_all(cluster.asking(wave), attempt)) {
+        cast(ballots, place, ballot);
+    }
+}
+
+fn votes(ballots: &[Ballot]) -> impl Iterator<Item = &Vote> + Clone {
+    ballots.iter().map(|ballot| &ballot.report.vote)
 }
 
 /// The ballots before any node was asked. They say which nodes are left out because they failed a moment ago.
@@ -164,53 +188,6 @@ pub(super) fn unasked(cluster: &Cluster) -> Ballots {
         }))
     };
     cluster.each().map(ballot).collect()
-}
-
-/// A round that is under way.
-struct Round<'r> {
-    cluster: &'r Cluster,
-    attempt: &'r Attempt,
-    reach: Reach,
-    ballots: Ballots,
-}
-
-impl Round<'_> {
-    /// Asks these nodes, while the votes of further nodes matter.
-    fn ask_while(&mut self, is_worth_it: impl Fn(Tally) -> bool, mut places: &[usize]) {
-        loop {
-            let tally = Tally::of(&self.ballots.iter().map(|ballot| &ballot.report.vote));
-            if !is_worth_it(tally) || (self.reach == Reach::ArbiterFirst && tally.is_taken()) {
-                return;
-            }
-            let together = match (self.cluster.options.fanout, self.reach) {
-                (Fanout::Sequential, _) => 1,
-                (Fanout::Overlapped, Reach::ArbiterFirst) if !tally.has_a_vote() => 1,
-                (Fanout::Overlapped, _) => places.len(),
-            };
-            let together = together.min(places.len());
-            let Some((wave, later)) = places.split_at_checked(together) else {
-                return;
-            };
-            if wave.is_empty() {
-                return;
-            }
-            self.ask(wave);
-            places = later;
-        }
-    }
-
-    fn ask(&mut self, places: &[usize]) {
-        if let [place] = places {
-            if let Some(node) = self.cluster.nodes().get(*place) {
-                cast(&mut self.ballots, *place, node.acquire(self.attempt));
-            }
-            return;
-        }
-        let ballots = acquire_all(self.cluster.asking(places), self.attempt);
-        for (place, ballot) in answered(ballots) {
-            cast(&mut self.ballots, place, ballot);
-        }
-    }
 }
 
 /// Adds the ballot of a node that was asked.

@@ -19,15 +19,15 @@ use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::node::Trace;
 
+/// The lock's first time to live, and how long before its end a loss is reported to those who wait.
 const TTL_MS: u64 = 100;
-
-/// A thread that waits is told of the end by that much earlier, and so are hooks.
 const NOTICE_MS: u64 = 1;
 
+/// In milliseconds.
 #[derive(Debug, Clone)]
 enum Event {
     Passes(u64),
-    /// The votes of three nodes, the validity, how long it takes, and the keep-alive that it begins.
+    /// The votes, the validity that is asked for, how long the round takes, and the keep-alive that it sets if it succeeds.
     Extends(Box<[Vote; 3]>, u64, u64, Option<Limit>),
     RenewalFails,
     Keeps(Limit),
@@ -38,7 +38,7 @@ enum Event {
     Ends,
 }
 
-/// A `max_hold`.
+/// The end that a keep-alive sets, if it has one.
 type Limit = Option<u64>;
 
 fn any_vote() -> impl Strategy<Value = Vote> {
@@ -52,102 +52,21 @@ fn any_vote() -> impl Strategy<Value = Vote> {
 
 fn any_event() -> impl Strategy<Value = Event> {
     let limit = || prop::option::of(0..400_u64);
-    let votes = || [any_vote(), any_vote(), any_vote()].prop_map(Box::new);
+    let votes = [any_vote(), any_vote(), any_vote()].prop_map(Box::new);
+    let takes = prop_oneof![Just(0), 0..60_u64];
+    let kept = prop::option::weighted(0.1, limit());
+    let extends = (votes, 0..150_u64, takes, kept);
     prop_oneof![
-        (0..60_u64).prop_map(Event::Passes),
-        (
-            votes(),
-            0..150_u64,
-            0..60_u64,
-            prop::option::weighted(0.2, limit())
-        )
-            .prop_map(|(votes, validity, takes, kept)| Event::Extends(
-                votes, validity, takes, kept
-            )),
-        (votes(), 0..150_u64)
-            .prop_map(|(votes, validity)| Event::Extends(votes, validity, 0, None)),
-        Just(Event::RenewalFails),
-        limit().prop_map(Event::Keeps),
-        Just(Event::Checks),
-        (0..60_u64).prop_map(Event::Waits),
-        Just(Event::AddsHook),
-        Just(Event::CallsHooks),
-        Just(Event::Ends),
+        1 => (0..60_u64).prop_map(Event::Passes),
+        2 => extends.prop_map(|(votes, validity, takes, kept)| Event::Extends(votes, validity, takes, kept)),
+        1 => Just(Event::RenewalFails),
+        1 => limit().prop_map(Event::Keeps),
+        1 => Just(Event::Checks),
+        1 => (0..60_u64).prop_map(Event::Waits),
+        1 => Just(Event::AddsHook),
+        1 => Just(Event::CallsHooks),
+        1 => Just(Event::Ends),
     ]
-}
-
-/// What the holder is to be told. All times are in milliseconds since the beginning.
-#[derive(Default)]
-struct Expected {
-    now: u64,
-    end: u64,
-    limit: Option<Limit>,
-    has_failed: bool,
-    loss: Option<LossCause>,
-    hooks: usize,
-}
-
-impl Expected {
-    fn lose(&mut self, cause: LossCause) {
-        self.loss = Some(cause);
-        (self.end, self.limit) = (0, None);
-    }
-
-    /// Loses the lock if its validity is over, or nearly over.
-    fn look(&mut self, notice: u64) {
-        if self.loss.is_none() && self.end.saturating_sub(self.now) <= notice {
-            let nodes = Vec::new();
-            let has_failed = take(&mut self.has_failed);
-            let cause = match self.limit {
-                Some(Some(limit)) if self.end >= limit => LossCause::MaxHold { nodes },
-                _ if has_failed => LossCause::Unreachable { nodes },
-                _ => LossCause::Expired { nodes },
-            };
-            self.lose(cause);
-        }
-    }
-
-    /// Whether the extension succeeds.
-    fn extend(
-        &mut self,
-        votes: &[Vote; 3],
-        validity: u64,
-        takes: u64,
-        kept: Option<Limit>,
-    ) -> bool {
-        let begin = self.now;
-        self.now += takes;
-        self.look(0);
-        if self.loss.is_some() {
-            return false;
-        }
-        let count = |kind: fn(&Vote) -> bool| votes.iter().filter(|vote| kind(vote)).count();
-        let held = count(|vote| matches!(vote, Vote::Held { .. }));
-        let missing = count(|vote| matches!(vote, Vote::Missing));
-        if held + missing >= 2 {
-            let nodes = Vec::new();
-            self.lose(if held > missing {
-                LossCause::Taken { nodes }
-            } else {
-                LossCause::Vanished { nodes }
-            });
-        }
-        if count(|vote| matches!(vote, Vote::Granted)) < 2 || begin + validity <= self.now {
-            return false;
-        }
-        let limit = kept.or(self.limit).flatten().unwrap_or(u64::MAX);
-        self.end = self.end.max((begin + validity).min(limit));
-        self.has_failed = false;
-        if let Some(kept) = kept {
-            self.keep(kept);
-        }
-        true
-    }
-
-    fn keep(&mut self, limit: Limit) {
-        (self.limit, self.has_failed) = (Some(limit), false);
-        self.end = self.end.min(limit.unwrap_or(u64::MAX));
-    }
 }
 
 fn at(ms: u64) -> Timestamp {
@@ -172,14 +91,18 @@ fn renewal(limit: Limit) -> Renewal {
     }
 }
 
-fn same(cause: Option<&LossCause>, expected: Option<&LossCause>) -> bool {
-    cause.map(discriminant) == expected.map(discriminant)
-}
-
+/// A lock, and what it has to be like, in milliseconds from its beginning.
 struct Compared {
     clock: FakeClock,
     lease: LeaseState,
-    expected: Expected,
+    now: u64,
+    end: u64,
+    /// The keep-alive that is set.
+    limit: Option<Limit>,
+    /// Whether the last renewal failed.
+    has_failed: bool,
+    loss: Option<LossCause>,
+    hooks: usize,
 }
 
 impl Compared {
@@ -187,114 +110,155 @@ impl Compared {
         let clock = FakeClock::new();
         let owner = Owner::new(&Clock::from(clock.clone()));
         let nodes = [Holding::from(Trace::Possible); 3].into_iter().collect();
-        let times = at(0)..at(TTL_MS);
-        let expected = Expected {
-            end: TTL_MS,
-            ..Expected::default()
-        };
-        let lease = LeaseState::new(&owner, Claim::of_key("job"), nodes, times);
+        let valid = at(0)..at(TTL_MS);
         Self {
             clock,
-            lease,
-            expected,
+            lease: LeaseState::new(&owner, Claim::of_key("job"), nodes, valid),
+            now: 0,
+            end: TTL_MS,
+            limit: None,
+            has_failed: false,
+            loss: None,
+            hooks: 0,
         }
+    }
+
+    fn passes(&mut self, ms: u64) {
+        self.clock.advance(Duration::from_millis(ms));
+        self.now += ms;
+    }
+
+    fn lose(&mut self, cause: LossCause) {
+        self.loss = Some(cause);
+        (self.end, self.limit) = (0, None);
+    }
+
+    /// Loses the lock if it ends so soon.
+    fn look(&mut self, notice: u64) {
+        if self.loss.is_none() && self.end.saturating_sub(self.now) <= notice {
+            let nodes = Vec::new();
+            let has_failed = take(&mut self.has_failed);
+            let cause = match self.limit {
+                Some(Some(limit)) if self.end >= limit => LossCause::MaxHold { nodes },
+                _ if has_failed => LossCause::Unreachable { nodes },
+                _ => LossCause::Expired { nodes },
+            };
+            self.lose(cause);
+        }
+    }
+
+    fn keep(&mut self, limit: Limit) {
+        (self.limit, self.has_failed) = (Some(limit), false);
+        self.end = self.end.min(limit.unwrap_or(u64::MAX));
+    }
+
+    /// Applies the votes on an extension that asked for this end. Returns whether it succeeds.
+    fn apply(&mut self, votes: &[Vote; 3], end: u64, kept: Option<Limit>) -> bool {
+        self.look(0);
+        if self.loss.is_some() {
+            return false;
+        }
+        let count = |kind: fn(&Vote) -> bool| votes.iter().filter(|vote| kind(vote)).count();
+        let held = count(|vote| matches!(vote, Vote::Held { .. }));
+        let missing = count(|vote| matches!(vote, Vote::Missing));
+        if held + missing >= 2 {
+            let nodes = Vec::new();
+            self.lose(if held > missing {
+                LossCause::Taken { nodes }
+            } else {
+                LossCause::Vanished { nodes }
+            });
+        }
+        if count(|vote| matches!(vote, Vote::Granted)) < 2 || end <= self.now {
+            return false;
+        }
+        let limit = kept.or(self.limit).flatten().unwrap_or(u64::MAX);
+        self.end = self.end.max(end.min(limit));
+        self.has_failed = false;
+        if let Some(kept) = kept {
+            self.keep(kept);
+        }
+        true
+    }
+
+    fn assert_told(&self, told: Option<&LossCause>) {
+        let expected = self.loss.as_ref().map(discriminant);
+        assert_eq!(told.map(discriminant), expected, "{told:?}");
     }
 
     fn execute(&mut self, event: Event) {
-        let Self {
-            clock,
-            lease,
-            expected,
-        } = self;
         match event {
-            Event::Passes(ms) => {
-                clock.advance(Duration::from_millis(ms));
-                expected.now += ms;
-            }
+            Event::Passes(ms) => self.passes(ms),
             Event::Extends(votes, validity, takes, kept) => {
-                self.extend(&votes, validity, takes, kept);
+                let started = self.now;
+                self.passes(takes);
+                let succeeds = self.apply(&votes, started + validity, kept);
+                let (round, validity) =
+                    (at(started)..at(self.now), Duration::from_millis(validity));
+                let (renewal, mut nodes) = (kept.map(renewal), reports(&*votes));
+                let result = self.lease.extended(round, validity, renewal, &mut nodes);
+                assert_eq!(result.is_ok(), succeeds, "{result:?}");
+                self.assert_told(if let Err(Error::Lost { cause, .. }) = &result {
+                    Some(cause)
+                } else {
+                    None
+                });
             }
             Event::RenewalFails => {
-                lease.note_failed_renewal(&reports(&[Vote::Failed(NodeError::TimedOut)]));
+                let silent = reports(&[Vote::Failed(NodeError::TimedOut)]);
+                self.lease.note_failed_renewal(&silent);
                 // There are no renewals without keep-alive.
-                expected.has_failed = expected.limit.is_some();
+                self.has_failed = self.limit.is_some();
             }
-            Event::Keeps(limit) if expected.loss.is_none() => {
-                lease.keep(renewal(limit));
-                expected.keep(limit);
+            Event::Keeps(limit) if self.loss.is_none() => {
+                self.lease.keep(renewal(limit));
+                self.keep(limit);
             }
             Event::Keeps(_) => {}
             Event::Checks => {
-                expected.look(0);
-                assert_eq!(lease.check().is_ok(), expected.loss.is_none());
+                self.look(0);
+                assert_eq!(self.lease.check().is_ok(), self.loss.is_none());
             }
             Event::Waits(ms) => {
-                expected.look(NOTICE_MS);
-                if expected.loss.is_none() {
-                    expected.now = (expected.now + ms).min(expected.end - NOTICE_MS);
-                    expected.look(NOTICE_MS);
+                self.look(NOTICE_MS);
+                if self.loss.is_none() {
+                    self.now = (self.now + ms).min(self.end - NOTICE_MS);
+                    self.look(NOTICE_MS);
                 }
-                let told = lease.wait_lost(Duration::from_millis(ms));
-                assert!(same(told.as_ref(), expected.loss.as_ref()), "{told:?}");
+                let told = self.lease.wait_lost(Duration::from_millis(ms));
+                self.assert_told(told.as_ref());
             }
             Event::AddsHook => {
-                lease.on_lost(Box::new(drop));
-                expected.hooks += 1;
+                self.lease.on_lost(drop);
+                self.hooks += 1;
             }
             Event::CallsHooks => {
-                lease.call_hooks(Some(&LossCause::Released));
-                expected.hooks = 0;
+                self.lease.call_hooks(Some(&LossCause::Released));
+                self.hooks = 0;
             }
             Event::Ends => {
-                expected.look(0);
-                let ended = lease.end();
-                assert!(same(ended.loss.as_ref(), expected.loss.as_ref()));
-                assert_eq!(ended.deadline, at(expected.end));
+                self.look(0);
+                let ended = self.lease.end();
+                self.assert_told(ended.loss.as_ref());
+                assert_eq!(ended.deadline, at(self.end));
                 let hooks = ended.hooks.map_or(0, |hooks| hooks.lost.len());
-                assert_eq!(hooks, take(&mut expected.hooks));
-                let loss = expected.loss.take().unwrap_or(LossCause::Released);
-                expected.lose(loss);
+                assert_eq!(hooks, take(&mut self.hooks));
+                let loss = self.loss.take().unwrap_or(LossCause::Released);
+                self.lose(loss);
             }
         }
     }
 
-    fn extend(&mut self, votes: &[Vote; 3], validity: u64, takes: u64, kept: Option<Limit>) {
-        let Self {
-            clock,
-            lease,
-            expected,
-        } = self;
-        let started = at(expected.now);
-        let succeeds = expected.extend(votes, validity, takes, kept);
-        clock.advance(Duration::from_millis(takes));
-        let (round, validity) = (started..at(expected.now), Duration::from_millis(validity));
-        let mut nodes = reports(votes);
-        let result = lease.extended(round, validity, kept.map(renewal), &mut nodes);
-        assert_eq!(result.is_ok(), succeeds, "{result:?}");
-        let told = if let Err(Error::Lost { cause, .. }) = &result {
-            Some(cause)
-        } else {
-            None
-        };
-        assert!(same(told, expected.loss.as_ref()), "{result:?}");
-    }
-
-    fn look(&self) {
-        let Self {
-            clock,
-            lease,
-            expected,
-        } = self;
-        assert_eq!(clock.elapsed(), Duration::from_millis(expected.now));
-        assert_eq!(lease.is_lost(), expected.loss.is_some());
-        assert_eq!(lease.has_hooks(), expected.hooks > 0);
-        assert_eq!(lease.limit(), expected.limit.flatten().map(at));
-        let is_kept = expected
-            .limit
-            .is_some_and(|limit| limit.is_none_or(|limit| expected.end < limit));
-        assert_eq!(lease.renewal().is_some(), is_kept);
-        assert_eq!(lease.deadline(), at(expected.end));
-        let left = expected.end.saturating_sub(expected.now);
+    fn assert_as_expected(&self) {
+        let lease = &self.lease;
+        assert_eq!(self.clock.elapsed(), Duration::from_millis(self.now));
+        assert_eq!(lease.is_lost(), self.loss.is_some());
+        assert_eq!(lease.has_hooks(), self.hooks > 0);
+        assert_eq!(lease.limit(), self.limit.flatten().map(at));
+        let may_last = |limit: Limit| limit.is_none_or(|limit| self.end < limit);
+        assert_eq!(lease.renewal().is_some(), self.limit.is_some_and(may_last));
+        assert_eq!(lease.deadline(), at(self.end));
+        let left = self.end.saturating_sub(self.now);
         assert_eq!(lease.remaining(), Duration::from_millis(left));
     }
 }
@@ -315,14 +279,10 @@ fn a_lock_that_is_lost_is_wanted_no_more() {
 
 #[test]
 fn a_watch_says_of_which_lock_it_is_and_how_long_that_is_held() {
-    let compared = Compared::new();
-    let watch = super::LeaseWatch::new(&Arc::new(compared.lease));
+    let watch = super::LeaseWatch::new(&Arc::new(Compared::new().lease));
     assert_eq!(watch.resource(), "job");
-    let shown = format!("{watch:?}");
-    assert_eq!(
-        shown,
-        r#"LeaseWatch { resource: "job", remaining: 100ms, .. }"#
-    );
+    let shown = r#"LeaseWatch { resource: "job", remaining: 100ms, .. }"#;
+    assert_eq!(format!("{watch:?}"), shown);
 }
 
 proptest! {
@@ -333,7 +293,7 @@ proptest! {
         let mut compared = Compared::new();
         for event in events {
             compared.execute(event);
-            compared.look();
+            compared.assert_as_expected();
         }
     }
 }
