@@ -148,6 +148,3 @@ fn judge_key(sight: &mut Sight, own: &Value) -> Duration {
     vote.hide_token();
     Duration::ZERO
 }
-
-#[cfg(test)]
-mod without_counter;

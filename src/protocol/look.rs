@@ -104,6 +104,3 @@ fn ask(
     let reports = |sights: Vec<Sight>| sights.into_iter().map(|sight| sight.report).collect();
     fill(nodes, answers.map(|sights| sights.map(reports)));
 }
-
-#[cfg(test)]
-mod left_out;

@@ -224,3 +224,24 @@ fn to_look_changes_no_key_no_time_and_no_answer_to_others() {
     guard.extend(TTL * 2).unwrap();
     guard.unlock().unwrap();
 }
+
+/// Of two slots, one is on the nodes that did not fail, and the other one, in either place, is not.
+#[test]
+fn a_node_that_was_left_out_is_asked_where_any_of_the_locks_needs_it() {
+    for (decided, undecided) in [(0, 1), (1, 0)] {
+        let (_, nodes, manager) = cluster(3);
+        for (slot, places) in [(decided, [1, 2]), (undecided, [0, 1])] {
+            for place in places {
+                let key = format!("jobs:redlatch:slot:{slot}");
+                nodes[place].hold(&key, &format!("of-slot-{slot}"), TTL);
+            }
+        }
+        nodes[0].refuse();
+        drop(manager.try_lock("another", TTL).unwrap());
+        nodes[0].recover();
+        let status = manager.semaphore_status("jobs", 2).unwrap();
+        for slot in &status {
+            assert!(matches!(slot, LockStatus::Held { .. }), "{status:?}");
+        }
+    }
+}
