@@ -47,12 +47,12 @@ pub(crate) fn taking(servers: &Servers, lock: &Lock) -> Result<(LockManager, Con
     Ok((builder.build()?, config))
 }
 
-/// How many nodes say this to clients of the fenced protocol, and of how many.
-pub(crate) fn marked(manager: &LockManager, states: &[&str]) -> (usize, usize) {
-    manager.health().map_or((0, 0), |health| {
-        let marker = |node: &str| health.fact(node, "quarantine").unwrap_or_default();
-        let is_it = |node: &&str| states.contains(&&*marker(node));
-        (health.nodes().filter(is_it).count(), health.nodes().count())
+/// Whether a node has been used with the fenced protocol. It costs a health report, which writes.
+pub(crate) fn has_fenced_clients(manager: &LockManager) -> bool {
+    manager.health().is_ok_and(|health| {
+        let marker = |node| health.fact(node, "quarantine").unwrap_or_default();
+        let is_marked = |node| ["open", "quarantined", "other_process"].contains(&&*marker(node));
+        health.nodes().any(is_marked)
     })
 }
 

@@ -1,6 +1,6 @@
 //! `redlatch status`: what each server has under the key of a lock, who holds the lock, and the line to end it.
 
-use redlatch::{LockManager, LockStatus};
+use redlatch::LockStatus;
 
 use crate::arguments::Status;
 use crate::clock;
@@ -41,7 +41,7 @@ pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
         output::print(&format!("{json}\n"))?;
     } else if !arguments.quiet {
         let shown = match (arguments.max, &slots[..]) {
-            (None, [status]) => of_lock(arguments, status, &manager),
+            (None, [status]) => of_lock(arguments, status),
             _ => of_semaphore(arguments, &slots),
         };
         output::print(&shown)?;
@@ -62,7 +62,7 @@ fn code(status: &LockStatus) -> u8 {
     }
 }
 
-fn of_lock(arguments: &Status, status: &LockStatus, manager: &LockManager) -> String {
+fn of_lock(arguments: &Status, status: &LockStatus) -> String {
     let (state, width) = (State::of(status), text::width());
     let row = |report| state::row(report, state.token.as_deref());
     let table = Table {
@@ -83,9 +83,6 @@ fn of_lock(arguments: &Status, status: &LockStatus, manager: &LockManager) -> St
             "waiting",
             "somebody, so the next one comes at once".to_owned(),
         ));
-    }
-    if state.word == "free" {
-        facts.extend(abstaining(manager).map(|fact| ("fenced", fact)));
     }
     for (title, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
         shown.push_str(&Cell::plain(title).before(TITLE, fact, width));
@@ -127,16 +124,6 @@ fn facts(state: &State) -> Vec<(&'static str, String)> {
         format!("another {}{renewed}", durations::rough(left))
     });
     vec![(title, state.who.clone()), ("since", since), ("for", left)]
-}
-
-/// What a free lock is for who takes it with `--fenced`, where servers abstain from that.
-fn abstaining(manager: &LockManager) -> Option<String> {
-    let (count, of) = nodes::marked(manager, &["quarantined", "other_process"]);
-    (count > 0).then(|| {
-        format!(
-            "{count} of {of} nodes give no lock with --fenced yet; see 'redlatch health --fenced'"
-        )
-    })
 }
 
 fn of_semaphore(arguments: &Status, status: &[LockStatus]) -> String {

@@ -244,11 +244,9 @@ fn with_the_fenced_protocol_they_work_as_well_and_say_what_it_needs() {
     for line in health.stdout.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    // Abstaining servers have the lock free, for others than those with --fenced.
+    // Servers that abstain have the lock free, for others than those with --fenced. A status only reads.
     end_of(&mut nodes.run(&["--fenced", "-n"], "true")).ends_with(69);
-    let status = ask(&nodes, &["status", "job"]);
-    status.ends_with(1);
-    assert!(words(&status).contains("fenced 3 of 3 nodes give no lock with --fenced yet"));
+    ask(&nodes, &["status", "job"]).ends_with(1);
     open_nodes(&nodes);
     let status = ask(&nodes, &["status", "job"]);
     assert!(
