@@ -21,17 +21,7 @@ const INDIRECT: &str = "arcstr bitflags byteorder bytes cfg-if combine displaydo
 #[track_caller]
 fn tree(arguments: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "tree",
-            "--locked",
-            "--offline",
-            "--package",
-            "redlatch",
-            "--edges",
-            "normal",
-            "--prefix",
-            "none",
-        ])
+        .args("tree --locked --offline --package redlatch --edges normal --prefix none".split(' '))
         .args(arguments)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
         .output()

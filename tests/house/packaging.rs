@@ -15,14 +15,8 @@ fn read(name: &str) -> String {
 #[track_caller]
 fn packed(package: &str) -> Vec<String> {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "package",
-            "--list",
-            "--locked",
-            "--offline",
-            "--allow-dirty",
-        ])
-        .args(["--package", package])
+        .args("package --list --locked --offline --allow-dirty --package".split(' '))
+        .arg(package)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
