@@ -4,8 +4,6 @@
 
 use std::time::Duration;
 
-use crate::arguments::OnLoss;
-
 /// The message that dismisses the watchdog.
 pub(crate) const GOODBYE: &str = "goodbye\n";
 
@@ -16,15 +14,6 @@ pub(crate) struct Plan {
     pub(crate) term_at: Duration,
     /// When it gets KILL.
     pub(crate) kill_at: Duration,
-}
-
-/// What happens to the command when the lock is lost, as the user chose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LossPolicy {
-    pub(crate) on_loss: OnLoss,
-    pub(crate) grace: Duration,
-    /// The ttl of the lock.
-    pub(crate) ttl: Duration,
 }
 
 impl Default for Plan {
@@ -48,19 +37,15 @@ impl Plan {
         }
     }
 
-    /// The plan at the time `now`, with `remaining` left of the validity.
+    /// The plan at the time `now`, with `remaining` left of the validity of a lock with this ttl. On a loss, the command
+    /// has the grace between TERM and KILL; without a grace it gets KILL alone.
     ///
     /// While renewals succeed, silence means that `redlatch` was stopped, and the group has to end before the validity
     /// does. If renewals have failed until little validity is left, `redlatch` runs, and will itself act on the loss
     /// with the whole grace. Then the plan is for the case that `redlatch` is stopped meanwhile.
-    pub(crate) fn of(loss_policy: LossPolicy, now: Duration, remaining: Duration) -> Self {
+    pub(crate) fn of(grace: Duration, ttl: Duration, now: Duration, remaining: Duration) -> Self {
         let end = now.saturating_add(remaining);
-        let grace = match loss_policy.on_loss {
-            OnLoss::Ignore => return Self::NEVER,
-            OnLoss::Kill => Duration::ZERO,
-            OnLoss::Term => loss_policy.grace,
-        };
-        if remaining < part(loss_policy.ttl, 8) {
+        if remaining < part(ttl, 8) {
             return Self::kill_at(end.saturating_add(grace));
         }
         // Time for the processes to end, and for the watchdog to get the processor.
@@ -136,47 +121,39 @@ mod tests {
         NOW + Duration::from_secs_f64(from_now)
     }
 
-    fn of(on_loss: OnLoss, grace_s: u64, remaining: f64) -> Plan {
-        let loss_policy = LossPolicy {
-            on_loss,
-            grace: Duration::from_secs(grace_s),
-            ttl: Duration::from_secs(32),
-        };
-        Plan::of(loss_policy, NOW, Duration::from_secs_f64(remaining))
+    fn of(grace_s: u64, remaining: f64) -> Plan {
+        let [grace, ttl] = [grace_s, 32].map(Duration::from_secs);
+        Plan::of(grace, ttl, NOW, Duration::from_secs_f64(remaining))
     }
 
     #[test]
     fn silence_ends_the_group_before_the_validity_ends() {
         for remaining in [4.0, 16.0, 31.0] {
             for grace in [0, 1, 5, 3600] {
-                for on_loss in [OnLoss::Term, OnLoss::Kill] {
-                    let plan = of(on_loss, grace, remaining);
-                    assert!(plan.kill_at < seconds(remaining), "{plan:?}");
-                    // Far later than the next plan is due.
-                    let due = Plan::lasts(Duration::from_secs_f64(remaining));
-                    assert!(plan.first() > NOW + due * 5, "{plan:?}");
-                }
+                let plan = of(grace, remaining);
+                assert!(plan.kill_at < seconds(remaining), "{plan:?}");
+                // Far later than the next plan is due.
+                let due = Plan::lasts(Duration::from_secs_f64(remaining));
+                assert!(plan.first() > NOW + due * 5, "{plan:?}");
             }
         }
-        let plan = of(OnLoss::Term, 5, 32.0);
+        let plan = of(5, 32.0);
         assert_eq!((plan.term_at, plan.kill_at), (seconds(25.0), seconds(30.0)));
-        let plan = of(OnLoss::Term, 60, 32.0);
+        let plan = of(60, 32.0);
         assert_eq!((plan.term_at, plan.kill_at), (seconds(24.0), seconds(30.0)));
-        assert_eq!(of(OnLoss::Kill, 5, 32.0), Plan::kill_at(seconds(30.0)));
-        assert_eq!(of(OnLoss::Ignore, 5, 32.0), Plan::NEVER);
+        assert_eq!(of(0, 32.0), Plan::kill_at(seconds(30.0)));
     }
 
     #[test]
     fn a_redlatch_that_lives_while_renewals_fail_is_left_its_grace() {
-        assert_eq!(of(OnLoss::Term, 5, 3.5), Plan::kill_at(seconds(8.5)));
-        assert_eq!(of(OnLoss::Kill, 5, 3.5), Plan::kill_at(seconds(3.5)));
-        assert_eq!(of(OnLoss::Term, 5, 0.0), Plan::kill_at(seconds(5.0)));
-        assert_eq!(of(OnLoss::Ignore, 5, 0.0), Plan::NEVER);
+        assert_eq!(of(5, 3.5), Plan::kill_at(seconds(8.5)));
+        assert_eq!(of(0, 3.5), Plan::kill_at(seconds(3.5)));
+        assert_eq!(of(5, 0.0), Plan::kill_at(seconds(5.0)));
     }
 
     #[test]
     fn messages_are_read_whole_however_they_come() {
-        let plans = [of(OnLoss::Term, 5, 20.0), Plan::NEVER, Plan::kill_at(NOW)];
+        let plans = [of(5, 20.0), Plan::NEVER, Plan::kill_at(NOW)];
         let sent = plans.map(Plan::message).concat() + GOODBYE;
         let [a, b, c] = plans.map(Message::Plan);
         for size in 1..=sent.len() {

@@ -1,4 +1,4 @@
-//! The processes around this one, as `/proc` shows them on systems that have it, and the children: those that it started, and those that others have left to it.
+//! The children of this process: those that it started, and those that others have left to it; and its process group.
 //!
 //! As the first process of a container, or as a subreaper, `redlatch` becomes the parent of every process whose parent
 //! has ended. A process that ends stays in the process table until its parent waits for it. So this process waits for
@@ -40,118 +40,45 @@ pub(crate) fn may_be_left_here() -> bool {
     getpid() == Pid::INIT || is_subreaper
 }
 
-/// Waits for all that have ended and were not started here.
+/// Waits for all that have ended and were not started here. A wait for any child would take those that were started here
+/// as well, so each process is tried: the system refuses those that are no children, and none is waited for that runs.
 pub(crate) fn reap_orphans() {
     let own = OWN.lock();
-    for child in pids() {
-        if !own.contains(&child) && is_left_here(child) {
-            // It has ended, so this does not wait. A wait for any child would take those that were started here as well.
-            waitpid(Some(child), WaitOptions::NOHANG).ok();
-        }
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    for pid in pids.filter(|pid| !own.contains(pid)) {
+        waitpid(Some(pid), WaitOptions::NOHANG).ok();
     }
-}
-
-/// Whether it is a child of this process that has ended.
-fn is_left_here(pid: Pid) -> bool {
-    let process = look_up(&pid.as_raw_nonzero().to_string());
-    process.is_some_and(|process| process.has_ended && process.parent == Some(getpid()))
-}
-
-/// One process, as `/proc/…/stat` shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Process {
-    /// Whether it has ended, and its parent has not waited for it yet.
-    has_ended: bool,
-    /// None where the parent is outside of this PID namespace.
-    parent: Option<Pid>,
-    /// Its process group; none where the leader of that is outside of this PID namespace.
-    group: Option<Pid>,
-}
-
-/// Looks up a process by its number, or this one as `self`.
-fn look_up(process: &str) -> Option<Process> {
-    of_stat(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
-}
-
-/// The numbers of all processes.
-fn pids() -> Vec<Pid> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let pids = entries.filter_map(|entry| {
-        let name = entry.ok()?.file_name();
-        Pid::from_raw(name.to_str()?.parse().ok()?)
-    });
-    pids.collect()
 }
 
 /// The process group of this process, if it has a number in this PID namespace. Where it has none, `getpgrp` returns
 /// zero, which is no `Pid`.
 pub(crate) fn own_group() -> Option<Pid> {
     #[cfg(target_os = "linux")]
-    return look_up("self")?.group;
+    return group_of(&fs::read_to_string("/proc/self/stat").ok()?);
     #[cfg(not(target_os = "linux"))]
     return Some(rustix::process::getpgrp());
 }
 
-fn of_stat(stat: &str) -> Option<Process> {
+#[cfg(target_os = "linux")]
+fn group_of(stat: &str) -> Option<Pid> {
     // The name, in parentheses, may hold anything. Behind it are the state, the parent and the group.
     let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    let mut pid = || {
-        let number: i32 = fields.next()?.parse().ok()?;
-        // A process that was waited for a moment ago has -1.
-        Some(Pid::from_raw(number.max(0)))
-    };
-    Some(Process {
-        has_ended: state == "Z",
-        parent: pid()?,
-        group: pid()?,
-    })
+    let group: i32 = rest.split_ascii_whitespace().nth(2)?.parse().ok()?;
+    Pid::from_raw(group)
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_read_whatever_its_name_is() {
-        let pid = Pid::from_raw;
-        assert_eq!(
-            of_stat("7 (a) Z 9 (b) S 5 6 7 0 -1"),
-            Some(Process {
-                has_ended: false,
-                parent: pid(5),
-                group: pid(6),
-            })
-        );
-        assert_eq!(
-            of_stat("7 (x) X -1 -1 -1"),
-            Some(Process {
-                has_ended: false,
-                parent: None,
-                group: None,
-            })
-        );
-        // The first process of a container, whose group is outside.
-        assert_eq!(
-            of_stat("1 (x) Z 0 0 0"),
-            Some(Process {
-                has_ended: true,
-                parent: None,
-                group: None,
-            })
-        );
-        for stat in ["", "7 (a) Z", "7 (a) Z 5", "7 (a) Z x y"] {
-            assert_eq!(of_stat(stat), None, "{stat}");
-        }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn this_process_is_in_its_group_and_among_all() {
+    fn the_group_is_read_whatever_the_name_is() {
         assert_eq!(own_group(), Some(rustix::process::getpgrp()));
-        assert!(pids().contains(&getpid()));
+        assert_eq!(group_of("7 (a) Z 9 (b) S 5 6 7 0 -1"), Pid::from_raw(6));
+        // The first process of a container has a group outside.
+        for stat in ["1 (x) Z 0 0 0", "", "7 (a) Z", "7 (a) Z 5", "7 (a) Z x y"] {
+            assert_eq!(group_of(stat), None, "{stat}");
+        }
     }
 }

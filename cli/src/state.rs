@@ -43,65 +43,65 @@ pub(crate) fn held(slots: &[LockStatus]) -> usize {
 
 impl State {
     pub(crate) fn of(status: &LockStatus) -> Self {
-        let (word, tone, who) = match status {
+        let nodes = status.nodes();
+        let bare = |word, tone, who: &str| Self {
+            word,
+            tone,
+            who: who.to_owned(),
+            since: None,
+            left: None,
+            token: None,
+            nodes: (0, nodes.len()),
+            told: status.to_string(),
+        };
+        let mut state = match status {
+            LockStatus::Free { .. } => bare("free", Tone::Plain, ""),
+            LockStatus::Read { readers, .. } => bare("read", Tone::Good, &self::readers(*readers)),
             LockStatus::Held { token, holder, .. } => {
-                ("held", Tone::Good, name_of(holder.as_ref(), token))
+                bare("held", Tone::Good, &name_of(holder.as_ref(), token))
             }
             LockStatus::Resting { holder, .. } => {
-                let label = holder.as_ref().map(|holder| holder.label.to_string());
-                ("rests", Tone::Notice, label.unwrap_or_default())
+                let label = holder.as_ref().map_or("", |holder| &*holder.label);
+                bare("rests", Tone::Notice, label)
             }
-            LockStatus::Read { readers, .. } => ("read", Tone::Good, self::readers(*readers)),
-            LockStatus::Free { .. } => ("free", Tone::Plain, String::new()),
             LockStatus::Blocked { .. } => {
                 let who = "nobody, and keys of others are in the way";
-                ("blocked", Tone::Bad, who.to_owned())
+                bare("blocked", Tone::Bad, who)
             }
-            LockStatus::Unknown { nodes, .. } => {
-                let who = if nodes.iter().any(|node| is_no_lock(&node.vote)) {
-                    "the key lost its time to live"
-                } else {
-                    "too few nodes answer"
-                };
-                ("unknown", Tone::Bad, who.to_owned())
+            LockStatus::Unknown { .. } if nodes.iter().any(|node| is_no_lock(&node.vote)) => {
+                bare("unknown", Tone::Bad, "the key lost its time to live")
             }
+            LockStatus::Unknown { .. } => bare("unknown", Tone::Bad, "too few nodes answer"),
         };
-        let (token, left, holder) = match status {
-            LockStatus::Held {
-                token,
-                remaining,
-                holder,
-                ..
-            }
-            | LockStatus::Resting {
-                token,
-                remaining,
-                holder,
-                ..
-            } => (Some(token), Some(*remaining), holder.as_ref()),
-            LockStatus::Read { last, .. } => (None, Some(*last), None),
-            LockStatus::Free { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
-                (None, None, None)
-            }
-        };
-        let says_so = |node: &&NodeReport| match (word, &node.vote) {
-            ("held" | "rests", Vote::Held { token: other, .. }) => other.as_ref() == token,
+        if let LockStatus::Held {
+            token,
+            remaining,
+            holder,
+            ..
+        }
+        | LockStatus::Resting {
+            token,
+            remaining,
+            holder,
+            ..
+        } = status
+        {
+            state.token = Some(token.clone());
+            state.left = Some(*remaining);
+            state.since = holder.as_ref().and_then(|holder| holder.since);
+        }
+        if let LockStatus::Read { last, .. } = status {
+            state.left = Some(*last);
+        }
+        let says_so = |node: &&NodeReport| match (state.word, &node.vote) {
+            ("held" | "rests", Vote::Held { token, .. }) => *token == state.token,
             ("read" | "blocked" | "unknown", Vote::Read { .. })
             | ("free" | "unknown", Vote::Missing) => true,
             ("blocked" | "unknown", vote) => matches!(vote, Vote::Held { .. }) || is_no_lock(vote),
             _ => false,
         };
-        let nodes = status.nodes();
-        Self {
-            word,
-            tone,
-            who,
-            since: holder.and_then(|holder| holder.since),
-            left,
-            token: token.cloned(),
-            nodes: (nodes.iter().filter(says_so).count(), nodes.len()),
-            told: status.to_string(),
-        }
+        state.nodes.0 = nodes.iter().filter(says_so).count();
+        state
     }
 
     /// What is known of it, as the end of a sentence that the name begins. What ends soonest to be of use comes first.

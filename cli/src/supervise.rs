@@ -1,7 +1,7 @@
 //! Supervises the command from its start to its end: forwards signals, and ends the command on a loss.
 
 use std::sync::mpsc::Receiver;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redlatch::LockGuard;
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use crate::event::{Event, code_of_signal};
 use crate::failure::told_of_loss;
 use crate::notify::Notifier;
 use crate::output;
-use crate::plan::{LossPolicy, Plan};
+use crate::plan::Plan;
 use crate::request::Request;
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Watchdog;
@@ -131,19 +131,17 @@ impl<'a> Supervisor<'a> {
     /// Tells the watchdog until when the command may run.
     fn put_off(&mut self) {
         self.tell_at = None;
-        if self.is_lost || self.task.arguments.on_loss == OnLoss::Ignore {
-            return;
-        }
+        let grace = match self.task.arguments.on_loss {
+            _ if self.is_lost => return,
+            OnLoss::Ignore => return,
+            OnLoss::Kill => Duration::ZERO,
+            OnLoss::Term => self.task.arguments.grace,
+        };
         // The clock is read before the remaining time, so that the sum of both is never too late.
         let now = clock::since_boot();
         let remaining = self.task.held.remaining();
-        let arguments = self.task.arguments;
-        let loss_policy = LossPolicy {
-            on_loss: arguments.on_loss,
-            grace: arguments.grace,
-            ttl: self.task.request.hold_time.ttl,
-        };
-        self.tell(Plan::of(loss_policy, now, remaining));
+        let ttl = self.task.request.hold_time.ttl;
+        self.tell(Plan::of(grace, ttl, now, remaining));
         self.tell_at = clock::now().checked_add(Plan::lasts(remaining));
     }
 

@@ -13,8 +13,6 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,11 +21,11 @@ use rustix::process::{
     Pid, Signal, getpid, kill_current_process_group, kill_process, kill_process_group,
 };
 use signal_hook::consts::signal;
+use signal_hook::iterator::Signals;
 
 use crate::clock;
 use crate::plan::{GOODBYE, Message, Plan};
-use crate::processes;
-use crate::processes::own_group;
+use crate::processes::{self, own_group};
 use crate::terminal::{self, Terminal};
 
 /// The argument that starts the watchdog. It is no subcommand, because users should not call it.
@@ -196,15 +194,10 @@ pub(crate) fn main() -> ExitCode {
     }
     #[cfg(target_os = "linux")]
     rustix::thread::set_name(c"lock-watchdog").ok();
-    let heard = Arc::new(AtomicBool::new(false));
-    for signal in NOT_FOR_IT {
-        // The signals are caught, which has the same effect here as ignoring them.
-        if signal_hook::flag::register(signal, Arc::clone(&heard)).is_err() {
-            return ExitCode::from(crate::failure::SYSTEM);
-        }
-    }
+    // The signals are caught and not read, which has the same effect here as ignoring them.
+    let heard = Signals::new(NOT_FOR_IT);
     let mut out = io::stdout();
-    if out.write_all(&[READY]).and_then(|()| out.flush()).is_err() {
+    if heard.is_err() || out.write_all(&[READY]).and_then(|()| out.flush()).is_err() {
         return ExitCode::from(crate::failure::SYSTEM);
     }
     let is_dismissed = Orders::default().are_over();

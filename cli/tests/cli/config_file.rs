@@ -44,6 +44,8 @@ fn the_folder_where_it_is_started_has_no_say() {
         (Some(""), Some("")),
         (Some("."), Some(".")),
         (None, Some(".")),
+        // No fault, because nobody has named it.
+        (Some("/dev/null"), None),
     ] {
         let told = |arguments: &[&str]| {
             let mut command = bare(arguments);
@@ -64,32 +66,9 @@ fn the_folder_where_it_is_started_has_no_say() {
         let ended = end_of(told(run).env("REDLATCH_NODES", nodes.urls()));
         ended.is(75, "");
     }
-}
-
-#[test]
-fn the_file_of_the_user_is_read_and_with_verbose_it_is_named() {
-    let nodes = Nodes::start(1);
-    let text = format!("nodes = [{:?}]\n", nodes.urls());
-    let first = nodes.write_config("xdg/redlatch.toml", &text);
-    let second = nodes.write_config("home/.config/redlatch.toml", &text);
-    let named = nodes.write_config("named.toml", &text);
-    let status = ["status", "-v", "job"];
-    let mut of_xdg = without_a_name(&status, first.parent().unwrap());
-    of_xdg.env("HOME", nodes.file("home"));
-    let mut of_home = without_a_name(&status, Path::new(""));
-    of_home.env("HOME", nodes.file("home"));
-    let mut of_variable = without_a_name(&status, first.parent().unwrap());
-    of_variable.env("REDLATCH_CONFIG", &named);
-    for (mut command, file) in [(of_xdg, &first), (of_home, &second), (of_variable, &named)] {
-        let ended = end_of(&mut command);
-        ended.ends_with(1);
-        let line = format!("the configuration is {}\n", file.display());
-        assert!(ended.stderr.contains(&line), "{ended:?}");
-    }
-    // A folder of the user that is none is no fault, because nobody has named it.
-    let mut none = without_a_name(&status, Path::new("/dev/null"));
-    let ended = end_of(none.env("REDLATCH_NODES", nodes.urls()));
-    ended.ends_with(1);
+    let mut of_home = bare(&["status", "-q", "job"]);
+    of_home.env_remove("XDG_CONFIG_HOME").env("HOME", &folder);
+    end_of(of_home.env_remove("REDLATCH_CONFIG")).ends_with(1);
 }
 
 #[test]

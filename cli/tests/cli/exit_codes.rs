@@ -5,35 +5,7 @@ use std::time::Duration;
 use redlatch_testing::{Server, eventually};
 use rustix::process::Signal;
 
-use crate::process::{Nodes, Running, end_of, is_alive, open_nodes, pid};
-
-#[test]
-fn the_exit_code_is_that_of_the_command() {
-    let nodes = Nodes::start(3);
-    for (script, code) in [
-        ("exit 0", 0),
-        ("exit 3", 3),
-        ("exit 255", 255),
-        ("kill -TERM $$", 143),
-        ("kill -KILL $$", 137),
-    ] {
-        end_of(&mut nodes.run(&[], script)).is_quiet(code);
-        assert_eq!(nodes.locked(), 0, "{script}");
-    }
-}
-
-#[test]
-fn with_fenced_the_command_gets_a_fencing_token_that_grows() {
-    let nodes = Nodes::start(3);
-    open_nodes(&nodes);
-    let mut last = 0_u64;
-    for _ in 0..3 {
-        let ended = end_of(&mut nodes.run(&["--fenced"], "echo $REDLATCH_FENCING_TOKEN"));
-        let token: u64 = ended.stdout.trim().parse().unwrap();
-        assert!(token > last, "{token} after {last}");
-        last = token;
-    }
-}
+use crate::process::{Nodes, Running, end_of, is_alive, pid};
 
 #[test]
 fn a_lock_of_another_is_75_or_what_the_caller_says_and_too_few_servers_are_69() {

@@ -229,34 +229,3 @@ fn colours_are_for_terminals_unless_the_user_says_otherwise() {
     assert!(on_terminal("").contains("\u{1b}[32mheld"));
     assert!(!on_terminal("1").contains('\u{1b}'));
 }
-
-/// Whatever the width is, nothing panics; and where there is room for words, no line is wider than the terminal.
-#[test]
-fn what_is_printed_fits_the_terminal_or_ends_at_a_word() {
-    let mut nodes = Nodes::start(3).hasty();
-    let value =
-        "0123456789abcdef0123456789abcdef01234567 web-3 4711 nightly since=2026-11-22T05:52:53Z";
-    nodes.hold(value, 600_000);
-    nodes.servers[2].kill();
-    for (width, is_checked) in [(20, false), (80, true), (120, true)] {
-        for words in [
-            &["status", "job"][..],
-            &["status", "--max", "3", "job"],
-            &["list"],
-            &["health", "--fenced"],
-            &["--help"],
-            &["run", "--help"],
-            &["unlock", "-h"],
-        ] {
-            let (shown, code) = shown(&mut nodes.redlatch(words), width, |_| ());
-            assert!(code.is_some_and(|code| code < 64), "{words:?}: {code:?}");
-            // What is typed is not broken, and neither is a token.
-            let is_typed =
-                |line: &str| line.starts_with("  redlatch ") || line.contains("--token=");
-            for line in shown.lines().filter(|line| is_checked && !is_typed(line)) {
-                let columns = line.trim_end().chars().count();
-                assert!(columns <= usize::from(width), "{words:?}: {line}");
-            }
-        }
-    }
-}

@@ -87,29 +87,7 @@ fn the_file_sets_what_flags_do_not() {
 }
 
 #[test]
-fn a_file_that_can_not_be_used_is_64_with_what_may_stand_there() {
-    let nodes = Nodes::start(1);
-    for (text, mend) in [
-        (
-            "node = 'x'\n",
-            "line 2: unknown key node; the keys are nodes, username,",
-        ),
-        (
-            "password = 's3cret'\n",
-            "unknown key password; the keys are",
-        ),
-        ("ttl = 5\n", "such as \"30s\""),
-        ("ttl = \n", "not TOML"),
-        ("wait = '0s'\n", "--no-wait"),
-    ] {
-        let file = write_config(&nodes, "bad.toml", text);
-        let ended = end_of(&mut bare(&["run", "--config", &file, "job", "--", "true"]));
-        ended.ends_with(64);
-        ended.complains("bad.toml");
-        ended.complains(mend);
-        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
-        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-    }
+fn a_file_that_can_not_be_read_or_is_empty_is_64() {
     for (option, file) in [
         ("--config", "/no/such/file"),
         ("--password-file", "/no/such/file"),

@@ -192,37 +192,6 @@ fn the_leader_of_a_session() {
 const BINARY: &str = env!("CARGO_BIN_EXE_redlatch");
 
 #[test]
-fn waiting_on_a_terminal_shows_the_holder_and_at_the_end_what_came_of_it() {
-    let nodes = Nodes::start(5);
-    let token = "0123456789abcdef0123456789abcdef01234567";
-    for server in &nodes.servers[..3] {
-        server.hold("job", token, 1500);
-    }
-    let terminal = Terminal::open();
-    let mut child = nodes
-        .run(&["--wait", "15s"], "true")
-        .env("TERM", "xterm")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(terminal.other_end())
-        .spawn()
-        .unwrap();
-    assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-    let is_shown = |text: &str| terminal.shown.lock().contains(text);
-    let (begin, end) = (
-        " of 15 s: job is held for another ",
-        " by 01234567…, on 3 of 5 nodes",
-    );
-    let line = || is_shown(begin) && is_shown(end);
-    assert!(eventually(LIMIT, line), "{:?}", terminal.shown.lock());
-    // The last word is written over the line, which is gone.
-    let is_got = || is_shown("\r\u{1b}[2Kredlatch: ");
-    assert!(eventually(LIMIT, is_got), "{:?}", terminal.shown.lock());
-    terminal.wait_for("got the lock job after ");
-}
-
-#[test]
 fn a_long_list_on_a_terminal_shows_how_far_it_has_come_and_clears_the_line() {
     let nodes = Nodes::start(1);
     let script = "for i = 1, 1000000 do redis.call('SET', 'user:' .. i, 'x') end";
