@@ -1,10 +1,10 @@
-//! The events while a command runs under a lock, in one channel, so that no polling is needed.
+//! What this process has to react to, in one channel, so that no polling is needed.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::Sender;
-use std::thread;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
 use redlatch::LossCause;
 use rustix::io::Errno;
@@ -12,8 +12,11 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
+use crate::clock;
+use crate::failure::{Failure, SYSTEM, no_system, start_thread};
 use crate::output;
 use crate::processes;
+use crate::terminal;
 
 /// An event that this process has to react to.
 #[derive(Debug)]
@@ -34,12 +37,72 @@ pub(crate) enum Event {
     Answered,
 }
 
-/// Catches the signals to forward, and sends them as events. Where processes are left to this one, their ends are dealt
-/// with as well.
+impl Event {
+    /// The signal by which it ends a wait, where a TSTP stops this process. The others concern a command.
+    pub(crate) fn ends_wait(&self) -> Option<i32> {
+        match self {
+            Self::Signal(SIGTSTP) => terminal::stop_here(),
+            Self::Signal(signal) if *signal != SIGCONT => return Some(*signal),
+            // At the end of its input, whoever asked for the lock has gone.
+            Self::InputEnded => return Some(SIGHUP),
+            Self::Signal(_)
+            | Self::Stopped(_)
+            | Self::Ended(_)
+            | Self::Lost(_)
+            | Self::Wanted
+            | Self::Answered => {}
+        }
+        None
+    }
+}
+
+/// The events of this process, and what threads send them by.
+pub(crate) struct Events {
+    pub(crate) sender: Sender<Event>,
+    receiver: Receiver<Event>,
+}
+
+impl Events {
+    /// Catches the signals to forward, which are events from now on. Where processes are left to this one, their ends are
+    /// dealt with as well.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        let mut signals = signals().map_err(|error| no_system("signals", &error))?;
+        let (sender, receiver) = channel();
+        let events = sender.clone();
+        start_thread("signals", move || {
+            for signal in signals.forever() {
+                if signal == SIGCHLD {
+                    processes::reap_orphans();
+                } else if events.send(Event::Signal(signal)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { sender, receiver })
+    }
+
+    /// The next event, or none if there is none until then.
+    pub(crate) fn next(&self, until: Option<Instant>) -> Option<Event> {
+        let Some(until) = until else {
+            // The sender of the signals lives as long as this process.
+            return self.receiver.recv().ok();
+        };
+        let left = until.saturating_duration_since(clock::now());
+        self.receiver.recv_timeout(left).ok()
+    }
+
+    /// The stops and the end of the command are events from now on.
+    pub(crate) fn watch(&self, command: Pid) -> Result<(), Failure> {
+        let events = self.sender.clone();
+        start_thread("command", move || watch(command, &events))
+    }
+}
+
+/// The signals to forward, and CHLD where processes are left to this one.
 ///
 /// Signals that were ignored at the start, as by `nohup`, stay ignored, here and in the command. CHLD is the exception,
 /// because a process that ignores it can't learn how its children ended.
-pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
+fn signals() -> io::Result<Signals> {
     signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))?;
     let ignored = ignored();
     let is_heeded = |signal: &i32| {
@@ -52,56 +115,37 @@ pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
     let forwarded = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP];
     let heeded = forwarded.iter().filter(|signal| is_heeded(signal));
     // CONT continues even a process that ignores it, so it is always forwarded to the command.
-    let mut signals = Signals::new(heeded.chain(&[SIGCONT]))?;
-    let reaps = processes::may_be_left_here();
-    if reaps {
+    let signals = Signals::new(heeded.chain(&[SIGCONT]))?;
+    if processes::may_be_left_here() {
         signals.add_signal(SIGCHLD)?;
+        // Those that ended before CHLD was caught.
+        processes::reap_orphans();
     }
-    thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            if reaps {
-                // Those that ended before CHLD was caught.
-                processes::reap_orphans();
-            }
-            for signal in signals.forever() {
-                if signal == SIGCHLD {
-                    processes::reap_orphans();
-                } else if events.send(Event::Signal(signal)).is_err() {
-                    return;
-                }
-            }
-        })?;
-    Ok(())
+    Ok(signals)
 }
 
 /// Waits for the command, and sends an event when it is stopped and when it has ended.
-pub(crate) fn watch(command: Pid, events: Sender<Event>) -> io::Result<()> {
-    thread::Builder::new()
-        .name("command".into())
-        .spawn(move || {
-            loop {
-                let event = match waitpid(Some(command), WaitOptions::UNTRACED) {
-                    Ok(Some((_, status))) => of_status(status),
-                    Ok(None) | Err(Errno::INTR) => continue,
-                    // This should not happen: the command is a child of this process, and nobody else waits for it.
-                    Err(error) => {
-                        output::complain(&format!(
-                            "the system does not tell how the command ended: {error}; please report this"
-                        ));
-                        Some(Event::Ended(crate::failure::SYSTEM))
-                    }
-                };
-                let is_end = matches!(event, Some(Event::Ended(_)));
-                if is_end {
-                    processes::forget(command);
-                }
-                if event.is_some_and(|event| events.send(event).is_err()) || is_end {
-                    return;
-                }
+fn watch(command: Pid, events: &Sender<Event>) {
+    loop {
+        let event = match waitpid(Some(command), WaitOptions::UNTRACED) {
+            Ok(Some((_, status))) => of_status(status),
+            Ok(None) | Err(Errno::INTR) => continue,
+            // This should not happen: the command is a child of this process, and nobody else waits for it.
+            Err(error) => {
+                output::complain(&format!(
+                    "the system does not tell how the command ended: {error}; please report this"
+                ));
+                Some(Event::Ended(SYSTEM))
             }
-        })?;
-    Ok(())
+        };
+        let is_end = matches!(event, Some(Event::Ended(_)));
+        if is_end {
+            processes::forget(command);
+        }
+        if event.is_some_and(|event| events.send(event).is_err()) || is_end {
+            return;
+        }
+    }
 }
 
 fn of_status(status: WaitStatus) -> Option<Event> {

@@ -1,5 +1,7 @@
 //! A failure of the program: one line for people, and an exit code for programs.
 
+use std::thread;
+
 use redlatch::{Error, LossCause};
 
 /// The command line, the environment or the configuration can't be used (`EX_USAGE`).
@@ -86,6 +88,17 @@ fn advice_on(field: &str, reason: &str) -> &'static str {
         "token" => "see 'redlatch status'",
         _ => "try 'redlatch --help'",
     }
+}
+
+/// Starts a thread that lasts until its work is done.
+pub(crate) fn start_thread(
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<(), Failure> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started
+        .map(drop)
+        .map_err(|error| no_system("thread", &error))
 }
 
 /// What the operating system refused.

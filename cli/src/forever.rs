@@ -41,10 +41,10 @@ pub(crate) fn run(job: &Job<'_>) -> Result<u8, Failure> {
             None => short(held.token()),
         };
         service.tell(&format!("leads ({token})"));
-        let result = match job.work(held) {
-            Ok((_, Some(signal))) => return Ok(code_of_signal(signal)),
-            result => result.map(|(term, _)| term),
-        };
+        let result = job.work(held);
+        if let Some(signal) = result.as_ref().ok().and_then(|term| term.signal) {
+            return Ok(code_of_signal(signal));
+        }
         let pause = pauses.after(result.as_ref().map_or(Duration::ZERO, |term| term.ran));
         service.resign(&result, pause);
         if let Some(code) = job.session.pause(pause) {

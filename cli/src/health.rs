@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Finding, Severity};
+use redlatch::Severity;
 use serde_json::json;
 
 use crate::arguments::Health;
@@ -64,10 +64,15 @@ fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
         overflow: Overflow::Wrap,
     };
     let mut shown = table.show(width);
-    for (finding, nodes) in once_each(&health.findings) {
-        let (message, advice) = (&finding.message, &finding.advice);
-        let severity = Cell::new(tone(finding.severity), &finding.severity.to_string());
-        shown.push_str(&severity.before(8, &format!("{nodes}{message}; {advice}"), width));
+    let said = health.findings.iter().map(|finding| {
+        let nodes = finding.nodes.iter().map(AsRef::as_ref).collect();
+        ((finding.severity, &finding.message, &finding.advice), nodes)
+    });
+    for ((severity, message, advice), nodes) in text::once_each(said) {
+        let colon = if nodes.is_empty() { "" } else { ": " };
+        let text = format!("{}{colon}{message}; {advice}", nodes.join(", "));
+        let severity = Cell::new(tone(severity), &severity.to_string());
+        shown.push_str(&severity.before(8, &text, width));
     }
     let is_new = |node| health.fact(node, "quarantine").as_deref() == Some("no_marker");
     if is_fenced && health.nodes().any(is_new) {
@@ -77,33 +82,6 @@ fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
     let all = health.to_string();
     let verdict = text::wrap(all.lines().last().unwrap_or_default(), width).join("\n");
     format!("{shown}{verdict}\n")
-}
-
-/// Each finding once, with the names of all nodes that it is about.
-fn once_each(findings: &[Finding]) -> Vec<(&Finding, String)> {
-    let said = |finding: &Finding| {
-        (
-            finding.severity,
-            finding.message.clone(),
-            finding.advice.clone(),
-        )
-    };
-    let mut groups: Vec<(&Finding, Vec<&str>)> = Vec::new();
-    for finding in findings {
-        let nodes = finding.nodes.iter().map(AsRef::as_ref);
-        match groups
-            .iter_mut()
-            .find(|(first, _)| said(first) == said(finding))
-        {
-            Some((_, group)) => group.extend(nodes),
-            None => groups.push((finding, nodes.collect())),
-        }
-    }
-    let named = groups.into_iter().map(|(finding, nodes)| {
-        let colon = if nodes.is_empty() { "" } else { ": " };
-        (finding, format!("{}{colon}", nodes.join(", ")))
-    });
-    named.collect()
 }
 
 fn tone(severity: Severity) -> Tone {

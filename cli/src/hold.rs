@@ -2,17 +2,15 @@
 
 use std::io::{IsTerminal, stdin};
 use std::sync::mpsc::Sender;
-use std::thread;
 use std::time::Duration;
 
 use redlatch::LockGuard;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use crate::arguments::Hold;
-use crate::event::Event;
-use crate::failure::{Failure, LOST, no_system, told_of_loss};
+use crate::event::{Event, Events};
+use crate::failure::{Failure, LOST, start_thread, told_of_loss};
 use crate::json;
 use crate::nodes;
 use crate::output;
@@ -34,8 +32,10 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
              'redlatch run NAME -- sleep infinity'",
         ));
     }
-    let session = Session::new(request)?;
-    read_input(session.sender.clone()).map_err(|error| no_system("thread", &error))?;
+    let events = Events::listen()?;
+    let sender = events.sender.clone();
+    start_thread("input", move || read_input(&sender))?;
+    let session = Session { request, events };
     let held = session.acquire()?;
     session.watch(&held);
     // This process may have been stopped up to now.
@@ -66,42 +66,37 @@ fn announcement(arguments: &Hold, held: &LockGuard) -> String {
 /// Waits until the lock is to be given back, or is lost.
 fn is_lost(session: &Session<'_>) -> bool {
     let claim = session.request.claim;
-    // The sender of the signals lives as long as this process.
-    while let Ok(event) = session.events.recv() {
-        match event {
-            Event::Lost(cause) => {
-                let cause = told_of_loss(&cause);
-                output::complain(&format!(
-                    "lost the lock {claim}: {cause}; end what relies on it"
-                ));
-                return true;
-            }
-            Event::Wanted => output::complain(&format!("somebody waits for the lock {claim}")),
-            // The lock is lost if this takes too long, which is the next event then.
-            Event::Signal(SIGTSTP) => terminal::stop_here(),
-            Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Answered => {}
-            Event::InputEnded | Event::Signal(_) => break,
+    while let Some(event) = session.events.next(None) {
+        if let Event::Lost(cause) = &event {
+            let cause = told_of_loss(cause);
+            output::complain(&format!(
+                "lost the lock {claim}: {cause}; end what relies on it"
+            ));
+            return true;
+        }
+        if matches!(event, Event::Wanted) {
+            output::complain(&format!("somebody waits for the lock {claim}"));
+        }
+        // The lock is lost if this process is stopped for too long, which is the next event then.
+        if event.ends_wait().is_some() {
+            break;
         }
     }
     false
 }
 
-/// Reads standard input on a thread, and sends an event when it has ended.
-fn read_input(events: Sender<Event>) -> std::io::Result<()> {
-    let read = move || {
-        loop {
-            if is_in_background() {
-                // A process in the background that reads from its terminal is stopped, and would lose the lock.
-                let nap = Timespec::try_from(IN_BACKGROUND).ok();
-                poll(&mut [], nap.as_ref()).ok();
-            } else if is_readable(None) && !is_in_background() && has_ended() {
-                events.send(Event::InputEnded).ok();
-                return;
-            }
+/// Reads standard input, and sends an event when it has ended.
+fn read_input(events: &Sender<Event>) {
+    loop {
+        if is_in_background() {
+            // A process in the background that reads from its terminal is stopped, and would lose the lock.
+            let nap = Timespec::try_from(IN_BACKGROUND).ok();
+            poll(&mut [], nap.as_ref()).ok();
+        } else if is_readable(None) && !is_in_background() && has_ended() {
+            events.send(Event::InputEnded).ok();
+            return;
         }
-    };
-    let thread = thread::Builder::new().name("input".into());
-    thread.spawn(read).map(drop)
+    }
 }
 
 fn is_in_background() -> bool {

@@ -1,19 +1,15 @@
 //! A command that runs under a lock: from the acquisition to the release.
 
-use std::time::Duration;
-
 use redlatch::LockGuard;
 
 use crate::arguments::{OnLoss, Run};
-use crate::clock;
 use crate::command;
-use crate::event;
 use crate::failure::{Failure, LOST, no_system};
 use crate::metrics::Metrics;
 use crate::notify::{self, Notifier};
 use crate::record::Term;
 use crate::session::{Ending, Session};
-use crate::supervise::{End, Supervisor, Task};
+use crate::supervise::{Supervisor, Task};
 use crate::terminal::Terminal;
 use crate::watchdog::Watchdog;
 
@@ -27,31 +23,28 @@ pub(crate) struct Job<'a> {
 
 impl Job<'_> {
     /// Runs the command under this lock, and gives the lock back.
-    /// Returns how it ended, and the signal that was to end the command.
-    pub(crate) fn work(&self, held: LockGuard) -> Result<(Term, Option<i32>), Failure> {
+    pub(crate) fn work(&self, held: LockGuard) -> Result<Term, Failure> {
         self.session.watch(&held);
         if let Some(metrics) = &self.metrics {
             metrics.held();
         }
-        let started = clock::now();
-        let end = match self.under_lock(&held) {
-            Ok(end) => end,
+        let term = match self.under_lock(&held) {
+            Ok(term) => term,
             Err(failure) => {
                 // The command did not run, so its failure matters more than one of the release, and another may try.
                 held.unlock_now().ok();
                 return Err(failure);
             }
         };
-        let ran = clock::now().saturating_duration_since(started);
-        let term = self.give_back(held, end, ran);
+        let term = self.give_back(held, term);
         if let Some(metrics) = &self.metrics {
             metrics.ended(term);
         }
-        Ok((term, end.signal))
+        Ok(term)
     }
 
     /// Runs the command, from its start to its end.
-    fn under_lock(&self, held: &LockGuard) -> Result<End, Failure> {
+    fn under_lock(&self, held: &LockGuard) -> Result<Term, Failure> {
         let (arguments, session) = (self.arguments, &self.session);
         let mut group = Watchdog::start().map_err(|error| no_system("process", &error))?;
         let terminal = Terminal::find();
@@ -87,11 +80,10 @@ impl Job<'_> {
             }
         };
         // If no thread can be started for it, the watchdog is dropped without a goodbye, and kills the command.
-        event::watch(command, session.sender.clone())
-            .map_err(|error| no_system("thread", &error))?;
-        let end = supervisor.wait(&session.events, command);
+        session.events.watch(command)?;
+        let term = supervisor.wait(&session.events, command);
         group.dismiss();
-        Ok(end)
+        Ok(term)
     }
 
     /// Whether the lock of a run with this exit code rests.
@@ -104,20 +96,21 @@ impl Job<'_> {
         }
     }
 
-    fn give_back(&self, held: LockGuard, end: End, ran: Duration) -> Term {
-        let is_lost = if end.is_lost {
+    fn give_back(&self, held: LockGuard, term: Term) -> Term {
+        let is_lost = if term.is_lost {
             // The loss was told when it was found. This removes what the servers still have: a minority, or all of
             // them where this process stood still, and the command was ended in time.
             self.ending(LOST).of(held).ok();
             true
         } else {
-            !self.session.give_back(held, self.ending(end.code))
+            !self.session.give_back(held, self.ending(term.code))
         };
         let is_told = is_lost && self.arguments.on_loss != OnLoss::Ignore;
+        let code = if is_told { LOST } else { term.code };
         Term {
-            code: if is_told { LOST } else { end.code },
-            ran,
+            code,
             is_lost,
+            ..term
         }
     }
 }

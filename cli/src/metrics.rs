@@ -7,13 +7,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::failure::{Failure, IO, no_system};
+use crate::failure::{Failure, IO, start_thread};
 use crate::figures::Figures;
 use crate::name::Name;
 use crate::output;
@@ -65,10 +64,9 @@ impl Metrics {
         let record = Arc::new(Mutex::new(record));
         let (wake, inbox) = channel();
         let shared = Arc::clone(&record);
-        thread::Builder::new()
-            .name("metrics".into())
-            .spawn(move || write_on(&shared, &inbox, INTERVAL, write))
-            .map_err(|error| no_system("thread", &error))?;
+        start_thread("metrics", move || {
+            write_on(&shared, &inbox, INTERVAL, write);
+        })?;
         Ok(Self { record, wake })
     }
 
@@ -137,6 +135,7 @@ fn write_on(
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::sync_channel;
+    use std::thread;
 
     use super::*;
 
@@ -163,11 +162,7 @@ mod tests {
         // None of these waits for the writing, or this would not end.
         for _ in 0..100 {
             metrics.held();
-            metrics.ended(Term {
-                code: 0,
-                ran: Duration::ZERO,
-                is_lost: false,
-            });
+            metrics.ended(Term::default());
         }
         metrics.finish(0);
         drop(hung);

@@ -6,6 +6,7 @@ use crate::arguments::OpenNodes;
 use crate::failure::{Failure, UNAVAILABLE};
 use crate::nodes;
 use crate::output;
+use crate::text;
 
 /// The servers are not new.
 const NOT_NEW: u8 = 1;
@@ -47,20 +48,11 @@ fn refusal(nodes: &[NodeReport]) -> Failure {
             "see 'redlatch health --fenced', and call it again when all servers answer",
         )
     };
-    // What several servers say alike is said once.
-    let mut said: Vec<(String, String)> = Vec::new();
-    for report in in_use.iter().chain(&silent) {
-        let words = report.vote.to_string();
-        match said.iter_mut().find(|(_, other)| *other == words) {
-            Some((names, _)) => *names = format!("{names}, {}", report.node),
-            None => said.push((report.node.to_string(), words)),
-        }
-    }
-    let said: Vec<String> = said
-        .iter()
-        .map(|(names, words)| format!("{names}: {words}"))
-        .collect();
-    let said = said.join("; ");
+    let said = in_use.iter().chain(&silent);
+    let said = said.map(|report| (report.vote.to_string(), vec![&*report.node]));
+    let said = text::once_each(said).into_iter();
+    let said = said.map(|(words, nodes)| format!("{}: {words}", nodes.join(", ")));
+    let said = said.collect::<Vec<_>>().join("; ");
     Failure::new(
         code,
         format!("nothing was opened, because {why}: {said}; {advice}"),

@@ -21,13 +21,15 @@ const RIGHTS: u32 = 0o644;
 const LONGEST: u64 = 1 << 20;
 
 /// How one run of the command ended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Term {
     /// The exit code that it has for `redlatch`.
     pub(crate) code: u8,
     pub(crate) ran: Duration,
     /// Whether the lock was lost before the command had ended.
     pub(crate) is_lost: bool,
+    /// The first signal that was to end the command. HUP is one if it has: it makes others read their settings again.
+    pub(crate) signal: Option<i32>,
 }
 
 /// What is known of the runs of one job on this machine. It outlives a run in the file.
@@ -179,8 +181,13 @@ mod tests {
             parse(&record.text(&figures)).unwrap();
             let now = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
             let mut end = |code, is_lost, now| {
-                let ran = Duration::from_millis(2500);
-                record.end(Term { code, ran, is_lost }, now);
+                let term = Term {
+                    code,
+                    is_lost,
+                    ran: Duration::from_millis(2500),
+                    ..Term::default()
+                };
+                record.end(term, now);
             };
             end(0, false, now);
             end(0, true, now + Duration::from_mins(1));

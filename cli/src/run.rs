@@ -3,6 +3,7 @@
 use crate::arguments::Run;
 use crate::claim::Kind;
 use crate::command;
+use crate::event::Events;
 use crate::failure::Failure;
 use crate::figures::Figures;
 use crate::forever;
@@ -33,7 +34,10 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     let job = Job {
         arguments,
         metrics: metrics.transpose()?,
-        session: Session::new(request)?,
+        session: Session {
+            request,
+            events: Events::listen()?,
+        },
         notifier: if arguments.forever {
             Notifier::find()
         } else {
@@ -44,7 +48,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         forever::run(&job)
     } else {
         let held = job.session.acquire();
-        held.and_then(|held| Ok(job.work(held)?.0.code))
+        held.and_then(|held| Ok(job.work(held)?.code))
     };
     if let Some(metrics) = &job.metrics {
         metrics.finish(*result.as_ref().unwrap_or_else(|failure| &failure.code));

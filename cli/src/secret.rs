@@ -17,29 +17,24 @@ use crate::output;
 pub(crate) const PASSWORD: &str = "REDLATCH_PASSWORD";
 
 /// The password for servers whose URL has none.
-pub(crate) enum Password {
-    Fixed(String),
-    /// In the first line of this file, which is read at each new connection, because the password may change.
-    InFile(PathBuf),
+pub(crate) struct Password {
+    text: String,
+    /// The file that has it in the first line, which is read at each new connection, because the password may change.
+    file: Option<PathBuf>,
 }
 
 impl Password {
     fn in_file(file: &Path) -> Result<Self, Failure> {
-        let password = first_line(file).map_err(Failure::usage)?;
+        let text = first_line(file).map_err(Failure::usage)?;
         warn_of_others(file, "the password");
         // A pipe, such as that of <(…), can be read only once.
-        Ok(if file.is_file() {
-            Self::InFile(file.to_owned())
-        } else {
-            Self::Fixed(password)
-        })
+        let file = file.is_file().then(|| file.to_owned());
+        Ok(Self { text, file })
     }
 
     pub(crate) fn now(&self) -> io::Result<Credentials> {
-        let password = match self {
-            Self::Fixed(password) => Ok(password.clone()),
-            Self::InFile(file) => first_line(file),
-        };
+        let file = self.file.as_deref();
+        let password = file.map_or_else(|| Ok(self.text.clone()), first_line);
         password
             .map(Credentials::password)
             .map_err(io::Error::other)
@@ -51,8 +46,8 @@ pub(crate) fn password(servers: &Servers, config: &Config) -> Result<Option<Pass
     if let Some(file) = &servers.password_file {
         return Password::in_file(file).map(Some);
     }
-    if let Some(password) = variable(PASSWORD)? {
-        return Ok(Some(Password::Fixed(password)));
+    if let Some(text) = variable(PASSWORD)? {
+        return Ok(Some(Password { text, file: None }));
     }
     let file = config.password_file.as_deref();
     file.map(Password::in_file).transpose()

@@ -2,22 +2,20 @@
 //!
 //! The library waits for the lock on a thread, while this thread waits for signals, which end the wait.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::iter;
 use std::thread;
 use std::time::Duration;
 
 use log::info;
 use redlatch::{Cancel, Error, LockGuard};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 
 use crate::clock;
-use crate::event::{self, Event, code_of_signal};
+use crate::event::{Event, Events, code_of_signal};
 use crate::failure::{Failure, no_system, told_of_loss};
 use crate::output;
 use crate::progress::Progress;
 use crate::refusal::refusal;
 use crate::request::Request;
-use crate::terminal;
 
 /// How often it is looked whether there is something to show.
 const TICK: Duration = Duration::from_millis(100);
@@ -25,8 +23,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// What is wanted, and what happens meanwhile.
 pub(crate) struct Session<'a> {
     pub(crate) request: Request<'a>,
-    pub(crate) events: Receiver<Event>,
-    pub(crate) sender: Sender<Event>,
+    pub(crate) events: Events,
 }
 
 /// Why one call for the lock got none.
@@ -55,18 +52,7 @@ impl Ending {
     }
 }
 
-impl<'a> Session<'a> {
-    /// Signals are events from now on.
-    pub(crate) fn new(request: Request<'a>) -> Result<Self, Failure> {
-        let (sender, events) = channel();
-        event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
-        Ok(Self {
-            request,
-            events,
-            sender,
-        })
-    }
-
+impl Session<'_> {
     /// Waits until the lock is acquired, the time is over, or a signal comes.
     pub(crate) fn acquire(&self) -> Result<LockGuard, Failure> {
         let mut progress = Progress::new(self.request);
@@ -98,7 +84,7 @@ impl<'a> Session<'a> {
         let cancel = Cancel::new();
         let mut interrupted = None;
         let result = thread::scope(|scope| {
-            let (request, sender, cancel) = (self.request, self.sender.clone(), &cancel);
+            let (request, sender, cancel) = (self.request, self.events.sender.clone(), &cancel);
             let asks = move || {
                 let result = request.call(wait, cancel);
                 sender.send(Event::Answered).ok();
@@ -109,17 +95,17 @@ impl<'a> Session<'a> {
                 .spawn_scoped(scope, asks)
                 .map_err(|error| NoLock::End(no_system("thread", &error)))?;
             loop {
-                match self.events.recv_timeout(TICK) {
-                    Ok(Event::Answered) | Err(RecvTimeoutError::Disconnected) => break,
+                match self.events.next(clock::now().checked_add(TICK)) {
+                    Some(Event::Answered) => break,
                     // After a panic, nothing is sent.
-                    Err(RecvTimeoutError::Timeout) if caller.is_finished() => break,
-                    Err(RecvTimeoutError::Timeout) => {
+                    None if caller.is_finished() => break,
+                    None => {
                         if let (Some(progress), None) = (&mut progress, interrupted) {
                             progress.show();
                         }
                     }
-                    Ok(event) => {
-                        if let Some(signal) = ends_wait(&event) {
+                    Some(event) => {
+                        if let Some(signal) = event.ends_wait() {
                             interrupted.get_or_insert(code_of_signal(signal));
                             cancel.cancel();
                         }
@@ -141,24 +127,19 @@ impl<'a> Session<'a> {
     /// Waits for so long without asking for the lock. Returns the exit code of a signal that ends it.
     pub(crate) fn pause(&self, span: Duration) -> Option<u8> {
         let end = clock::now().checked_add(span);
-        loop {
-            let left = end.map(|end| end.saturating_duration_since(clock::now()));
-            let event = self.events.recv_timeout(left.unwrap_or_default()).ok()?;
-            if let Some(signal) = ends_wait(&event) {
-                return Some(code_of_signal(signal));
-            }
-        }
+        let signal = iter::from_fn(|| self.events.next(end)).find_map(|event| event.ends_wait());
+        signal.map(code_of_signal)
     }
 
     /// The loss of this lock is an event from now on, and that somebody waits for it; what is told has the time.
     pub(crate) fn watch(&self, held: &LockGuard) {
         output::tell_times();
-        let sender = self.sender.clone();
+        let sender = self.events.sender.clone();
         held.on_lost(move |cause| {
             // Once the lock is given back, nobody receives events.
             sender.send(Event::Lost(cause)).ok();
         });
-        let sender = self.sender.clone();
+        let sender = self.events.sender.clone();
         held.on_wanted(move || {
             sender.send(Event::Wanted).ok();
         });
@@ -189,21 +170,4 @@ impl<'a> Session<'a> {
         }
         true
     }
-}
-
-/// The signal by which an event ends a wait. The others concern the command, which does not run.
-fn ends_wait(event: &Event) -> Option<i32> {
-    match event {
-        Event::Signal(SIGTSTP) => terminal::stop_here(),
-        Event::Signal(signal) if *signal != SIGCONT => return Some(*signal),
-        // At the end of its input, whoever asked for the lock has gone.
-        Event::InputEnded => return Some(SIGHUP),
-        Event::Signal(_)
-        | Event::Stopped(_)
-        | Event::Ended(_)
-        | Event::Lost(_)
-        | Event::Wanted
-        | Event::Answered => {}
-    }
-    None
 }

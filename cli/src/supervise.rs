@@ -1,6 +1,5 @@
 //! Supervises the command from its start to its end: forwards signals, and ends the command on a loss.
 
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use redlatch::LockGuard;
@@ -11,11 +10,12 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU};
 use crate::arguments::{OnLoss, Run, signal_called};
 use crate::clock;
 use crate::durations;
-use crate::event::{Event, code_of_signal};
+use crate::event::{Event, Events, code_of_signal};
 use crate::failure::told_of_loss;
 use crate::notify::Notifier;
 use crate::output;
 use crate::plan::Plan;
+use crate::record::Term;
 use crate::request::Request;
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Watchdog;
@@ -29,16 +29,6 @@ pub(crate) struct Task<'a> {
     pub(crate) notifier: &'a Notifier,
 }
 
-/// How the command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct End {
-    pub(crate) code: u8,
-    /// Whether the lock was lost before.
-    pub(crate) is_lost: bool,
-    /// The first signal that was to end the command. HUP is one if it has: it makes others read their settings again.
-    pub(crate) signal: Option<i32>,
-}
-
 /// Waits for the end of the command, and handles events meanwhile.
 #[expect(
     clippy::struct_excessive_bools,
@@ -48,6 +38,7 @@ pub(crate) struct Supervisor<'a> {
     task: Task<'a>,
     group: &'a mut Watchdog,
     terminal: Option<Terminal>,
+    started: Instant,
     /// The last plan sent to the watchdog.
     plan: Plan,
     /// When the next plan is sent.
@@ -72,6 +63,7 @@ impl<'a> Supervisor<'a> {
             task,
             group,
             terminal,
+            started: clock::now(),
             plan: Plan::NEVER,
             tell_at: None,
             kill_at: None,
@@ -92,9 +84,9 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Handles events until the command has ended.
-    pub(crate) fn wait(mut self, events: &Receiver<Event>, command: Pid) -> End {
+    pub(crate) fn wait(mut self, events: &Events, command: Pid) -> Term {
         loop {
-            let event = self.next(events);
+            let event = events.next(self.tell_at.into_iter().chain(self.kill_at).min());
             self.notice_standstill();
             match event {
                 Some(Event::Ended(code)) => return self.end(code),
@@ -118,22 +110,12 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The next event, or none when a time has come to act.
-    fn next(&self, events: &Receiver<Event>) -> Option<Event> {
-        let Some(deadline) = self.tell_at.into_iter().chain(self.kill_at).min() else {
-            // The sender of the signals lives as long as this process.
-            return events.recv().ok();
-        };
-        let left = deadline.saturating_duration_since(clock::now());
-        events.recv_timeout(left).ok()
-    }
-
     /// Tells the watchdog until when the command may run.
     fn put_off(&mut self) {
         self.tell_at = None;
         let grace = match self.task.arguments.on_loss {
-            _ if self.is_lost => return,
             OnLoss::Ignore => return,
+            _ if self.is_lost => return,
             OnLoss::Kill => Duration::ZERO,
             OnLoss::Term => self.task.arguments.grace,
         };
@@ -162,14 +144,15 @@ impl<'a> Supervisor<'a> {
         self.is_lost && self.task.arguments.on_loss != OnLoss::Ignore
     }
 
-    fn end(self, code: u8) -> End {
+    fn end(self, code: u8) -> Term {
         if self.is_ending() {
             // Processes that the command has left behind would run without a lock.
             self.group.kill(self.terminal.as_ref());
         }
         let by_hangup = self.had_hangup && code == code_of_signal(SIGHUP);
-        End {
+        Term {
             code,
+            ran: clock::now().saturating_duration_since(self.started),
             is_lost: self.is_lost,
             signal: self.signal.or(by_hangup.then_some(SIGHUP)),
         }

@@ -114,6 +114,20 @@ pub(crate) fn shell_word(text: &str) -> String {
     quoted
 }
 
+/// Says once what is said of several nodes alike, with the names of all of them.
+pub(crate) fn once_each<'a, T: PartialEq>(
+    said: impl Iterator<Item = (T, Vec<&'a str>)>,
+) -> Vec<(T, Vec<&'a str>)> {
+    let mut groups: Vec<(T, Vec<&str>)> = Vec::new();
+    for (what, nodes) in said {
+        match groups.iter_mut().find(|(other, _)| *other == what) {
+            Some((_, group)) => group.extend(nodes),
+            None => groups.push((what, nodes)),
+        }
+    }
+    groups
+}
+
 /// A number with its noun, as `1 node` or `3 nodes`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

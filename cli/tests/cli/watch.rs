@@ -7,10 +7,8 @@ use redlatch_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::tcgetattr;
 
-use crate::process::{LIMIT, Nodes, Running, end_of, let_children_heed_signals};
+use crate::process::{LIMIT, Nodes, Running, TOKEN, end_of, let_children_heed_signals};
 use crate::terminal::Terminal;
-
-const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 
 fn watch(nodes: &Nodes, more: &[&str]) -> Command {
     nodes.redlatch(&[&["watch", "--every", "50ms"], more].concat())
@@ -87,17 +85,14 @@ fn on_a_terminal_it_shows_locks_and_servers_until_q_and_leaves_the_terminal_as_i
     let mut nodes = Nodes::start(3).hasty();
     nodes.hold(&format!("{TOKEN} web-3 \u{1b}[31m"), 600_000);
     nodes.servers[2].kill();
-    for end in ["q", "\u{3}", "INT"] {
+    // It is not the terminal of the session of the child, so Ctrl-C is no signal there.
+    for end in ["q", "INT"] {
         let terminal = Terminal::sized(80, 24);
         let tty = terminal.other_end();
         let before = tcgetattr(&tty).unwrap().local_modes;
         let mut command = watch(&nodes, &["job", "other"]);
-        command.env("TERM", "xterm").env("NO_COLOR", "1");
-        command
-            .stdin(terminal.other_end())
-            .stdout(terminal.other_end())
-            .stderr(terminal.other_end());
-        let mut child = command.spawn().unwrap();
+        command.env("NO_COLOR", "1");
+        let mut child = terminal.take(&mut command).spawn().unwrap();
         let failed = format!("{}  FAILED ", nodes.servers[2].name());
         let why = terminal.wait_for(&failed);
         assert!(why.starts_with("no connection: "), "{why}");
@@ -105,8 +100,7 @@ fn on_a_terminal_it_shows_locks_and_servers_until_q_and_leaves_the_terminal_as_i
         terminal.wait_for("other  free         2/3");
         assert_ne!(tcgetattr(&tty).unwrap().local_modes, before);
         match end {
-            // It is not the terminal of the session of the child, so Ctrl-C is no signal there.
-            "\u{3}" | "INT" => kill_process(Pid::from_child(&child), Signal::INT).unwrap(),
+            "INT" => kill_process(Pid::from_child(&child), Signal::INT).unwrap(),
             key => terminal.press(key),
         }
         assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
@@ -124,13 +118,7 @@ fn ten_thousand_locks_and_twenty_columns_are_shown_as_far_as_there_is_room() {
     let script = "for i = 1, 10000 do redis.call('SET', 'job-' .. i, ARGV[1], 'PX', 600000) end";
     nodes.servers[0].command(&["EVAL", script, "0", TOKEN]);
     let terminal = Terminal::sized(20, 12);
-    let mut command = watch(&nodes, &[]);
-    command
-        .env("TERM", "xterm")
-        .stdin(terminal.other_end())
-        .stdout(terminal.other_end())
-        .stderr(terminal.other_end());
-    let mut child = command.spawn().unwrap();
+    let mut child = terminal.take(&mut watch(&nodes, &[])).spawn().unwrap();
     assert!(eventually(LIMIT, || terminal.shown().contains(" more")));
     terminal.press("q");
     assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
