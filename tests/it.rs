@@ -196,7 +196,6 @@ mod servers {
 
     /// Keep-alive, and what a holder is told when its lock is lost.
     pub(crate) mod keeping {
-        pub(crate) mod expiry;
         pub(crate) mod healing;
         pub(crate) mod on_servers;
         pub(crate) mod replaced;
@@ -228,7 +227,6 @@ mod servers {
     /// Servers that fail, lie, or are set up so that they can't vote.
     pub(crate) mod faults {
         pub(crate) mod forgotten;
-        pub(crate) mod full;
         pub(crate) mod hostile;
         pub(crate) mod introduced;
         pub(crate) mod nodes;

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use redlatch::{Builder, Error, Vote};
+use redlatch::{Builder, Error, LockGuard, Vote};
 use redlatch_testing::{Server, eventually};
 
 use crate::kinds::outcomes::assert_unavailable;
 use crate::kinds::world::{Kind, TTL, World, ms, on_own_servers};
 use crate::waiters::BOUND;
+
+const ENDS: [fn(&World, LockGuard); 3] = [
+    |_, guard| guard.unlock().unwrap(),
+    |_, guard| drop(guard),
+    |world, guard| world.release(1, guard.token()).unwrap(),
+];
 
 #[test]
 fn a_full_server_extends_releases_and_rests_and_grants_nothing() {
@@ -18,11 +24,15 @@ fn a_full_server_extends_releases_and_rests_and_grants_nothing() {
                 server.command(&["CONFIG", "SET", "maxmemory", maxmemory]);
             }
         };
-        let guard = world.take();
+        for end in ENDS {
+            let guard = world.take();
+            fill("1");
+            guard.extend(TTL * 2).unwrap();
+            end(world, guard);
+            world.assert_nothing_is_left();
+            fill("0");
+        }
         fill("1");
-        guard.extend(TTL * 2).unwrap();
-        guard.unlock().unwrap();
-        world.assert_nothing_is_left();
         let result = world.call(0).try_lock();
         fill("0");
         let error = result.as_ref().unwrap_err().to_string();

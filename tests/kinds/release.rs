@@ -167,3 +167,35 @@ fn no_late_release_touches_the_lock_of_the_next_one() {
         assert!((0..5).all(|node| world.is_usurped(node)));
     });
 }
+
+/// How a guard is told of a loss, and what the nodes do meanwhile.
+const TOLD_BY: [fn(LockGuard) -> Result<(), Error>; 3] =
+    [LockGuard::unlock, LockGuard::unlock_now, |guard| {
+        guard.extend(TTL)
+    }];
+const LATE: [fn(&FakeNode); 2] = [FakeNode::hang, |node| {
+    node.flush();
+    node.delay(ms(30));
+}];
+
+#[test]
+fn past_its_end_by_the_clock_a_lock_has_expired_whatever_late_answers_say_if_any_come() {
+    for end in TOLD_BY {
+        for late in LATE {
+            on_fakes(|world| {
+                let guard = world.take();
+                let watch = guard.watch();
+                let left = guard.remaining().saturating_sub(ms(1));
+                world.clock().advance(left);
+                guard.check().unwrap();
+                world.fakes().iter().for_each(late);
+                let cause = loss(end(guard));
+                assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
+                assert_eq!(cause.nodes().len(), 5, "{cause}");
+                assert!(watch.check().is_err());
+                let stats = world.managers[0].stats();
+                assert_eq!((stats.lost, stats.held()), (1, 0));
+            });
+        }
+    }
+}

@@ -68,6 +68,35 @@ fn a_loss_that_is_known_is_what_unlock_tells_whatever_the_nodes_say() {
 }
 
 #[test]
+fn a_kept_lock_whose_end_a_release_sleeps_over_is_told_why_it_was_not_renewed() {
+    for is_down in [false, true] {
+        let (clock, nodes, manager) = cluster();
+        let guard = kept(
+            &manager,
+            if is_down {
+                KeepAlive::unbounded()
+            } else {
+                KeepAlive::max_hold(TTL)
+            },
+        );
+        if is_down {
+            nodes.iter().for_each(FakeNode::refuse);
+        }
+        while guard.remaining() > ms(1) {
+            clock.advance(guard.remaining() - ms(1));
+        }
+        guard.check().unwrap();
+        for node in &nodes {
+            node.advance(TTL);
+            node.delay(ms(30));
+        }
+        let cause = |cause: &LossCause| matches!(cause, LossCause::Unreachable { .. });
+        let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
+        assert_lost(guard.unlock(), if is_down { cause } else { at_the_limit });
+    }
+}
+
+#[test]
 fn a_loss_that_is_known_is_what_every_other_call_tells() {
     let (clock, nodes, manager) = cluster();
     let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
@@ -219,21 +248,6 @@ fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
             Err(mpsc::TryRecvError::Disconnected)
         ));
     }
-}
-
-#[test]
-fn a_failure_that_was_made_good_is_not_the_cause_of_a_later_loss() {
-    let (clock, nodes, manager) = cluster();
-    let guard = kept(&manager, KeepAlive::unbounded());
-    nodes.iter().for_each(FakeNode::refuse);
-    clock.advance(TTL / 2);
-    nodes.iter().for_each(FakeNode::recover);
-    clock.advance(TTL);
-    guard.check().unwrap();
-    clock.suspend(TTL * 2);
-    assert_lost(guard.check(), |cause| {
-        matches!(cause, LossCause::Expired { .. })
-    });
 }
 
 /// Panics when it goes, as what a hook owns may do.

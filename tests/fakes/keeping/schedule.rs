@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, KeepAlive, LeaseWatch, LockGuard, LockManager, LossCause, Protocol};
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Protocol};
 use redlatch_testing::eventually;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -52,31 +52,6 @@ pub(crate) fn assert_lost(result: Result<(), Error>, expected: fn(&LossCause) ->
 pub(crate) fn count(nodes: &[FakeNode], key: &str) -> usize {
     let has_key = |node: &&FakeNode| node.token_of(key).is_some();
     nodes.iter().filter(has_key).count()
-}
-
-#[test]
-fn a_kept_lock_outlives_each_fault_of_a_minority() {
-    let faults: [fn(&FakeNode); 5] = [
-        FakeNode::refuse,
-        FakeNode::hang,
-        FakeNode::lose_replies,
-        FakeNode::restart,
-        FakeNode::flush,
-    ];
-    for fault in faults {
-        let (clock, nodes, manager) = cluster();
-        let guard = kept(&manager, KeepAlive::unbounded());
-        for node in &nodes[1..3] {
-            fault(node);
-        }
-        clock.advance(TTL * 10);
-        guard.check().unwrap();
-        assert!(guard.remaining() > TTL / 2);
-        nodes.iter().for_each(FakeNode::recover);
-        clock.advance(TTL * 10);
-        guard.unlock().unwrap();
-        assert_eq!(count(&nodes, "report"), 0);
-    }
 }
 
 #[test]
@@ -282,14 +257,6 @@ fn a_fenced_lock_is_kept_with_its_token_and_heals_on_nodes_that_forgot() {
     assert_eq!(guard.watch().fencing_token(), Some(token));
     guard.unlock().unwrap();
     assert_eq!(count(&nodes, "report"), 0);
-}
-
-#[test]
-fn watches_and_guards_can_be_sent_and_shared() {
-    fn is_send_and_sync<T: Send + Sync + 'static>() {}
-    is_send_and_sync::<LeaseWatch>();
-    is_send_and_sync::<LockGuard>();
-    is_send_and_sync::<KeepAlive>();
 }
 
 #[test]

@@ -134,35 +134,6 @@ fn a_node_that_can_not_be_connected_to_takes_no_time_of_the_others() {
 }
 
 #[test]
-fn a_set_on_a_connection_that_breaks_is_repeated_and_own_keys_count() {
-    let mut servers = Server::cluster(5);
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
-        let builder = overlapped(protocol).nodes(servers.iter().map(Server::url));
-        let manager = builder
-            .key_prefix(&format!("{protocol:?}:"))
-            .build()
-            .unwrap();
-        if protocol == Protocol::Fenced {
-            manager.open_nodes().unwrap();
-        }
-        drop(manager.try_lock("job", TTL).unwrap());
-        if protocol == Protocol::Classic {
-            for server in &mut servers {
-                server.kill();
-                server.restart();
-            }
-        } else {
-            for server in &servers {
-                server.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-            }
-        }
-        let guard = manager.try_lock("job", TTL).unwrap();
-        let all = guard.votes().iter().all(is_granted);
-        assert!(all, "{:?}", guard.votes());
-    }
-}
-
-#[test]
 fn two_names_of_one_server_have_one_vote() {
     let shared = Server::start_with(&["--bind", "127.0.0.1", "127.0.0.2"]);
     let other = Server::start();

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
-use redlatch_testing::scripted::Scripted;
 use redlatch_testing::{BlackHole, Server, eventually, side_by_side, within};
 
 pub(crate) const TTL: Duration = Duration::from_mins(10);
@@ -160,46 +157,6 @@ fn any_minority_out_of_reach_costs_no_lock() {
             assert_nothing_left(&servers);
         }
     });
-}
-
-#[test]
-fn any_minority_that_answers_late_costs_no_lock_and_votes_again_once_it_is_in_time() {
-    side_by_side(minorities(), |sets| {
-        let servers = Server::cluster(5);
-        let delays: Vec<Arc<AtomicU64>> = servers.iter().map(|_| Arc::default()).collect();
-        let fronts: Vec<Scripted> = servers
-            .iter()
-            .zip(&delays)
-            .map(|(server, delay)| delayed(server, Arc::clone(delay)))
-            .collect();
-        let manager = manager(fronts.iter().map(Scripted::url));
-        for set in sets {
-            assert_all_vote_soon(&manager);
-            let guard = manager.lock("job", TTL).unwrap();
-            let late = u64::try_from((NODE_TIMEOUT * 2).as_millis()).unwrap();
-            for &i in &set {
-                delays[i].store(late, Ordering::SeqCst);
-            }
-            let faulty: Vec<String> = set.iter().map(|&i| fronts[i].name()).collect();
-            assert_is_kept(guard);
-            assert_works_without(&manager, &faulty);
-            for &i in &set {
-                delays[i].store(0, Ordering::SeqCst);
-            }
-            assert_nothing_left(&servers);
-        }
-        assert_all_vote_soon(&manager);
-    });
-}
-
-/// A server whose replies are this many milliseconds under way.
-fn delayed(server: &Server, delay: Arc<AtomicU64>) -> Scripted {
-    let port = server.port();
-    Scripted::start(move |peer, command| {
-        let reply = peer.ask(port, command);
-        peer.wait(Duration::from_millis(delay.load(Ordering::SeqCst)));
-        peer.say(&reply);
-    })
 }
 
 #[test]

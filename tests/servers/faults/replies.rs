@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::Value;
 use redlatch::{Error, LockManager, NodeError, Vote};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, eventually, side_by_side, within};
@@ -14,14 +13,6 @@ use crate::servers::faults::nodes::{
     BOUND, RECOVERY, TTL, assert_all_vote_soon, assert_nothing_left, granted, manager, resume_all,
     stop_all, vote,
 };
-
-/// The same for some rounds on several clusters side by side.
-fn assert_a_lost_reply_leaves_no_key(n: usize, stopped: usize, rounds: usize) {
-    let rounds: Vec<usize> = (0..rounds).collect();
-    side_by_side(rounds.chunks(4), |rounds| {
-        assert_lost_replies_leave_no_key(n, stopped, rounds);
-    });
-}
 
 /// Stops some servers in turn, lets a lock be taken and given back meanwhile, and looks what the stopped ones do with
 /// what they were sent once they go on.
@@ -35,7 +26,7 @@ fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) 
             assert_all_vote_soon(&manager);
         }
         let victims: Vec<&Server> = (0..stopped).map(|i| &servers[(round + i) % n]).collect();
-        let sets: Vec<u64> = victims.iter().map(|server| set_calls(server)).collect();
+        let sets: Vec<u64> = victims.iter().map(|server| server.count("set")).collect();
         stop_all(&victims);
         let votes = within(BOUND, move || match manager.try_lock("job", TTL) {
             Ok(guard) => guard.votes().to_vec(),
@@ -46,37 +37,21 @@ fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) 
         for (victim, before) in victims.iter().zip(sets) {
             let vote = vote(&votes, &victim.name());
             assert!(matches!(vote, Vote::Failed(NodeError::TimedOut)), "{vote}");
-            let executed = eventually(RECOVERY, || set_calls(victim) > before);
+            let executed = eventually(RECOVERY, || victim.count("set") > before);
             assert!(executed, "{} got no SET", victim.name());
         }
         assert_nothing_left(&servers);
     }
 }
 
-/// How many SETs the server has executed.
-#[track_caller]
-fn set_calls(server: &Server) -> u64 {
-    let Value::BulkString(text) = server.command(&["INFO", "commandstats"]) else {
-        panic!("no text");
-    };
-    let text = String::from_utf8(text).unwrap();
-    let calls = text.split("cmdstat_set:calls=").nth(1);
-    calls.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
-}
-
 #[test]
-fn a_set_whose_reply_was_lost_leaves_no_key_once_its_server_goes_on() {
-    assert_a_lost_reply_leaves_no_key(5, 1, 10);
-}
-
-#[test]
-fn two_sets_whose_replies_were_lost_leave_no_key_once_their_servers_go_on() {
-    assert_a_lost_reply_leaves_no_key(5, 2, 20);
-}
-
-#[test]
-fn a_lost_reply_of_the_only_server_leaves_no_key_once_it_goes_on() {
-    assert_a_lost_reply_leaves_no_key(1, 1, 10);
+fn sets_whose_replies_were_lost_leave_no_key_once_their_servers_go_on() {
+    for (n, stopped, rounds) in [(5, 1, 10), (5, 2, 20), (1, 1, 10)] {
+        let rounds: Vec<usize> = (0..rounds).collect();
+        side_by_side(rounds.chunks(4), |rounds| {
+            assert_lost_replies_leave_no_key(n, stopped, rounds);
+        });
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redlatch::{KeepAlive, LockGuard, LockManager, Protocol, Vote};
+use redlatch::{LockGuard, LockManager, Protocol, Vote};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
-use redlatch_testing::{Server, eventually, now, pause};
+use redlatch_testing::{Server, eventually};
 
 use crate::managers::{fenced_over, patient};
 
@@ -66,36 +66,6 @@ fn servers_that_forget_their_scripts_are_sent_them_again() {
             }
             flush();
         }
-    }
-}
-
-#[test]
-fn locks_that_are_kept_outlive_that_their_servers_forget_the_scripts() {
-    let servers = Server::cluster(3);
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let builder = builder.node_timeout(Duration::from_secs(1));
-    let manager = builder.build().unwrap();
-    let ttl = Duration::from_secs(4);
-    let keep = |name: &str| {
-        let request = manager.request(name).ttl(ttl);
-        request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
-    };
-    let guards = ["a", "b", "c"].map(keep);
-    let began = now();
-    while began.elapsed() < ttl + ttl / 2 {
-        for server in &servers {
-            server.command(&["SCRIPT", "FLUSH"]);
-        }
-        pause(Duration::from_millis(20));
-        for guard in &guards {
-            guard.check().unwrap();
-        }
-    }
-    for server in &servers {
-        assert_eq!(server.keys(), 3);
-    }
-    for guard in guards {
-        guard.unlock().unwrap();
     }
 }
 

@@ -9,10 +9,7 @@ use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::managers::PATIENCE;
-use crate::waiters::{
-    BOUND, LONG, SOON, TTL, Waiting, asked, assert_no_node_failed, assert_nothing_is_left, cluster,
-    process,
-};
+use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, assert_no_node_failed, cluster, process};
 
 /// How one who waits is woken.
 #[derive(Clone, Copy)]
@@ -139,25 +136,6 @@ fn a_release_wakes_one_who_waits_long_before_its_next_look() {
 }
 
 #[test]
-fn those_who_wait_ask_the_first_node_alone_and_seldom() {
-    let servers = cluster(3);
-    let [holder, waiter] = [(); 2].map(|()| process(&servers, Duration::from_secs(1)));
-    let guard = holder.lock("job", TTL).unwrap();
-    let waiting = Waiting::listen(&waiter, &servers[0]);
-    let before: Vec<u64> = servers.iter().map(asked).collect();
-    // All nodes are asked after eight seconds, and not before.
-    pause(Duration::from_millis(2_500));
-    let after: Vec<u64> = servers.iter().map(asked).collect();
-    // Each time a look, and then it listens.
-    let first = after[0] - before[0];
-    assert!((2..=2 * 4).contains(&first), "{before:?} {after:?}");
-    assert_eq!(before[1..], after[1..]);
-    guard.unlock().unwrap();
-    assert_no_node_failed(&waiting.end().0);
-    assert_nothing_is_left(&servers);
-}
-
-#[test]
 fn with_one_connection_a_poll_is_one_command_and_nobody_is_woken() {
     let servers = cluster(3);
     let delay = Duration::from_millis(500);
@@ -180,42 +158,6 @@ fn with_one_connection_a_poll_is_one_command_and_nobody_is_woken() {
         (servers[0].count("blpop"), servers[0].count("sadd")),
         (0, 0)
     );
-}
-
-const PORTS_RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
-    return redis.call('DEL', KEYS[1]) else return 0 end";
-
-#[test]
-fn what_another_port_gives_back_is_found_by_the_next_look() {
-    let servers = cluster(3);
-    for server in &servers {
-        server.hold("job", "of another port", 600_000);
-    }
-    let waiter = process(&servers, Duration::from_millis(250));
-    let waiting = Waiting::listen(&waiter, &servers[0]);
-    let released = now();
-    for server in &servers {
-        let delete = ["EVAL", PORTS_RELEASE, "1", "job", "of another port"];
-        assert_eq!(server.command(&delete), redis::Value::Int(1));
-    }
-    let (guard, at) = waiting.end();
-    assert!(at - released < SOON, "{:?}", at - released);
-    assert_no_node_failed(&guard);
-}
-
-#[test]
-fn one_whose_time_is_short_does_not_wait_longer() {
-    let servers = cluster(3);
-    let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));
-    let _guard = holder.lock("job", TTL).unwrap();
-    let micros = [0, 1, 500, 1_000, 2_000, 20_000, 300_000];
-    for timeout in micros.map(Duration::from_micros) {
-        let started = now();
-        let result = waiter.try_lock_for("job", TTL, timeout);
-        assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
-        assert!(now() - started < SOON, "{timeout:?}");
-    }
-    assert_eq!(servers[0].blocked(), 0);
 }
 
 /// Waits for so long for a lock that a server does not give. The server answers looks and those who listen as it likes.
