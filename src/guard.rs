@@ -227,7 +227,7 @@ impl fmt::Debug for LockGuard {
 
 /// What a manager and its guards share. It is dropped with the last clone of the manager or the last guard, whichever is later.
 pub(crate) struct Shared {
-    pub(crate) keeper: Keeper,
+    pub(crate) keeper: Arc<Keeper>,
     pub(crate) queue: Arc<Queue<Received>>,
     pub(crate) held: Held,
     pub(crate) courtesy: Courtesy,
@@ -244,7 +244,7 @@ impl Shared {
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {
-        self.keeper.cluster()
+        &self.keeper.cluster
     }
 
     /// Ends what is done for a lock as long as its guard has it.
@@ -258,6 +258,13 @@ impl Shared {
     fn note_release(&self, key: &str, has_woken: bool) {
         let now = self.cluster().clock.now();
         self.courtesy.note_release(key, has_woken, now);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Only a probe or a renewal can still be waiting, and nobody needs it any more.
+        self.cluster().clock.end();
     }
 }
 

@@ -18,37 +18,27 @@ pub(crate) use self::agenda::Purpose;
 use self::agenda::{Agendas, Wake};
 pub use self::schedule::KeepAlive;
 pub(crate) use self::schedule::due;
-use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START, head_start};
+use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START};
 
 /// A lock whose hooks are called, and how it was lost, if it was.
 type Watched = (Arc<LeaseState>, Option<LossCause>);
 
-/// A cluster, and the background work for its locks. The work ends when this is dropped.
+/// A cluster, and the background work for its locks. The threads hold it only while they work, so that they keep no
+/// manager alive.
 pub(crate) struct Keeper {
-    background: Arc<Background>,
-}
-
-/// The state of the background threads. They hold it only while they work, so that they keep no manager alive.
-struct Background {
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
     agendas: Agendas,
 }
 
 impl Keeper {
-    pub(crate) fn new(cluster: Cluster) -> Self {
+    pub(crate) fn new(cluster: Cluster) -> Arc<Self> {
         let agendas = Agendas::default();
-        Self {
-            background: Arc::new(Background { cluster, agendas }),
-        }
-    }
-
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.background.cluster
+        Arc::new(Self { cluster, agendas })
     }
 
     /// Refuses a keep-alive that can't work, and starts the thread for renewals.
     pub(crate) fn prepare(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<Term, Error> {
-        let cluster = self.cluster();
+        let cluster = &self.cluster;
         cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
         let refuse = |reason: String| Err(Error::invalid("ttl", reason));
@@ -80,49 +70,28 @@ impl Keeper {
 
     /// Starts the thread for this purpose, unless it runs.
     pub(crate) fn start(&self, purpose: Purpose) -> Result<(), Error> {
-        let agenda = self.background.agendas.of(purpose);
-        let started = agenda.start(&self.cluster().clock);
-        let no_thread = |source| Error::NoThread {
+        let started = self.agendas.of(purpose).start(&self.cluster.clock);
+        started.map_err(|source| Error::NoThread {
             source: Arc::new(source),
-        };
-        started.map(|_| ()).map_err(no_thread)
+        })
     }
 
     /// Renews a lock from the time `due` on.
-    pub(crate) fn keep(&self, lease: &Arc<LeaseState>, due: Timestamp) {
-        self.background.plan(Purpose::Renew, lease, |_| due);
+    pub(crate) fn keep(self: &Arc<Self>, lease: &Arc<LeaseState>, due: Timestamp) {
+        self.plan(Purpose::Renew, lease, |_| due);
         // max_hold may have moved the end of the lock to an earlier time.
         self.watch(lease);
     }
 
     /// Calls the hooks of a lock when it is lost, and those for which there is news.
-    pub(crate) fn watch(&self, lease: &Arc<LeaseState>) {
-        self.background.watch(lease);
+    pub(crate) fn watch(self: &Arc<Self>, lease: &Arc<LeaseState>) {
+        self.plan(Purpose::Watch, lease, LeaseState::hooks_due_at);
     }
 
     /// Tells the hooks of a lock that somebody waits for it.
-    pub(crate) fn tell_wanted(&self, lease: &Arc<LeaseState>) {
+    pub(crate) fn tell_wanted(self: &Arc<Self>, lease: &Arc<LeaseState>) {
         lease.call_wanted();
-        self.background.tell_news(lease);
-    }
-
-    /// For how many locks renewals and hooks are planned.
-    #[cfg(test)]
-    pub(crate) fn planned(&self) -> [usize; 2] {
-        [Purpose::Renew, Purpose::Watch].map(|purpose| self.background.agendas.of(purpose).count())
-    }
-
-    /// Ends the background work for a lock.
-    pub(crate) fn forget(&self, lease: &LeaseState) {
-        let agendas = &self.background.agendas;
-        agendas.of(Purpose::Renew).remove(lease);
-        agendas.of(Purpose::Watch).remove(lease);
-    }
-}
-
-impl Background {
-    fn watch(self: &Arc<Self>, lease: &Arc<LeaseState>) {
-        self.plan(Purpose::Watch, lease, LeaseState::hooks_due_at);
+        self.tell_news(lease);
     }
 
     /// Calls the hooks for which there is news.
@@ -130,6 +99,18 @@ impl Background {
         if lease.has_news() {
             self.watch(lease);
         }
+    }
+
+    /// For how many locks renewals and hooks are planned.
+    #[cfg(test)]
+    pub(crate) fn planned(&self) -> [usize; 2] {
+        [Purpose::Renew, Purpose::Watch].map(|purpose| self.agendas.of(purpose).count())
+    }
+
+    /// Ends the background work for a lock.
+    pub(crate) fn forget(&self, lease: &LeaseState) {
+        self.agendas.of(Purpose::Renew).remove(lease);
+        self.agendas.of(Purpose::Watch).remove(lease);
     }
 
     fn plan(
@@ -150,14 +131,14 @@ impl Background {
             return;
         };
         let delay = wake.at.saturating_since(self.cluster.clock.now());
-        let background = Arc::downgrade(self);
+        let keeper = Arc::downgrade(self);
         timers.punctually_after(delay, move || {
-            let Some(background) = background.upgrade() else {
+            let Some(keeper) = keeper.upgrade() else {
                 return;
             };
-            let watched = background.wake(purpose, wake);
+            let watched = keeper.wake(purpose, wake);
             // A slow hook must not keep the connections of a manager that was dropped.
-            drop(background);
+            drop(keeper);
             for (lease, loss) in watched {
                 lease.call_hooks(loss.as_ref());
             }
@@ -177,9 +158,9 @@ impl Background {
         }
         let mut watched = Vec::new();
         match purpose {
-            Purpose::Renew => self.renew_all(self.take_due(LONGEST_HEAD_START)),
+            Purpose::Renew => self.renew_all(agenda.take_due(now, LONGEST_HEAD_START)),
             Purpose::Watch => {
-                for lease in agenda.take_due(now, Duration::ZERO, |_| Duration::ZERO) {
+                for lease in agenda.take_due(now, Duration::ZERO) {
                     let loss = lease.loss_soon(now);
                     if loss.is_none() {
                         // The caller tells the news that there is now.
@@ -194,29 +175,9 @@ impl Background {
         }
         watched
     }
-
-    /// Takes the locks whose renewal is due, and those whose renewal is due soon: within the lock's head start, and
-    /// within `at_most`.
-    fn take_due(&self, at_most: Duration) -> Vec<Arc<LeaseState>> {
-        let agenda = self.agendas.of(Purpose::Renew);
-        let soon = |lease: &LeaseState| {
-            let renewal = lease.renewal();
-            renewal.map_or(Duration::ZERO, |renewal| {
-                head_start(renewal.ttl).min(at_most)
-            })
-        };
-        agenda.take_due(self.cluster.clock.now(), at_most, soon)
-    }
 }
 
 impl Drop for Keeper {
-    fn drop(&mut self) {
-        // Only a probe or a renewal can still be waiting, and nobody needs it any more.
-        self.cluster().clock.end();
-    }
-}
-
-impl Drop for Background {
     fn drop(&mut self) {
         if self.cluster.is_forked() {
             // For the same reason as for the nodes, see `Cluster`.

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::schedule::head_start;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::lease::state::LeaseState;
 use crate::sync::{Mutex, OnceLock};
@@ -95,12 +96,12 @@ impl Agenda {
     ///
     /// The thread has to exist before work is planned. Otherwise a wake would be planned and never armed, and later
     /// plans would rely on it.
-    pub(super) fn start(&self, clock: &Clock) -> io::Result<&Timers> {
-        if let Some(timers) = self.timers.get() {
-            return Ok(timers);
+    pub(super) fn start(&self, clock: &Clock) -> io::Result<()> {
+        if self.timers.get().is_none() {
+            let timers = Timers::on_own_thread(clock, self.name)?;
+            self.timers.get_or_init(|| timers);
         }
-        let timers = Timers::on_own_thread(clock, self.name)?;
-        Ok(self.timers.get_or_init(|| timers))
+        Ok(())
     }
 
     pub(super) fn timers(&self) -> Option<&Timers> {
@@ -157,20 +158,17 @@ impl Agenda {
         self.plans.lock().wake == Some(wake)
     }
 
-    /// Takes the locks that are due, and those that are due within the span that `soon` returns for them, which is at
-    /// most `at_most`.
-    pub(super) fn take_due(
-        &self,
-        now: Timestamp,
-        at_most: Duration,
-        soon: impl Fn(&LeaseState) -> Duration,
-    ) -> Vec<Arc<LeaseState>> {
+    /// Takes the locks that are due, and those whose renewal is due within their head start and within `at_most`.
+    pub(super) fn take_due(&self, now: Timestamp, at_most: Duration) -> Vec<Arc<LeaseState>> {
         let mut plans = self.plans.lock();
         plans.wake = None;
         let horizon = now.saturating_add(at_most);
-        let is_due = |plan: &Plan| {
-            plan.at <= now || plan.at <= horizon && plan.at <= now.saturating_add(soon(&plan.lease))
+        let is_within_head_start = |plan: &Plan| {
+            let renewal = plan.lease.renewal();
+            renewal.is_some_and(|renewal| plan.at <= now.saturating_add(head_start(renewal.ttl)))
         };
+        let is_due =
+            |plan: &Plan| plan.at <= now || plan.at <= horizon && is_within_head_start(plan);
         let due = plans.by_lock.extract_if(|_, plan| is_due(plan));
         let mut due: Vec<Plan> = due.map(|(_, plan)| plan).collect();
         drop(plans);

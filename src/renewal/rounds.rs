@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Background;
+use super::Keeper;
 use super::agenda::Purpose;
 use super::schedule::{due, pause};
 use super::unfinished::Unfinished;
@@ -17,7 +17,7 @@ use crate::protocol::extend::{Extension, ask};
 use crate::protocol::heal::{heal, is_wanted};
 use crate::verdict::Verdict;
 
-impl Background {
+impl Keeper {
     /// Renews locks. One write to a node renews all locks whose keys are on the same nodes.
     ///
     /// First only on the nodes that have not failed lately, so without a wait for a failed node. The locks that get no
@@ -40,7 +40,8 @@ impl Background {
                 });
             }
             // No head start here: it would repeat a renewal that has just failed without a pause.
-            let due = self.take_due(Duration::ZERO);
+            let agenda = self.agendas.of(Purpose::Renew);
+            let due = agenda.take_due(self.cluster.clock.now(), Duration::ZERO);
             self.renew_on_healthy_nodes(due, &mut unfinished);
         }
     }
@@ -121,7 +122,7 @@ impl Background {
         let verdict = extension.verdict();
         if verdict == Verdict::Unknown {
             if is_wanted(&self.cluster, &extension) {
-                return unfinished.decisive.push(extension);
+                return unfinished.heals.push(extension);
             }
             if extension.nodes.iter().any(is_left_out) {
                 return unfinished.undecided.push(extension.lease);
@@ -129,7 +130,7 @@ impl Background {
         }
         self.settle(&mut extension);
         if verdict == Verdict::Confirmed && is_wanted(&self.cluster, &extension) {
-            unfinished.further.push(extension);
+            unfinished.heals.push(extension);
         }
     }
 

@@ -4,42 +4,41 @@ use std::sync::Arc;
 
 use crate::lease::state::LeaseState;
 use crate::protocol::extend::Extension;
+use crate::verdict::Verdict;
 
 /// The unfinished renewals of a round.
 #[derive(Default)]
 pub(super) struct Unfinished {
     /// Locks that got no majority from the nodes that have not failed lately.
     pub(super) undecided: Vec<Arc<LeaseState>>,
-    /// Extensions without a majority, for which the votes of nodes that are healed may decide.
-    pub(super) decisive: Vec<Extension>,
-    /// Extensions that have succeeded, of locks whose key is missing on some nodes.
-    pub(super) further: Vec<Extension>,
+    /// Extensions of locks whose key is missing on some nodes. They have succeeded, or the votes of nodes that are healed may
+    /// decide.
+    pub(super) heals: Vec<Extension>,
 }
 
 impl Unfinished {
     pub(super) fn is_empty(&self) -> bool {
-        self.undecided.is_empty() && self.decisive.is_empty() && self.further.is_empty()
+        self.undecided.is_empty() && self.heals.is_empty()
     }
 
     pub(super) fn has(&self, lease: &Arc<LeaseState>) -> bool {
-        let heals = self.decisive.iter().chain(&self.further);
-        let mut all = heals.map(|heal| &heal.lease).chain(&self.undecided);
+        let heals = self.heals.iter().map(|heal| &heal.lease);
+        let mut all = heals.chain(&self.undecided);
         all.any(|other| Arc::ptr_eq(lease, other))
     }
 
     pub(super) fn append(&mut self, mut other: Self) {
         self.undecided.append(&mut other.undecided);
-        self.decisive.append(&mut other.decisive);
-        self.further.append(&mut other.further);
+        self.heals.append(&mut other.heals);
     }
 
     /// Takes the most urgent heal: of those that may decide, and else of the others, the one of the lock that ends first.
     pub(super) fn next_heal(&mut self) -> Option<Extension> {
-        let heals = [&mut self.decisive, &mut self.further];
-        let heals = heals.into_iter().find(|heals| !heals.is_empty())?;
-        let ends = heals.iter().map(|heal| heal.lease.deadline()).enumerate();
-        let (first, _) = ends.min_by_key(|(_, end)| *end)?;
-        Some(heals.swap_remove(first))
+        let urgency =
+            |heal: &Extension| (heal.verdict() == Verdict::Confirmed, heal.lease.deadline());
+        let heals = self.heals.iter().map(urgency).enumerate();
+        let (first, _) = heals.min_by_key(|(_, urgency)| *urgency)?;
+        Some(self.heals.swap_remove(first))
     }
 }
 

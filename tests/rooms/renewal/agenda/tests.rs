@@ -7,6 +7,7 @@ use super::*;
 use crate::claim::Claim;
 use crate::clock::FakeClock;
 use crate::cluster::Owner;
+use crate::lease::state::Renewal;
 use crate::node::Trace;
 
 fn at(millis: u64) -> Timestamp {
@@ -36,7 +37,7 @@ fn a_wake_that_a_sooner_one_has_replaced_stays_replaced() {
     assert!(agenda.is_current(sooner) && !agenda.is_current(replaced));
     assert!(agenda.put(&job(), |_| at(200)).is_none());
 
-    let due = agenda.take_due(at(10), Duration::ZERO, |_| Duration::ZERO);
+    let due = agenda.take_due(at(10), Duration::ZERO);
     assert!(matches!(due.as_slice(), [lease] if Arc::ptr_eq(lease, &soon)));
     let again = agenda.next_wake().unwrap();
     assert!(agenda.is_current(again) && !agenda.is_current(replaced));
@@ -45,16 +46,16 @@ fn a_wake_that_a_sooner_one_has_replaced_stays_replaced() {
 #[test]
 fn a_lock_is_taken_when_it_is_due_or_within_its_own_head_start_and_no_sooner() {
     let agenda = Agenda::new("test", |_| true);
-    let ends = [(10, 0), (11, 0), (15, 5), (16, 5), (20, 10)];
-    for (due, head_start) in ends {
-        let lease = lease("job", head_start, [Trace::Possible; 3]);
-        agenda.put(&Arc::new(lease), |_| at(due));
+    for (due, head_start) in [(10, 0), (11, 0), (15, 5), (16, 5), (20, 10)] {
+        let lease = job();
+        let ttl = Duration::from_millis(head_start * 32);
+        lease.keep(Renewal { ttl, until: None });
+        agenda.put(&lease, |_| at(due));
     }
-    // In this test, a lock has a head start for as long as it is valid.
-    let soon = |lease: &LeaseState| lease.deadline().saturating_since(at(0));
-    let taken = agenda.take_due(at(10), Duration::from_millis(5), soon);
-    let head_starts: Vec<_> = taken.iter().map(|lease| soon(lease).as_millis()).collect();
-    assert_eq!(head_starts, [0, 5]);
+    let taken = agenda.take_due(at(10), Duration::from_millis(5));
+    let ttls = taken.iter().filter_map(|lease| lease.renewal());
+    let ttls: Vec<_> = ttls.map(|renewal| renewal.ttl.as_millis()).collect();
+    assert_eq!(ttls, [0, 5 * 32]);
     assert_eq!(agenda.count(), 3);
 }
 
@@ -79,7 +80,7 @@ fn a_plan_by_an_earlier_look_does_not_replace_that_of_a_loss() {
             looked
         });
     });
-    let due = agenda.take_due(at(0), Duration::ZERO, |_| Duration::ZERO);
+    let due = agenda.take_due(at(0), Duration::ZERO);
     assert_eq!(due.len(), 1);
 }
 

@@ -6,7 +6,6 @@ use crate::clock::{Clock, FakeClock};
 use crate::cluster::{Cluster, Options};
 use crate::lease::state::Renewal;
 use crate::node::Trace;
-use crate::renewal::Keeper;
 use crate::renewal::agenda::tests::lease;
 
 const ALL: [Trace; 3] = [Trace::Possible; 3];
@@ -82,20 +81,19 @@ fn a_lock_for_which_a_step_decides_nothing_is_renewed_soon_also_if_the_step_pani
     let clock = Clock::from(FakeClock::new());
     let keeper = Keeper::new(Cluster::new(Vec::new(), clock, Options::default()));
     keeper.start(Purpose::Renew).unwrap();
-    let background = &keeper.background;
     let locks = ["settled", "undecided", "passed over"].map(kept);
     let [settled, undecided, passed_over] = &locks;
     let late = Timestamp::from_nanos(0).saturating_add(Duration::from_secs(8));
     let mut unfinished = Unfinished::default();
-    background.step(&locks, &mut unfinished, |unfinished| {
-        background.plan(Purpose::Renew, settled, |_| late);
+    keeper.step(&locks, &mut unfinished, |unfinished| {
+        keeper.plan(Purpose::Renew, settled, |_| late);
         unfinished.undecided.push(Arc::clone(undecided));
         panic!("the step ends early");
     });
     assert!(unfinished.has(undecided) && !unfinished.has(settled) && !unfinished.has(passed_over));
-    let agenda = background.agendas.of(Purpose::Renew);
+    let agenda = keeper.agendas.of(Purpose::Renew);
     let before = late.saturating_sub(Duration::from_nanos(1));
-    let soon = agenda.take_due(before, Duration::ZERO, |_| Duration::ZERO);
+    let soon = agenda.take_due(before, Duration::ZERO);
     assert!(matches!(soon.as_slice(), [lease] if Arc::ptr_eq(lease, passed_over)));
     assert!(agenda.has(settled) && !agenda.has(undecided));
 }
