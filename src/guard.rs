@@ -15,7 +15,6 @@ mod identity;
 mod losses;
 mod wanted;
 
-use crate::claim::Resource;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::contend::courtesy::Courtesy;
@@ -69,14 +68,14 @@ const MOST_PASSES: u32 = 15;
 #[must_use = "without a variable the lock is given back at once, with `let _ =` too: write `let _guard =`"]
 pub struct LockGuard {
     shared: Arc<Shared>,
-    lease: Arc<LeaseState>,
+    pub(crate) lease: Arc<LeaseState>,
     votes: Votes,
     /// Whether the guard still has to release the lock.
     must_release: bool,
     /// How often the lock may still be passed on before it is released once, so that clients which only poll can get it.
     passes: u32,
     /// Until when the lock has to rest if it is given back before, if it has a minimum.
-    rests_until: Option<Timestamp>,
+    pub(crate) rests_until: Option<Timestamp>,
     /// Keep the other threads of this manager waiting until they are dropped, after the release.
     turns: Turns,
 }
@@ -119,35 +118,6 @@ impl LockGuard {
     }
 
     /// Until when the lock has to rest if it is given back before.
-    #[cfg(test)]
-    pub(crate) fn rests_until(&self) -> Option<Timestamp> {
-        self.rests_until
-    }
-
-    /// When the validity ends.
-    pub(crate) fn deadline(&self) -> Timestamp {
-        self.lease.deadline()
-    }
-
-    /// Counts and logs the end of this lock: from here on the program has it.
-    pub(crate) fn count(&self) {
-        self.lease.count();
-    }
-
-    pub(crate) fn names(&self) -> &[Arc<str>] {
-        self.claimed().names()
-    }
-
-    /// What the lock is on.
-    pub(crate) fn claimed(&self) -> &Resource {
-        &self.lease.claim.resource
-    }
-
-    /// Before the first send of the attempt that got the lock.
-    pub(crate) fn since(&self) -> Timestamp {
-        self.lease.since()
-    }
-
     /// Returns how long the lock is still valid, or zero when it no longer is.
     ///
     /// This is the time to live less the drift, counted from before the first command was sent, on a clock that goes on

@@ -299,12 +299,12 @@ impl LockManager {
         let won = protocol::adopt::adopt(cluster, &lease)?;
         let guard = LockGuard::new(&self.shared, won);
         cluster.stats.adopted.count();
-        guard.count();
+        guard.lease.count();
         if guard.is_read() {
             return Ok(guard);
         }
         // Where another thread of this manager is asking for the lock, that thread keeps its turn.
-        let lines = lines(guard.claimed());
+        let lines = lines(&guard.lease.claim.resource);
         let turns = lines
             .iter()
             .filter_map(|line| self.shared.queue.try_enter(line));

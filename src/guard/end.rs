@@ -18,15 +18,6 @@ use crate::protocol::pass::pass;
 use crate::protocol::release::release;
 use crate::verdict;
 
-/// How a guard ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// The lock rests if its minimum is not over.
-    AsAsked,
-    /// The lock is free at once.
-    AtOnce,
-}
-
 impl LockGuard {
     /// Releases the lock, and reports errors. One that was taken [for a time at least](crate::LockRequest::at_least) rests
     /// until that time is over, so that nobody gets it before.
@@ -51,7 +42,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn unlock(self) -> Result<(), Error> {
-        self.end(Ending::AsAsked)
+        self.end()
     }
 
     /// Releases the lock at once, and reports errors: as [`unlock`](Self::unlock), but it does not rest, whatever
@@ -74,8 +65,9 @@ impl LockGuard {
     /// assert!(manager.try_lock("report", Duration::from_secs(10)).is_ok());
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn unlock_now(self) -> Result<(), Error> {
-        self.end(Ending::AtOnce)
+    pub fn unlock_now(mut self) -> Result<(), Error> {
+        self.rests_until = None;
+        self.end()
     }
 
     /// Turns the guard into a lease, which another thread, process or machine can [adopt](crate::LockManager::adopt). The lock
@@ -127,17 +119,16 @@ impl LockGuard {
         Lease::of(&self.lease.claim, &ended.nodes, expires, rest)
     }
 
-    fn end(mut self, ending: Ending) -> Result<(), Error> {
+    fn end(mut self) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
-        let now = |guard: &Self| guard.shared.cluster().clock.now_for_records();
-        let started = now(&self);
-        let (known, nodes) = self.give_back(ending);
+        let started = self.shared.cluster().clock.now_for_records();
+        let (known, nodes) = self.give_back();
         if let Some(cause) = known {
             // No answer of the nodes can undo a loss that is known.
             return Err(self.lease.lost_error(cause));
         }
-        let waited = now(&self).saturating_since(started);
-        verdict::released(self.lease.name(), waited, nodes)
+        let ended = self.shared.cluster().clock.now_for_records();
+        verdict::released(self.lease.name(), ended.saturating_since(started), nodes)
     }
 
     /// Ends the lock, in one of these ways:
@@ -148,7 +139,7 @@ impl LockGuard {
     /// 4. Else it is released.
     ///
     /// Returns the votes of the release, and how the lock was lost, if it was.
-    fn give_back(&mut self, ending: Ending) -> (Option<LossCause>, NodeReports) {
+    fn give_back(&mut self) -> (Option<LossCause>, NodeReports) {
         self.must_release = false;
         let turns = take(&mut self.turns);
         for turn in &turns {
@@ -159,7 +150,7 @@ impl LockGuard {
         let ended = self.lease.end();
         self.shared.forget(&self.lease);
         let (cluster, claim) = (self.shared.cluster(), &self.lease.claim);
-        let rest = self.rest_left(ending).filter(|_| ended.loss.is_none());
+        let rest = self.rest_left().filter(|_| ended.loss.is_none());
         let released = if ended.loss.is_some() {
             self.release(&ended)
         } else if let Some(rest) = rest {
@@ -216,7 +207,7 @@ impl LockGuard {
         let released = release(cluster, &self.lease.claim, &ended.nodes, None);
         // A reader that wakes nobody may leave other readers behind, for whom a writer waits.
         if released.woken.any() || !self.is_read() {
-            for place in 0..self.names().len() {
+            for place in 0..resource.names().len() {
                 let key = resource.waited_for(place);
                 self.shared.note_release(key, released.woken.has(place));
             }
@@ -225,13 +216,9 @@ impl LockGuard {
     }
 
     /// How long nobody may get the lock, if its minimum is not over.
-    fn rest_left(&self, ending: Ending) -> Option<Duration> {
-        if ending == Ending::AtOnce || thread::panicking() {
-            return None;
-        }
-        let left = self
-            .rests_until?
-            .saturating_since(self.shared.cluster().clock.now());
+    fn rest_left(&self) -> Option<Duration> {
+        let until = self.rests_until.filter(|_| !thread::panicking())?;
+        let left = until.saturating_since(self.shared.cluster().clock.now());
         (!left.is_zero()).then_some(left)
     }
 }
@@ -240,7 +227,7 @@ impl Drop for LockGuard {
     fn drop(&mut self) {
         if self.must_release && !self.shared.cluster().is_forked() {
             // A second panic while unwinding would abort the program, so a panic must not leave this drop.
-            despite_panics(|| drop(self.give_back(Ending::AsAsked)));
+            despite_panics(|| drop(self.give_back()));
         }
     }
 }

@@ -126,7 +126,7 @@ impl LockGuard {
         self.lease.keep(self.renewal(term.ttl, keep_alive));
         self.shared
             .keeper
-            .keep(&self.lease, due(self.since(), term));
+            .keep(&self.lease, due(self.lease.since(), term));
     }
 
     fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {

@@ -34,7 +34,8 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn resources(&self) -> Vec<&str> {
-        self.names().iter().map(AsRef::as_ref).collect()
+        let names = self.lease.claim.resource.names();
+        names.iter().map(AsRef::as_ref).collect()
     }
 
     /// Returns the token: 40 hexadecimal characters that no other acquisition ever has. It is the value of the key on the

@@ -259,10 +259,14 @@ impl Call<'_> {
         }
         // The clock is read last, so that no slow step above hides an expired lock. A dropped guard releases it.
         let now = self.cluster.clock.now();
-        if now < guard.deadline() {
+        if now < guard.lease.deadline() {
             return Ok(guard.held_at_least(self.at_least, now));
         }
-        let elapsed = self.cluster.clock.now().saturating_since(guard.since());
+        let elapsed = self
+            .cluster
+            .clock
+            .now()
+            .saturating_since(guard.lease.since());
         Err(Error::TooSlow {
             resource: Arc::clone(&self.demand.resource.name),
             waited: elapsed,
@@ -278,7 +282,7 @@ impl Call<'_> {
         }
         let met_at = match result {
             // The clock is not read again: a guard has had its last look at it.
-            Ok(guard) if guard.each_vote().any(Vote::is_refusal) => guard.since(),
+            Ok(guard) if guard.each_vote().any(Vote::is_refusal) => guard.lease.since(),
             Err(Error::Held { .. }) => self.cluster.clock.now(),
             Ok(_) | Err(_) => return,
         };

@@ -66,7 +66,7 @@ impl<'m> Call<'m> {
             Ok(guard) => {
                 stats.acquired.count();
                 stats.waits.record(waited);
-                guard.count();
+                guard.lease.count();
                 match self.attempts.get() {
                     0 | 1 => log_lines::acquired(&self.demand.resource, waited),
                     attempts => log_lines::waited(&self.demand.resource, waited, attempts),

@@ -241,7 +241,7 @@ impl Worker {
         match self.rng.u8(0..10) {
             // A kept lock would never end.
             0 if !self.plan.lossless && keeping.is_none() => {
-                self.world.state().clients[self.id].abandoned += guard.names().len();
+                self.world.state().clients[self.id].abandoned += guard.resources().len();
                 self.abandoned.push(guard);
             }
             0 | 1 => self.hand_on(claim, guard),
@@ -256,7 +256,7 @@ impl Worker {
             }
             _ => {
                 self.world.is_to_rest(claim, on, &guard);
-                let (token, until) = (guard.token().to_owned(), guard.rests_until());
+                let (token, until) = (guard.token().to_owned(), guard.rests_until);
                 if self.unlock(claim, guard) {
                     self.world.has_rested(self.id, (&token, until));
                 }

@@ -113,7 +113,7 @@ impl Worker {
             Ok(guard) => {
                 self.world.adopted(self.id, &mail.handed, &guard);
                 self.world.state().count("adopted");
-                if guard.rests_until().is_some() {
+                if guard.rests_until.is_some() {
                     self.world.state().count("adopted with a minimum");
                 }
                 if (guard.token().to_owned(), guard.fencing_token()) != theirs {

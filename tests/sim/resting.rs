@@ -73,7 +73,7 @@ impl World {
             return;
         }
         let clock = state.clients[client].clock;
-        let until = guard.rests_until().map_or(0, Timestamp::as_nanos);
+        let until = guard.rests_until.map_or(0, Timestamp::as_nanos);
         let began = state.witness.began(guard.token());
         let least = clock.shows(began + 2 * SHORTEST_DELAY) + nanos(minimum);
         let most = clock.shows(state.now) + nanos(minimum);
@@ -87,7 +87,7 @@ impl World {
 
     /// The guard ends now, and its lock rests if its minimum is not over.
     pub(super) fn is_to_rest(&self, id: u64, on: &Access, guard: &LockGuard) {
-        let Some(until) = guard.rests_until() else {
+        let Some(until) = guard.rests_until else {
             return;
         };
         let valid_until = guard.watch().deadline().as_nanos();
