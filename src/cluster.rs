@@ -90,12 +90,11 @@ impl Cluster {
     }
 
     /// Returns an error in the child of a fork.
-    pub(crate) fn refuse_fork(&self) -> Result<(), Error> {
+    pub(crate) fn refuse_fork(&self) -> Result<&Self, Error> {
         if self.is_forked() {
-            Err(Error::Forked)
-        } else {
-            Ok(())
+            return Err(Error::Forked);
         }
+        Ok(self)
     }
 
     /// The term of an extension: at most what `max_hold` leaves, rounded up, so that others don't wait longer for a

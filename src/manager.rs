@@ -294,8 +294,7 @@ impl LockManager {
         reason = "a lease is used up when it is adopted"
     )]
     pub fn adopt(&self, lease: Lease) -> Result<LockGuard, Error> {
-        let cluster = self.cluster();
-        cluster.refuse_fork()?;
+        let cluster = self.cluster().refuse_fork()?;
         let won = protocol::adopt::adopt(cluster, &lease)?;
         let guard = LockGuard::new(&self.shared, won);
         cluster.stats.adopted.count();

@@ -38,8 +38,7 @@ impl Keeper {
 
     /// Refuses a keep-alive that can't work, and starts the thread for renewals.
     pub(crate) fn prepare(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<Term, Error> {
-        let cluster = &self.cluster;
-        cluster.refuse_fork()?;
+        let cluster = self.cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
         let refuse = |reason: String| Err(Error::invalid("ttl", reason));
         let node_timeout = cluster.options.node_timeout;

@@ -47,8 +47,7 @@ impl LockGuard {
 
     /// Extends the lock. From then on `renewal` replaces the keep-alive of the lock, if there is one.
     fn extend_and_keep(&self, ttl: Duration, renewal: Option<Renewal>) -> Result<(), Error> {
-        let cluster = self.shared.cluster();
-        cluster.refuse_fork()?;
+        let cluster = self.shared.cluster().refuse_fork()?;
         cluster.options.term(ttl)?;
         self.check()?;
         let started = cluster.clock.now();

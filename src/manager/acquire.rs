@@ -262,11 +262,7 @@ impl Call<'_> {
         if now < guard.lease.deadline() {
             return Ok(guard.held_at_least(self.at_least, now));
         }
-        let elapsed = self
-            .cluster
-            .clock
-            .now()
-            .saturating_since(guard.lease.since());
+        let elapsed = now.saturating_since(guard.lease.since());
         Err(Error::TooSlow {
             resource: Arc::clone(&self.demand.resource.name),
             waited: elapsed,

@@ -56,11 +56,8 @@ impl<'m> Call<'m> {
     /// Takes the lock, and counts and logs what came of the call.
     pub(super) fn run(self) -> Result<LockGuard, Error> {
         let result = self.acquire();
-        let waited = self
-            .cluster
-            .clock
-            .now_for_records()
-            .saturating_since(self.started);
+        let ended = self.cluster.clock.now_for_records();
+        let waited = ended.saturating_since(self.started);
         let stats = &self.cluster.stats;
         let outcome = match &result {
             Ok(guard) => {

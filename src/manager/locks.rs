@@ -90,27 +90,21 @@ impl LockManager {
         prefix: &str,
         mut on_progress: F,
     ) -> Result<impl Iterator<Item = Result<ListedLock, Error>> + Send + use<F>, Error> {
-        self.cluster().refuse_fork()?;
-        // None after its end.
-        let mut list = Some(List::new(self.cluster(), prefix)?);
-        let (manager, mut found) = (self.clone(), Vec::new().into_iter());
-        Ok(from_fn(move || {
-            loop {
-                if let Some(lock) = found.next() {
-                    return Some(Ok(lock));
-                }
-                let under_way = list.as_mut()?;
-                let step = under_way.step(manager.cluster());
-                on_progress(under_way.share());
-                match step {
-                    Ok(Some(locks)) => found = locks.into_iter(),
-                    Ok(None) => list = None,
-                    Err(error) => {
-                        list = None;
-                        return Some(Err(error));
-                    }
+        // None after an error.
+        let mut list = Some(List::new(self.cluster().refuse_fork()?, prefix)?);
+        let manager = self.clone();
+        let batches = from_fn(move || {
+            let under_way = list.as_mut()?;
+            let step = under_way.step(manager.cluster());
+            on_progress(under_way.share());
+            match step {
+                Ok(locks) => Some(locks?.into_iter().map(Ok).collect()),
+                Err(error) => {
+                    list = None;
+                    Some(vec![Err(error)])
                 }
             }
-        }))
+        });
+        Ok(batches.flatten())
     }
 }

@@ -48,8 +48,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn status(&self, resource: &str) -> Result<LockStatus, Error> {
-        self.cluster().refuse_fork()?;
-        protocol::look::status(self.cluster(), resource)
+        protocol::look::status(self.cluster().refuse_fork()?, resource)
     }
 
     /// Releases the lock on `resource` that has this token, for an operator who knows that its holder no longer runs.
@@ -95,8 +94,8 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn release(&self, resource: &str, token: &str) -> Result<(), Error> {
-        self.cluster().refuse_fork()?;
-        protocol::release::release_by_token(self.cluster(), resource, None, token)
+        let cluster = self.cluster().refuse_fork()?;
+        protocol::release::release_by_token(cluster, resource, None, token)
     }
 
     /// Examines every node, and tells what is wrong with it and what to do.
@@ -142,9 +141,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn health(&self) -> Result<Health, Error> {
-        let cluster = self.cluster();
-        cluster.refuse_fork()?;
-        protocol::examine::examine(cluster)
+        protocol::examine::examine(self.cluster().refuse_fork()?)
     }
 
     /// Opens the nodes of a brand-new deployment of [`Protocol::Fenced`](crate::Protocol::Fenced), so that they vote at
@@ -183,8 +180,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn open_nodes(&self) -> Result<(), Error> {
-        self.cluster().refuse_fork()?;
-        protocol::open::open(self.cluster())
+        protocol::open::open(self.cluster().refuse_fork()?)
     }
 
     /// Returns what this manager and its clones have done up to now, and how long their calls for locks took.

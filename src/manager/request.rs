@@ -268,17 +268,12 @@ impl<'a> LockRequest<'a> {
         self.take(Some(clock::until_instant(deadline)))
     }
 
-    /// Without a timeout, it waits for as long as the builder says.
+    /// Without a timeout, it waits for as long as the builder says. All that is asked for is checked here, before anything is
+    /// sent.
     fn take(&self, timeout: Option<Duration>) -> Result<LockGuard, Error> {
-        self.call(timeout)?.run()
-    }
-
-    /// The call for this lock. All that is asked for is checked here, before anything is sent.
-    fn call(&self, timeout: Option<Duration>) -> Result<Call<'a>, Error> {
         let shared = &self.manager.shared;
-        let cluster = shared.cluster();
+        let cluster = shared.cluster().refuse_fork()?;
         let options = &cluster.options;
-        cluster.refuse_fork()?;
         if self.kind == Kind::Read && self.at_least.is_some() {
             let reason = "readers share the lock, so none of them can keep the others from it; set it to write, and not to read";
             return Err(Error::invalid("at_least", reason));
@@ -308,6 +303,6 @@ impl<'a> LockRequest<'a> {
         };
         let mut call = Call::new(shared, demand, timeout);
         (call.keep_alive, call.at_least) = (self.keep_alive, at_least);
-        Ok(call)
+        call.run()
     }
 }

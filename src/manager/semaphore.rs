@@ -71,9 +71,9 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn semaphore_status(&self, name: &str, permits: u32) -> Result<Vec<LockStatus>, Error> {
-        self.cluster().refuse_fork()?;
+        let cluster = self.cluster().refuse_fork()?;
         check_permits(permits)?;
-        protocol::look::status_of_slots(self.cluster(), name, permits)
+        protocol::look::status_of_slots(cluster, name, permits)
     }
 
     /// Releases the permit that has this slot and this token: what [`release`](Self::release) does for a lock.
@@ -101,9 +101,9 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn release_slot(&self, name: &str, slot: u32, token: &str) -> Result<(), Error> {
-        self.cluster().refuse_fork()?;
+        let cluster = self.cluster().refuse_fork()?;
         check_slot(slot)?;
-        protocol::release::release_by_token(self.cluster(), name, Some(slot), token)
+        protocol::release::release_by_token(cluster, name, Some(slot), token)
     }
 }
 
