@@ -7,7 +7,7 @@ use redlatch::Protocol;
 use toml::de::{DeTable, DeValue};
 
 use crate::arguments::TlsFiles;
-use crate::config_file::{self, ConfigFile};
+use crate::config_file;
 use crate::durations;
 use crate::failure::Failure;
 
@@ -19,7 +19,6 @@ const KEYS: &str = "nodes, username, password_file, key_prefix, node_timeout, tt
 pub(crate) struct Config {
     pub(crate) nodes: Vec<String>,
     pub(crate) username: Option<String>,
-    /// Relative to the folder of the configuration file.
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) key_prefix: Option<String>,
     pub(crate) node_timeout: Option<Duration>,
@@ -29,35 +28,20 @@ pub(crate) struct Config {
     pub(crate) protocol: Option<Protocol>,
     pub(crate) max_ttl: Option<Duration>,
     pub(crate) drift_factor: Option<f64>,
-    /// The files relative to the folder of the configuration file.
     pub(crate) tls: TlsFiles,
 }
 
 /// Reads the file that is named, or found where a configuration may be.
 pub(crate) fn load(named: Option<&Path>) -> Result<Config, Failure> {
-    let Some(ConfigFile { path, text }) = config_file::read(named)? else {
+    let Some((path, text)) = config_file::read(named)? else {
         return Ok(Config::default());
     };
-    let mut config =
-        parse(&text).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))?;
-    let tls = &mut config.tls;
-    for file in [
-        &mut config.password_file,
-        &mut tls.tls_ca,
-        &mut tls.tls_cert,
-        &mut tls.tls_key,
-    ] {
-        *file = file.take().map(|file| beside(&path, &file));
-    }
-    Ok(config)
+    let folder = path.parent().unwrap_or(Path::new(""));
+    parse(&text, folder).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))
 }
 
-fn beside(config: &Path, file: &Path) -> PathBuf {
-    config.parent().unwrap_or(Path::new("")).join(file)
-}
-
-/// An error names the line, the key, and what is allowed there.
-fn parse(text: &str) -> Result<Config, String> {
+/// Files are relative to this folder. An error names the line, the key, and what is allowed there.
+fn parse(text: &str, folder: &Path) -> Result<Config, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let place = error
             .span()
@@ -69,7 +53,8 @@ fn parse(text: &str) -> Result<Config, String> {
     for (key, value) in table.get_ref() {
         let place = line(text, key.span().start);
         let name: &str = key.get_ref();
-        set(&mut config, name, value.get_ref()).map_err(|reason| format!("{place}{reason}"))?;
+        set(&mut config, folder, name, value.get_ref())
+            .map_err(|reason| format!("{place}{reason}"))?;
     }
     Ok(config)
 }
@@ -79,9 +64,10 @@ fn line(text: &str, offset: usize) -> String {
     format!("line {}: ", before.split('\n').count())
 }
 
-fn set(config: &mut Config, key: &str, value: &DeValue<'_>) -> Result<(), String> {
+fn set(config: &mut Config, folder: &Path, key: &str, value: &DeValue<'_>) -> Result<(), String> {
     let expect = |what: &str| format!("{key} is {what}");
     let text = || value.as_str().ok_or_else(|| expect("a text in quotes"));
+    let file = || text().map(|file| Some(folder.join(file)));
     let duration = |parse: fn(&str) -> Result<Duration, String>| {
         let text = value
             .as_str()
@@ -91,10 +77,10 @@ fn set(config: &mut Config, key: &str, value: &DeValue<'_>) -> Result<(), String
     match key {
         "nodes" => config.nodes = nodes(value).ok_or_else(|| expect("a list of URLs in quotes"))?,
         "username" => config.username = Some(text()?.to_owned()),
-        "password_file" => config.password_file = Some(PathBuf::from(text()?)),
-        "tls_ca" => config.tls.tls_ca = Some(PathBuf::from(text()?)),
-        "tls_cert" => config.tls.tls_cert = Some(PathBuf::from(text()?)),
-        "tls_key" => config.tls.tls_key = Some(PathBuf::from(text()?)),
+        "password_file" => config.password_file = file()?,
+        "tls_ca" => config.tls.tls_ca = file()?,
+        "tls_cert" => config.tls.tls_cert = file()?,
+        "tls_key" => config.tls.tls_key = file()?,
         "tls_name" => config.tls.tls_name = Some(text()?.to_owned()),
         "key_prefix" => config.key_prefix = Some(text()?.to_owned()),
         "node_timeout" => config.node_timeout = Some(duration(durations::parse_some)?),
@@ -149,7 +135,8 @@ mod tests {
             tls_key = "client.key"
             tls_name = "locks.internal"
         "#;
-        let config = parse(text).unwrap();
+        let config = parse(text, Path::new("/etc")).unwrap();
+        assert_eq!(config.password_file, Some(PathBuf::from("/etc/secret")));
         assert_eq!(config.nodes, ["redis://a", "redis://b"]);
         assert_eq!(config.wait, Some(Duration::from_mins(5)));
         assert_eq!(config.protocol, Some(Protocol::Fenced));
@@ -180,7 +167,7 @@ mod tests {
             ("ttl = '1s'\nttl = '2s'", "line 2: not TOML"),
         ];
         for (text, hint) in faults {
-            let reason = parse(text).unwrap_err();
+            let reason = parse(text, Path::new("/etc")).unwrap_err();
             assert!(reason.contains(hint), "{text}: {reason}");
             assert!(
                 !reason.contains("s3cret") && !reason.contains('\n'),

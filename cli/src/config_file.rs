@@ -23,15 +23,9 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// In a folder with this bit, nobody replaces the file of another user.
 const STICKY: u32 = 0o1000;
 
-/// A file that was read.
-pub(crate) struct ConfigFile {
-    pub(crate) path: PathBuf,
-    pub(crate) text: String,
-}
-
 /// Reads the named file, else that of `REDLATCH_CONFIG`, else the first that is in the configuration folders of the user and
-/// of the system.
-pub(crate) fn read(named: Option<&Path>) -> Result<Option<ConfigFile>, Failure> {
+/// of the system. Returns its path and its text.
+pub(crate) fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> {
     let from_environment = || {
         env::var_os("REDLATCH_CONFIG")
             .filter(|path| !path.is_empty())
@@ -66,7 +60,7 @@ fn is_missing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-fn read_open(path: PathBuf, mut file: File) -> Result<ConfigFile, Failure> {
+fn read_open(path: PathBuf, mut file: File) -> Result<(PathBuf, String), Failure> {
     // What is open is looked at, so that nobody can put another file there meanwhile.
     let metadata = file.metadata().map_err(|error| unreadable(&path, &error))?;
     if let Some(reason) = objection(&path, &metadata) {
@@ -76,7 +70,7 @@ fn read_open(path: PathBuf, mut file: File) -> Result<ConfigFile, Failure> {
     file.read_to_string(&mut text)
         .map_err(|error| unreadable(&path, &error))?;
     info!("the configuration is {}", path.display());
-    Ok(ConfigFile { path, text })
+    Ok((path, text))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {

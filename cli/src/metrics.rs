@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -24,14 +24,14 @@ const INTERVAL: Duration = Duration::from_secs(15);
 /// How long the end of the program waits for the last writing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Wakes the thread that writes. At the end it says when it has written for the last time.
-type Wake = Option<SyncSender<()>>;
-
 /// The writing of the file.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     record: Arc<Mutex<Record>>,
-    wake: Sender<Wake>,
+    /// Wakes the thread that writes, and ends it when it is dropped.
+    wake: Sender<()>,
+    /// Ends with that thread.
+    end: Receiver<()>,
 }
 
 impl Metrics {
@@ -61,62 +61,58 @@ impl Metrics {
             })
         };
         write(&record).map_err(|reason| Failure::new(IO, reason))?;
+        Self::write_on(record, INTERVAL, write)
+    }
+
+    /// Writes on a thread, at each wake and after each interval.
+    fn write_on(
+        record: Record,
+        interval: Duration,
+        write: impl Fn(&Record) -> Result<(), String> + Send + 'static,
+    ) -> Result<Self, Failure> {
         let record = Arc::new(Mutex::new(record));
-        let (wake, inbox) = channel();
+        let ((wake, inbox), (ended, end)) = (channel(), channel());
         let shared = Arc::clone(&record);
         start_thread("metrics", move || {
-            write_on(&shared, &inbox, INTERVAL, write);
+            write_until_end(&shared, &inbox, interval, write);
+            drop(ended);
         })?;
-        Ok(Self { record, wake })
+        Ok(Self { record, wake, end })
     }
 
     /// The lock was acquired.
     pub(crate) fn held(&self) {
-        self.wake(None);
+        // The thread lives as long as this.
+        self.wake.send(()).ok();
     }
 
     /// The command has ended.
     pub(crate) fn ended(&self, term: Term) {
         self.record.lock().end(term, clock::wall());
-        self.wake(None);
+        self.wake.send(()).ok();
     }
 
     /// Writes the file for the last time: `redlatch` ends with this exit code.
-    pub(crate) fn finish(&self, code: u8) {
+    pub(crate) fn finish(self, code: u8) {
         self.record.lock().exit_code = Some(code);
-        let (written, is_written) = sync_channel(1);
-        self.wake(Some(written));
+        drop(self.wake);
         // A disk that takes longer keeps the state of before.
-        is_written.recv_timeout(PATIENCE).ok();
-    }
-
-    fn wake(&self, wake: Wake) {
-        // The thread lives as long as this.
-        self.wake.send(wake).ok();
+        self.end.recv_timeout(PATIENCE).ok();
     }
 }
 
-/// Writes at each wake, and after each interval.
-fn write_on(
+fn write_until_end(
     record: &Mutex<Record>,
-    inbox: &Receiver<Wake>,
+    inbox: &Receiver<()>,
     interval: Duration,
     write: impl Fn(&Record) -> Result<(), String>,
 ) {
     // Whether the last writing has failed, which is said once.
     let mut has_complained = false;
     loop {
-        let mut finished = match inbox.recv_timeout(interval) {
-            Ok(wake) => wake,
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
+        let is_last = inbox.recv_timeout(interval) == Err(RecvTimeoutError::Disconnected);
         // On a slow disk only the newest state matters.
-        while finished.is_none()
-            && let Ok(wake) = inbox.try_recv()
-        {
-            finished = wake;
-        }
+        while inbox.try_recv().is_ok() {}
         let newest = record.lock().clone();
         let result = write(&newest);
         if let Err(reason) = &result
@@ -125,8 +121,7 @@ fn write_on(
             output::complain(reason);
         }
         has_complained = result.is_err();
-        if let Some(written) = finished {
-            written.send(()).ok();
+        if is_last {
             return;
         }
     }
@@ -135,21 +130,16 @@ fn write_on(
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::sync_channel;
-    use std::thread;
 
     use super::*;
 
     /// The thread, with this writing.
     fn start(write: impl Fn(&Record) + Send + 'static) -> Metrics {
-        let (wake, inbox) = channel();
-        let record = Arc::new(Mutex::new(Record::new("job")));
-        let shared = Arc::clone(&record);
         let write = move |record: &Record| {
             write(record);
             Ok(())
         };
-        thread::spawn(move || write_on(&shared, &inbox, Duration::from_millis(1), write));
-        Metrics { record, wake }
+        Metrics::write_on(Record::new("job"), Duration::from_millis(1), write).unwrap()
     }
 
     #[test]

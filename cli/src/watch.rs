@@ -131,11 +131,9 @@ impl View {
         };
         for report in &self.nodes {
             let node = output::presentable(&report.node);
-            let (word, why) = match state::failure(report) {
-                None => ("up", String::new()),
-                Some(word) => (word, format!(": {}", state::cause(&report.vote))),
-            };
-            let line = format!("{node} is {word}{why}");
+            let (_, word, why) = condition(report);
+            let colon = if why.is_empty() { "" } else { ": " };
+            let line = format!("{node} is {word}{colon}{why}");
             tell(format!("node {node}"), word.to_owned(), line);
         }
         for (name, state) in &self.locks {
@@ -164,13 +162,21 @@ impl View {
     }
 }
 
+/// Whether a node is up, and why not.
+fn condition(report: &NodeReport) -> (Tone, &'static str, String) {
+    match state::failure(report) {
+        None => (Tone::Good, "up", String::new()),
+        Some(word) => (Tone::Bad, word, state::cause(&report.vote)),
+    }
+}
+
 fn node_row(report: &NodeReport) -> Vec<Cell> {
-    let (tone, word, time, why) = if let Some(word) = state::failure(report) {
-        (Tone::Bad, word, String::new(), state::cause(&report.vote))
+    let (tone, word, why) = condition(report);
+    let time = if tone == Tone::Bad {
+        String::new()
     } else {
         // As wide as most of them, so that the table stands still.
-        let time = format!("{:>7}", durations::brief(report.elapsed));
-        (Tone::Good, "up", time, String::new())
+        format!("{:>7}", durations::brief(report.elapsed))
     };
     vec![
         Cell::plain(&report.node),

@@ -242,14 +242,27 @@ fn a_command_on_a_terminal_reads_from_it_gets_ctrl_c_and_gives_it_back() {
 }
 
 #[test]
-fn a_loss_gives_the_terminal_back_too() {
-    let nodes = Nodes::start(3).hasty();
-    let script = "redlatch run --max-hold 1s --grace 100ms job -- sh -c 'trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done'; \
-         echo exit code $?; read line; echo again $line; sleep 30";
-    let (terminal, _session) = run(&nodes, script);
-    assert_eq!(terminal.wait_for("exit code "), "76");
-    terminal.press("more\n");
-    assert_eq!(terminal.wait_for("again "), "more");
+fn a_loss_gives_the_terminal_back_also_one_that_was_handed_over_later() {
+    let nodes = Nodes::start(1).hasty();
+    // In a pipeline the command gets the terminal only when it asks for it.
+    for (asks, pipe, code) in [
+        ("line=itself", "", "76"),
+        ("read line </dev/tty", "| cat", "0"),
+    ] {
+        let script = format!(
+            "redlatch run --max-hold 1500ms --grace 100ms job -- sh -c \
+             '{asks}; echo it was $line; trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done' {pipe}; \
+             echo exit code $?; read line; echo again $line; sleep 30"
+        );
+        let (terminal, _session) = run(&nodes, &script);
+        if !pipe.is_empty() {
+            terminal.press("typed\n");
+            assert_eq!(terminal.wait_for("it was "), "typed");
+        }
+        assert_eq!(terminal.wait_for("exit code "), code);
+        terminal.press("more\n");
+        assert_eq!(terminal.wait_for("again "), "more");
+    }
 }
 
 // The command is one process: Ctrl-Z can catch a shell while it starts another one by `vfork`, and such a shell, on any
@@ -300,21 +313,6 @@ fn a_loss_ends_the_command_though_the_watchdog_was_killed() {
     kill_process(getpgid(Some(command)).unwrap(), Signal::KILL).unwrap();
     assert_eq!(terminal.wait_for("exit code "), "76");
     assert_dies(command);
-}
-
-/// In a pipeline the command gets the terminal only when it asks for it.
-#[test]
-fn a_loss_gives_back_a_terminal_that_was_handed_over_later() {
-    let nodes = Nodes::start(1).hasty();
-    let script = "redlatch run --max-hold 1500ms --grace 100ms job -- sh -c \
-         'read line </dev/tty; echo it was $line; trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done' | cat; \
-         echo all ended; read line; echo again $line; sleep 30";
-    let (terminal, _session) = run(&nodes, script);
-    terminal.press("typed\n");
-    assert_eq!(terminal.wait_for("it was "), "typed");
-    terminal.wait_for("all ended");
-    terminal.press("more\n");
-    assert_eq!(terminal.wait_for("again "), "more");
 }
 
 #[test]
