@@ -41,6 +41,7 @@ fn a_lock_that_is_kept_alive_outlives_every_node_one_after_the_other() {
     on_fakes(|world| {
         let call = world.call(0).keep_alive(KeepAlive::unbounded());
         let guard = call.try_lock().unwrap();
+        let token = guard.fencing_token();
         for node in 0..world.nodes() {
             if world.is_fenced() {
                 // A node that comes back empty abstains; this one has been away.
@@ -54,6 +55,8 @@ fn a_lock_that_is_kept_alive_outlives_every_node_one_after_the_other() {
             assert_eq!(world.with(&guard).len(), 5, "after node {node}");
             guard.check().unwrap();
         }
+        assert_eq!(guard.fencing_token(), token);
+        assert_eq!(guard.watch().fencing_token(), token);
         guard.unlock().unwrap();
         world.assert_free();
     });

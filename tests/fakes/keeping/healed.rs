@@ -67,21 +67,6 @@ fn a_node_that_could_not_be_asked_for_the_lock_gets_the_key_later() {
 }
 
 #[test]
-fn a_node_that_was_sent_an_undo_never_gets_the_key() {
-    by_call_and_in_background(
-        |clock, nodes, _, guard, extend| {
-            nodes[0].recover();
-            clock.advance(BREAK);
-            for _ in 0..5 {
-                extend(&guard);
-                assert_on(nodes, &guard, &[0, 1, 1, 1, 1]);
-            }
-        },
-        |_, nodes| nodes[0].lose_replies(),
-    );
-}
-
-#[test]
 fn a_heal_without_a_reply_is_undone_and_not_tried_again_and_one_that_was_not_sent_is() {
     let refuse: fn(&FakeNode) = FakeNode::refuse;
     for (fault, is_healed) in [
@@ -190,17 +175,6 @@ fn an_extension_does_not_succeed_if_the_lock_ended_while_a_node_was_healed() {
     });
     assert_eq!(clock.elapsed(), began + ms(90));
     assert!(guard.unlock().is_err());
-}
-
-#[test]
-fn a_lock_that_a_majority_has_not_is_lost_and_set_nowhere() {
-    let (_, nodes, manager) = cluster();
-    let guard = manager.try_lock("report", TTL).unwrap();
-    nodes[..3].iter().for_each(FakeNode::restart);
-    assert_lost(guard.extend(TTL), |cause| {
-        matches!(cause, LossCause::Vanished { .. })
-    });
-    assert_on(&nodes, &guard, &[0, 0, 0, 1, 1]);
 }
 
 /// Also after a short extension.

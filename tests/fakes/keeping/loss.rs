@@ -45,7 +45,6 @@ fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
 #[test]
 fn a_loss_that_is_known_is_what_unlock_tells_whatever_the_nodes_say() {
     let taken = |cause: &LossCause| matches!(cause, LossCause::Taken { .. });
-    let expired = |cause: &LossCause| matches!(cause, LossCause::Expired { .. });
     for fault in [FakeNode::refuse, FakeNode::hang, FakeNode::recover] {
         let (clock, nodes, manager) = cluster();
         let guard = kept(&manager, KeepAlive::unbounded());
@@ -56,14 +55,6 @@ fn a_loss_that_is_known_is_what_unlock_tells_whatever_the_nodes_say() {
         assert_lost(guard.check(), taken);
         nodes.iter().for_each(fault);
         assert_lost(guard.unlock(), taken);
-    }
-    // By the clock, while all nodes still have its keys.
-    for fault in [FakeNode::refuse, FakeNode::hang, FakeNode::recover] {
-        let (clock, nodes, manager) = cluster();
-        let guard = manager.lock("report", TTL).unwrap();
-        clock.advance(VALIDITY);
-        nodes.iter().for_each(fault);
-        assert_lost(guard.unlock(), expired);
     }
 }
 
@@ -136,29 +127,6 @@ fn a_limit_that_is_reached_while_a_node_is_healed_is_told_to_hooks_then_and_not_
     clock.advance(ms(1));
     let cause = told.try_recv().unwrap();
     assert!(at_the_limit(&cause), "{cause}");
-}
-
-#[test]
-fn a_majority_that_forgot_is_a_loss_that_the_next_extension_or_renewal_tells_at_once() {
-    for is_kept in [true, false] {
-        let (clock, nodes, manager) = cluster();
-        let guard = if is_kept {
-            kept(&manager, KeepAlive::unbounded())
-        } else {
-            manager.try_lock("report", TTL).unwrap()
-        };
-        let told = told(&guard);
-        nodes[..3].iter().for_each(FakeNode::flush);
-        if is_kept {
-            clock.advance(TTL / 3);
-        } else {
-            assert!(guard.extend(TTL).is_err());
-            clock.advance(Duration::ZERO);
-        }
-        let cause = told.try_recv().unwrap();
-        assert!(matches!(cause, LossCause::Vanished { .. }), "{cause}");
-        assert_eq!(cause.nodes().len(), 5);
-    }
 }
 
 #[test]

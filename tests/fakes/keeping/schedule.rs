@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Protocol};
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause};
 use redlatch_testing::eventually;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -231,32 +231,6 @@ fn whatever_the_drift_a_lock_that_is_kept_is_renewed_in_time_or_refused() {
             });
         }
     }
-}
-
-#[test]
-fn a_fenced_lock_is_kept_with_its_token_and_heals_on_nodes_that_forgot() {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(5, &clock);
-    let builder = LockManager::builder().fakes(&nodes);
-    let manager = builder.protocol(Protocol::Fenced).build().unwrap();
-    manager.open_nodes().unwrap();
-    let guard = kept(&manager, KeepAlive::unbounded());
-    let token = guard.fencing_token().unwrap();
-    // Its clock is ahead, so the key ends too early there.
-    nodes[0].advance(TTL);
-    assert_eq!(count(&nodes, "report"), 4);
-    clock.advance(TTL / 3);
-    assert_eq!(count(&nodes, "report"), 5);
-    for node in &nodes[..3] {
-        clock.advance(TTL * 10);
-        node.restart_persisted();
-        clock.advance(TTL * 10);
-        guard.check().unwrap();
-    }
-    assert_eq!(guard.fencing_token(), Some(token));
-    assert_eq!(guard.watch().fencing_token(), Some(token));
-    guard.unlock().unwrap();
-    assert_eq!(count(&nodes, "report"), 0);
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::collections::HashSet;
 use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, NodeReport, Protocol, Vote};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 
+use crate::managers::BOTH;
 use crate::servers::combining::crowd::{
-    Job, PROTOCOLS, Pending, TTL, Writes, answering_writes, asks, consent, keys_of, together,
-    whole_write, with_one_lane,
+    Job, Pending, TTL, Writes, answering_writes, asks, consent, keys_of, together, whole_write,
+    with_one_lane,
 };
 
 /// The nodes' votes, whatever became of the call.
@@ -35,7 +36,7 @@ fn differing(command: &Command) -> Vec<u8> {
 
 #[test]
 fn each_thread_has_its_own_token_and_gets_its_own_answer() {
-    for protocol in PROTOCOLS {
+    for protocol in BOTH {
         for n in [1, 3] {
             let servers = (0..n).map(|_| answering_writes(differing));
             let (servers, writes): (Vec<Scripted>, Vec<Writes>) = servers.unzip();
@@ -148,7 +149,7 @@ fn jobs<'m>(
 
 #[test]
 fn what_was_answered_before_a_connection_broke_stays_and_the_rest_goes_again_on_one_other() {
-    for protocol in PROTOCOLS {
+    for protocol in BOTH {
         let pending = Pending::default();
         let writes = Writes::default();
         let noted = Writes::clone(&writes);

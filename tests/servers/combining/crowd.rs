@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use redlatch::fake::FakeNode;
-use redlatch::{Builder, LockGuard, LockManager, Protocol};
+use redlatch::{Builder, LockGuard, LockManager};
 use redlatch_testing::eventually;
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use tracing::span::{Attributes, Id, Record};
@@ -230,8 +230,6 @@ pub(crate) fn keys_of(writes: &Writes) -> Vec<Vec<String>> {
     });
     others.filter(|keys| !keys.is_empty()).collect()
 }
-
-pub(crate) const PROTOCOLS: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
 
 /// Consent in either protocol.
 pub(crate) fn consent(command: &Command) -> Vec<u8> {

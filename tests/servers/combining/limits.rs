@@ -7,9 +7,9 @@ use redlatch::{Fanout, LockGuard, LockManager, Protocol};
 use redlatch_testing::scripted::Command;
 use redlatch_testing::{Server, eventually, within};
 
-use crate::managers::fenced_over;
+use crate::managers::{BOTH, fenced_over};
 use crate::servers::combining::crowd::{
-    BOUND, Job, PROTOCOLS, TTL, Writes, answering_writes, consent, keys_of, together, with_one_lane,
+    BOUND, Job, TTL, Writes, answering_writes, consent, keys_of, together, with_one_lane,
 };
 
 /// Longer than it takes to bring a crowd together on a busy machine.
@@ -99,7 +99,7 @@ fn over(servers: &[Server], protocol: Protocol, fanout: Fanout) -> LockManager {
 #[test]
 fn sixty_four_threads_with_locks_of_their_own_get_them_and_leave_no_key_and_no_connection() {
     const POOL: u64 = 10;
-    for protocol in PROTOCOLS {
+    for protocol in BOTH {
         for fanout in [Fanout::Overlapped, Fanout::Sequential] {
             let servers = Server::cluster(5);
             let manager = over(&servers, protocol, fanout);
@@ -142,7 +142,7 @@ fn sixty_four_threads_with_locks_of_their_own_get_them_and_leave_no_key_and_no_c
 
 #[test]
 fn a_thread_alone_sends_one_command_a_write_and_no_more_than_the_algorithm_has() {
-    for protocol in PROTOCOLS {
+    for protocol in BOTH {
         for fanout in [Fanout::Overlapped, Fanout::Sequential] {
             let (servers, writes): (Vec<_>, Vec<_>) =
                 (0..3).map(|_| answering_writes(consent)).unzip();

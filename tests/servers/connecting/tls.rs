@@ -9,20 +9,6 @@ use redlatch_testing::{Server, now, pause, within};
 use crate::servers::connecting::tls_peers::{PASSWORD, TTL, authority, tls_server, trusting};
 
 #[test]
-fn tls_connects_with_a_root_certificate_and_no_crypto_provider_installed() {
-    let Some((_server, port, root)) = tls_server() else {
-        return;
-    };
-    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
-    let manager = trusting(&url, root).build().unwrap();
-    for _ in 0..2 {
-        let guard = manager.try_lock("report", TTL).unwrap();
-        guard.extend(TTL).unwrap();
-        guard.unlock().unwrap();
-    }
-}
-
-#[test]
 fn one_who_waits_over_tls_is_woken_and_one_who_is_not_looks_again() {
     let Some((server, port, root)) = tls_server() else {
         return;

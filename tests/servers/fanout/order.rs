@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Fanout, LockManager, NodeReport, Protocol, Vote};
 use redlatch_testing::scripted::{Kind, Peer, Scripted, in_order};
-use redlatch_testing::{Server, eventually, within};
-
-use crate::managers::fenced;
+use redlatch_testing::within;
 
 const TTL: Duration = Duration::from_secs(10);
 const BOUND: Duration = Duration::from_mins(1);
@@ -193,48 +190,5 @@ fn what_is_left_on_the_first_node_alone_is_in_the_way_for_a_moment_only() {
             clock.elapsed()
         );
         assert!(matches!(guard.votes()[0].vote, Vote::Held { .. }));
-    }
-}
-
-/// Contenders, each with a manager of its own as if it were a process of its own, get the lock so many times each and are
-/// never in together.
-#[test]
-fn contenders_of_either_fanout_and_protocol_exclude_each_other_and_all_get_their_turns() {
-    let servers = Server::cluster(5);
-    let one = |protocol, fanout| {
-        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let builder = builder.protocol(protocol).fanout(fanout);
-        let builder = builder.node_timeout(Duration::from_secs(5));
-        builder.retry_delay(ms(1), ms(20)).build().unwrap()
-    };
-    let both = [Protocol::Classic, Protocol::Fenced];
-    for protocols in [&both[..1], &both[1..], &both] {
-        if protocols.contains(&Protocol::Fenced) {
-            let opener = fenced().nodes(servers.iter().map(Server::url)).build();
-            // They are open from the second time on.
-            opener.unwrap().open_nodes().ok();
-        }
-        let all = protocols
-            .iter()
-            .flat_map(|it| BOTH.map(|fanout| one(*it, fanout)));
-        let managers: Vec<LockManager> = all.cycle().take(8).collect();
-        within(BOUND, move || {
-            let is_in = AtomicBool::new(false);
-            thread::scope(|scope| {
-                for manager in &managers {
-                    scope.spawn(|| {
-                        for _ in 0..6 {
-                            let guard = manager.try_lock_for("job", TTL, BOUND).unwrap();
-                            assert!(!is_in.swap(true, Ordering::SeqCst), "two are in");
-                            thread::yield_now();
-                            is_in.store(false, Ordering::SeqCst);
-                            drop(guard);
-                        }
-                    });
-                }
-            });
-        });
-        let left = || servers.iter().any(|server| server.get("job").is_some());
-        assert!(eventually(BOUND, || !left()), "a key is left");
     }
 }

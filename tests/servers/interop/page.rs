@@ -7,8 +7,7 @@ use redis::Value;
 use redlatch::{Error, LockStatus};
 use redlatch_testing::{Server, eventually, side_by_side};
 
-use crate::managers::patient;
-use crate::servers::interop::refused::{PROTOCOLS, over};
+use crate::managers::{BOTH, patient, two_processes};
 use crate::waiters::{BOUND, TTL, Waiting, cluster, process};
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff00112233";
@@ -40,8 +39,8 @@ fn a_label_is_read_by_both() {
 
 #[test]
 fn a_permit_is_a_plain_lock_on_a_slot() {
-    side_by_side(PROTOCOLS, |protocol| {
-        let (servers, manager) = over(protocol);
+    side_by_side(BOTH, |protocol| {
+        let (servers, [manager, _]) = two_processes(protocol);
         let permit = || manager.semaphore("exports", 2).ttl(TTL).try_lock();
         for server in &servers {
             server.hold("exports:redlatch:slot:0", TOKEN, 60_000);
@@ -78,8 +77,8 @@ fn the_bell_wakes_a_client_of_the_library() {
 
 #[test]
 fn a_release_of_the_library_rings_for_a_client_that_is_announced() {
-    side_by_side(PROTOCOLS, |protocol| {
-        let (servers, manager) = over(protocol);
+    side_by_side(BOTH, |protocol| {
+        let (servers, [manager, _]) = two_processes(protocol);
         let guard = manager.try_lock("job", TTL).unwrap();
         let first = &servers[0];
         first.command(&["SADD", "job:redlatch:waiting", "1"]);

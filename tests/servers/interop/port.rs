@@ -48,7 +48,7 @@ pub(crate) enum Extend {
     SetAgain,
 }
 
-pub(crate) const BOTH: [Extend; 2] = [Extend::Expire, Extend::SetAgain];
+pub(crate) const EXTENSIONS: [Extend; 2] = [Extend::Expire, Extend::SetAgain];
 
 /// One such client, with a value of its own.
 pub(crate) struct Port {

@@ -5,25 +5,13 @@ use std::time::Duration;
 use redlatch::{Error, LockGuard, LockManager, Protocol};
 use redlatch_testing::{Server, eventually, pause, side_by_side, within};
 
-use crate::managers::{fenced_over, patient};
-use crate::servers::interop::port::{BOTH, Content, Port};
-use crate::waiters::{BOUND, TTL, assert_nothing_is_left, cluster};
+use crate::managers::{BOTH, two_processes};
+use crate::servers::interop::port::{Content, EXTENSIONS, Port};
+use crate::waiters::{BOUND, TTL, assert_nothing_is_left};
 
 /// Longer and shorter than the ttl of any lock here.
 const LONGER: Duration = Duration::from_hours(1);
 const SHORTER: Duration = Duration::from_secs(1);
-
-pub(crate) const PROTOCOLS: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
-
-pub(crate) fn over(protocol: Protocol) -> (Vec<Server>, LockManager) {
-    let servers = cluster(3);
-    let manager = match protocol {
-        Protocol::Classic => patient(servers.iter().map(Server::url)),
-        Protocol::Fenced => fenced_over(&servers),
-        other => panic!("{other:?}"),
-    };
-    (servers, manager)
-}
 
 /// In which ways we have "ledger".
 #[derive(Clone, Copy, Debug)]
@@ -45,14 +33,7 @@ const WAYS: [Way; 5] = [
 
 impl Way {
     fn try_take(self, manager: &LockManager) -> Result<LockGuard, Error> {
-        let shared = manager.rw_lock("ledger").ttl(TTL);
-        match self {
-            Self::Lock => manager.try_lock("ledger", TTL),
-            Self::Write => shared.try_write(),
-            Self::Read => shared.try_read(),
-            Self::FirstOfSeveral => manager.request_all(["ledger", "zoo"]).ttl(TTL).try_lock(),
-            Self::LastOfSeveral => manager.request_all(["ledger", "an"]).ttl(TTL).try_lock(),
-        }
+        self.lock_for(manager, Duration::ZERO)
     }
 
     fn lock_for(self, manager: &LockManager, timeout: Duration) -> Result<LockGuard, Error> {
@@ -87,16 +68,16 @@ fn changes_nothing(servers: &[Server], case: &str, act: impl FnOnce()) {
 #[test]
 fn a_port_is_refused_while_we_read_write_or_hold_several() {
     let each = |protocol| WAYS.map(|way| (protocol, way));
-    let cases = PROTOCOLS.map(each);
+    let cases = BOTH.map(each);
     side_by_side(cases.concat(), |(protocol, way)| {
-        let (servers, manager) = over(protocol);
+        let (servers, [manager, _]) = two_processes(protocol);
         let port = Port::new(&servers, "of a port");
         let guard = way.try_take(&manager).unwrap();
         let case = format!("{protocol:?} {way:?}");
         changes_nothing(&servers, &case, || {
             assert!(!port.lock("ledger", LONGER), "{case}");
             assert!(!port.lock_all(&["ledger", "other"], LONGER), "{case}");
-            for how in BOTH {
+            for how in EXTENSIONS {
                 assert!(!port.extend(how, "ledger", LONGER), "{case}");
                 assert!(!port.extend(how, "ledger", SHORTER), "{case}");
             }
@@ -112,8 +93,8 @@ fn a_port_is_refused_while_we_read_write_or_hold_several() {
 
 #[test]
 fn we_are_refused_while_a_port_has_the_lock() {
-    side_by_side(PROTOCOLS, |protocol| {
-        let (servers, manager) = over(protocol);
+    side_by_side(BOTH, |protocol| {
+        let (servers, [manager, _]) = two_processes(protocol);
         let port = Port::new(&servers, "of a port");
         assert!(port.lock("ledger", TTL));
         for way in WAYS {
@@ -125,7 +106,7 @@ fn we_are_refused_while_a_port_has_the_lock() {
                 assert_eq!(&**resource, "ledger", "{way:?}: {error}");
             });
         }
-        for how in BOTH {
+        for how in EXTENSIONS {
             assert!(port.extend(how, "ledger", TTL));
         }
         assert_eq!(port.unlock("ledger"), 3);
@@ -155,8 +136,7 @@ fn we_are_refused_while_a_port_has_the_lock() {
 
 #[test]
 fn the_scripts_of_a_port_change_nothing_under_a_key_that_readers_hold() {
-    let (servers, one) = over(Protocol::Classic);
-    let other = patient(servers.iter().map(Server::url));
+    let (servers, [one, other]) = two_processes(Protocol::Classic);
     let readers = [&one, &one, &other].map(|manager| Way::Read.try_take(manager).unwrap());
     // Whatever it compares with: what it had itself, the value of a reader, and nothing.
     let values = ["of a port", readers[0].token(), readers[2].token(), ""];
@@ -165,7 +145,7 @@ fn the_scripts_of_a_port_change_nothing_under_a_key_that_readers_hold() {
         changes_nothing(&servers, value, || {
             assert_eq!(port.unlock("ledger"), 0, "{value}");
             assert_eq!(port.unlock_all(&["ledger"]), 0, "{value}");
-            for how in BOTH {
+            for how in EXTENSIONS {
                 for ttl in [LONGER, SHORTER] {
                     assert!(!port.extend(how, "ledger", ttl), "{value} {how:?}");
                 }
@@ -183,13 +163,13 @@ fn the_scripts_of_a_port_change_nothing_under_a_key_that_readers_hold() {
 
 #[test]
 fn a_port_that_is_late_with_its_own_lock_harms_no_reader() {
-    let (servers, manager) = over(Protocol::Classic);
+    let (servers, [manager, _]) = two_processes(Protocol::Classic);
     let port = Port::new(&servers, "of a port");
     assert!(port.lock("ledger", Duration::from_millis(30)));
     // It stands still meanwhile, and its lock ends.
     let reader = Way::Read.lock_for(&manager, BOUND).unwrap();
     changes_nothing(&servers, "late", || {
-        for how in BOTH {
+        for how in EXTENSIONS {
             assert!(!port.extend(how, "ledger", LONGER));
         }
         assert_eq!(port.unlock("ledger"), 0);
@@ -201,7 +181,7 @@ fn a_port_that_is_late_with_its_own_lock_harms_no_reader() {
 #[test]
 fn who_waits_for_a_port_gets_the_lock_when_the_port_gives_it_back() {
     side_by_side(WAYS, |way| {
-        let (servers, manager) = over(Protocol::Classic);
+        let (servers, [manager, _]) = two_processes(Protocol::Classic);
         let port = Port::new(&servers, "of a port");
         assert!(port.lock("ledger", TTL));
         let waiting = {
@@ -221,8 +201,7 @@ fn who_waits_for_a_port_gets_the_lock_when_the_port_gives_it_back() {
 /// It knows nothing of a writer's intent, and gets the lock when it is free.
 #[test]
 fn a_port_that_tries_again_gets_the_lock_after_the_last_reader() {
-    let (servers, one) = over(Protocol::Classic);
-    let other = patient(servers.iter().map(Server::url));
+    let (servers, [one, other]) = two_processes(Protocol::Classic);
     let readers = [&one, &other].map(|manager| Way::Read.try_take(manager).unwrap());
     let port = Port::new(&servers, "of a port");
     let waiting = std::thread::spawn(move || {

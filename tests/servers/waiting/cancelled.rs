@@ -9,8 +9,9 @@ use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Cancel, Error, Fanout, KeepAlive, LockGuard, LockManager};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
-use redlatch_testing::{Server, eventually, now, within};
+use redlatch_testing::{Server, eventually, within};
 
+use crate::kinds::call::Call;
 use crate::managers::PATIENCE;
 
 /// So long that only a cancelled wait ends within the bound of the test.
@@ -162,61 +163,28 @@ fn a_round_that_is_under_way_ends_as_it_would_and_leaves_nothing_but_a_guard() {
     }
 }
 
-type Call = fn(&LockManager, &Cancel) -> Result<LockGuard, Error>;
+/// Everything that can be asked for. Those that ask one node first come last.
+fn calls(manager: &LockManager) -> [Call<'_>; 6] {
+    let job = || manager.request("job").ttl(LONG);
+    [
+        Call::Lock(job()),
+        Call::Lock(job().keep_alive(KeepAlive::unbounded())),
+        Call::Lock(manager.request_all(["one", "two"])),
+        Call::Write(manager.rw_lock("job")),
+        Call::Read(manager.rw_lock("job")),
+        Call::Lock(manager.semaphore("jobs", 3)),
+    ]
+}
 
-/// Every method that takes a `Cancel`, on everything that can be asked for. Those that ask one node first come last.
-const CALLS: [(&str, Call); 14] = [
-    ("lock", |manager, cancel| {
-        manager.request("job").cancelled_by(cancel).lock()
-    }),
-    ("try_lock", |manager, cancel| {
-        manager.request("job").cancelled_by(cancel).try_lock()
-    }),
-    ("try_lock_for", |manager, cancel| {
-        let request = manager.request("job").cancelled_by(cancel);
-        request.try_lock_for(LONG)
-    }),
-    ("try_lock_until", |manager, cancel| {
-        let request = manager.request("job").cancelled_by(cancel);
-        request.try_lock_until(now() + LONG)
-    }),
-    ("a kept lock", |manager, cancel| {
-        let request = manager.request("job").cancelled_by(cancel);
-        request.keep_alive(KeepAlive::unbounded()).ttl(LONG).lock()
-    }),
-    ("several", |manager, cancel| {
-        let request = manager.request_all(["one", "two"]);
-        request.cancelled_by(cancel).lock()
-    }),
-    ("write", |manager, cancel| {
-        manager.rw_lock("job").cancelled_by(cancel).write()
-    }),
-    ("try_write", |manager, cancel| {
-        manager.rw_lock("job").cancelled_by(cancel).try_write()
-    }),
-    ("try_write_for", |manager, cancel| {
-        let lock = manager.rw_lock("job").cancelled_by(cancel);
-        lock.try_write_for(LONG)
-    }),
-    ("read", |manager, cancel| {
-        manager.rw_lock("job").cancelled_by(cancel).read()
-    }),
-    ("try_read", |manager, cancel| {
-        manager.rw_lock("job").cancelled_by(cancel).try_read()
-    }),
-    ("try_read_until", |manager, cancel| {
-        let lock = manager.rw_lock("job").cancelled_by(cancel);
-        lock.try_read_until(now() + LONG)
-    }),
-    ("permit", |manager, cancel| {
-        manager.semaphore("jobs", 3).cancelled_by(cancel).lock()
-    }),
-    ("try for a permit", |manager, cancel| {
-        manager.semaphore("jobs", 3).cancelled_by(cancel).try_lock()
-    }),
+const ASK_ALL_AT_ONCE: usize = 4;
+
+type Wait = fn(&Call<'_>) -> Result<LockGuard, Error>;
+
+const WAYS: [Wait; 3] = [
+    |call| call.lock(),
+    |call| call.try_lock(),
+    |call| call.try_lock_for(LONG),
 ];
-
-const ASK_ALL_AT_ONCE: usize = 9;
 
 /// How many commands each server has heard that ask for a lock, or for whether it is free.
 fn asks(servers: &[Scripted]) -> Vec<usize> {
@@ -232,7 +200,8 @@ fn asks(servers: &[Scripted]) -> Vec<usize> {
 
 #[test]
 fn no_call_asks_anybody_again_once_it_was_cancelled() {
-    for (place, (name, call)) in CALLS.into_iter().enumerate() {
+    let cases = (0..6).flat_map(|place| WAYS.map(|way| (place, way)));
+    for (place, way) in cases {
         let cancel = Arc::new(Mutex::new(None::<Cancel>));
         let servers = [(); 3].map(|()| {
             let cancel = Arc::clone(&cancel);
@@ -262,12 +231,13 @@ fn no_call_asks_anybody_again_once_it_was_cancelled() {
         assert!(eventually(PATIENCE, || asks(&servers) == [1; 3]));
         let cancelled = Cancel::new();
         *cancel.lock() = Some(cancelled.clone());
-        let result = call(&manager, &cancelled);
-        assert!(matches!(result, Err(Error::Cancelled { .. })), "{name}");
+        let call = calls(&manager)[place].clone().cancelled_by(&cancelled);
+        let result = way(&call);
+        assert!(matches!(result, Err(Error::Cancelled { .. })), "{place}");
         let asked: Vec<usize> = asks(&servers).iter().map(|asks| asks - 1).collect();
         let most = if place < ASK_ALL_AT_ONCE { 3 } else { 1 };
         let is_once = asked.iter().all(|asks| *asks <= 1);
         let sum: usize = asked.iter().sum();
-        assert!(is_once && (1..=most).contains(&sum), "{name}: {asked:?}");
+        assert!(is_once && (1..=most).contains(&sum), "{place}: {asked:?}");
     }
 }
