@@ -1,11 +1,12 @@
 //! A resource that compares fencing tokens: a ledger in `SQLite`. This is the part to copy.
 
 use std::error::Error;
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::story::{Ledger, Refused};
 
 const TABLES: &str = "
     CREATE TABLE ledger (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL, balance INTEGER NOT NULL);
@@ -13,11 +14,11 @@ const TABLES: &str = "
     CREATE TABLE claim (resource TEXT PRIMARY KEY, token INTEGER NOT NULL);
     INSERT INTO claim VALUES ('ledger', 0);";
 
-pub(crate) struct Ledger {
+pub(crate) struct Sqlite {
     database: Connection,
 }
 
-impl Ledger {
+impl Sqlite {
     pub(crate) fn open(path: &Path) -> rusqlite::Result<Self> {
         let database = Connection::open(path)?;
         database.busy_timeout(Duration::from_secs(10))?;
@@ -26,28 +27,6 @@ impl Ledger {
 
     pub(crate) fn create(&self) -> rusqlite::Result<()> {
         self.database.execute_batch(TABLES)
-    }
-
-    /// Claims the ledger with the token, and reads the last balance.
-    pub(crate) fn balance(&mut self, token: Option<u64>) -> Result<i64, Box<dyn Error>> {
-        let step = self.begin(token)?;
-        let last = "SELECT coalesce((SELECT balance FROM ledger ORDER BY id DESC LIMIT 1), 0)";
-        let balance = step.query_row(last, [], |row| row.get(0))?;
-        step.commit()?;
-        Ok(balance)
-    }
-
-    /// Claims the ledger again, and appends an entry. If another holder has claimed it in between, nothing is written.
-    pub(crate) fn append(
-        &mut self,
-        token: Option<u64>,
-        amount: i64,
-        balance: i64,
-    ) -> Result<(), Box<dyn Error>> {
-        let step = self.begin(token)?;
-        let insert = "INSERT INTO ledger (amount, balance) VALUES (?1, ?2)";
-        step.execute(insert, [amount, balance])?;
-        Ok(step.commit()?)
     }
 
     /// Begins a transaction with the claim, so that the token is compared and noted, and the ledger read or written, in one
@@ -65,28 +44,31 @@ impl Ledger {
         }
         Ok(step)
     }
+}
 
-    /// The sum of all amounts.
-    pub(crate) fn sum(&self) -> rusqlite::Result<i64> {
-        let sum = "SELECT coalesce(sum(amount), 0) FROM ledger";
-        self.database.query_row(sum, [], |row| row.get(0))
+impl Ledger for Sqlite {
+    fn balance(&mut self, token: Option<u64>) -> Result<i64, Box<dyn Error>> {
+        let step = self.begin(token)?;
+        let last = "SELECT coalesce((SELECT balance FROM ledger ORDER BY id DESC LIMIT 1), 0)";
+        let balance = step.query_row(last, [], |row| row.get(0))?;
+        step.commit()?;
+        Ok(balance)
     }
-}
 
-/// The ledger has seen a larger token, so this one is of an earlier holder.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    token: u64,
-}
+    fn append(
+        &mut self,
+        token: Option<u64>,
+        amount: i64,
+        balance: i64,
+    ) -> Result<(), Box<dyn Error>> {
+        let step = self.begin(token)?;
+        let insert = "INSERT INTO ledger (amount, balance) VALUES (?1, ?2)";
+        step.execute(insert, [amount, balance])?;
+        Ok(step.commit()?)
+    }
 
-impl Error for Refused {}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let token = self.token;
-        write!(
-            f,
-            "refused: the ledger has seen a larger token than {token}"
-        )
+    fn sum(&mut self) -> Result<i64, Box<dyn Error>> {
+        let sum = "SELECT coalesce(sum(amount), 0) FROM ledger";
+        Ok(self.database.query_row(sum, [], |row| row.get(0))?)
     }
 }

@@ -83,11 +83,12 @@ fn code(folder: &Path) -> String {
 }
 
 /// The folders of all packages but that of the peers.
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 9] = [
     "",
     "cli",
     "examples",
     "examples/async_caller",
+    "examples/fenced_postgres",
     "examples/fenced_writer",
     "testing",
     "tests/history",

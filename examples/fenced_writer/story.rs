@@ -1,0 +1,145 @@
+//! A late write that a ledger refuses, because it compares fencing tokens. Two examples play it, each on a database.
+//!
+//! Two clients append to a ledger under one lock. Each entry holds the balance after it: a client reads the last balance,
+//! adds its amount, and appends. A reads and then stands still for longer than its lock lives, as a machine does that swaps
+//! or is suspended. B gets the lock, reads and appends. Then A goes on and writes, without another look at its guard.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use redlatch::{LockGuard, LockManager, Protocol};
+use redlatch_testing::{NoServer, Server};
+
+const TTL: Duration = Duration::from_millis(1500);
+
+/// What the database does. Without a token nothing is compared: what `--unchecked` shows.
+pub(crate) trait Ledger {
+    /// Claims the ledger with the token, and reads the last balance.
+    fn balance(&mut self, token: Option<u64>) -> Result<i64, Box<dyn Error>>;
+
+    /// Claims the ledger again, and appends an entry. If another holder has claimed it in between, nothing is written.
+    fn append(
+        &mut self,
+        token: Option<u64>,
+        amount: i64,
+        balance: i64,
+    ) -> Result<(), Box<dyn Error>>;
+
+    /// The sum of all amounts.
+    fn sum(&mut self) -> Result<i64, Box<dyn Error>>;
+}
+
+/// The ledger has seen a larger token, so this one is of an earlier holder.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) token: u64,
+}
+
+impl Error for Refused {}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.token;
+        write!(
+            f,
+            "refused: the ledger has seen a larger token than {token}"
+        )
+    }
+}
+
+/// A process on a machine of its own, with its connections to the lock servers and to the database.
+struct Client<L> {
+    locks: LockManager,
+    ledger: L,
+    is_unchecked: bool,
+}
+
+/// A client that has the lock, and has read the balance under it.
+struct Entered {
+    guard: LockGuard,
+    balance: i64,
+}
+
+impl<L: Ledger> Client<L> {
+    fn new(nodes: &[Server], ledger: L, is_unchecked: bool) -> Result<Self, redlatch::Error> {
+        let builder = LockManager::builder().nodes(nodes.iter().map(Server::url));
+        let builder = builder.protocol(Protocol::Fenced).max_ttl(TTL);
+        Ok(Self {
+            locks: builder.node_timeout(Duration::from_millis(200)).build()?,
+            ledger,
+            is_unchecked,
+        })
+    }
+
+    fn token(&self, guard: &LockGuard) -> Option<u64> {
+        guard.fencing_token().filter(|_| !self.is_unchecked)
+    }
+
+    /// The token is claimed before anything is read.
+    fn enter(&mut self) -> Result<Entered, Box<dyn Error>> {
+        let guard = self.locks.lock("ledger", TTL)?;
+        let balance = self.ledger.balance(self.token(&guard))?;
+        Ok(Entered { guard, balance })
+    }
+
+    fn append(&mut self, entered: &Entered, amount: i64) -> Result<(), Box<dyn Error>> {
+        let token = self.token(&entered.guard);
+        let balance = entered.balance.saturating_add(amount);
+        self.ledger.append(token, amount, balance)
+    }
+}
+
+/// Starts three Redis servers, which end when they go out of scope.
+pub(crate) fn start_servers() -> Result<Vec<Server>, NoServer> {
+    (0..3).map(|_| Server::try_start()).collect()
+}
+
+/// Fails if the run has not shown what it is for.
+pub(crate) fn play<L: Ledger>(
+    servers: &[Server],
+    ledgers: [L; 2],
+    is_unchecked: bool,
+) -> Result<(), Box<dyn Error>> {
+    let [of_a, of_b] = ledgers;
+    let mut a = Client::new(servers, of_a, is_unchecked)?;
+    let mut b = Client::new(servers, of_b, is_unchecked)?;
+    a.locks.open_nodes()?; // The servers are new.
+    let of_a = a.enter()?;
+    println!(
+        "A has the lock, has read the balance of {}, and stands still.",
+        of_a.balance
+    );
+
+    // Waits until A's lock has ended.
+    let of_b = b.enter()?;
+    b.append(&of_b, 100)?;
+    of_b.guard.unlock()?;
+    println!("A's lock has ended. B got the lock, and has appended 100.");
+
+    let was_refused = match a.append(&of_a, 1) {
+        Ok(()) => false,
+        Err(error) if error.is::<Refused>() => {
+            println!("A goes on and writes: {error}");
+            drop(of_a);
+            let again = a.enter()?;
+            a.append(&again, 1)?;
+            again.guard.unlock()?;
+            println!("A has started over with a new lock, and has appended 1.");
+            true
+        }
+        Err(error) => return Err(error),
+    };
+    let (sum, balance) = (b.ledger.sum()?, b.ledger.balance(None)?);
+    println!("The amounts sum up to {sum}, and the balance is {balance}.");
+    match (is_unchecked, was_refused, sum == balance) {
+        (false, true, true) => Ok(()),
+        (true, false, false) => {
+            println!(
+                "A's late write passed, and B's amount is lost. The comparison prevents that."
+            );
+            Ok(())
+        }
+        _ => Err("that is not what had to be shown".into()),
+    }
+}
