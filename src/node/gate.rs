@@ -1,4 +1,4 @@
-//! Lets one thread at a time try a node that refuses connections, closes them or rejects the login. The others get its answer.
+//! Lets one thread try a node that refuses connections, closes them or rejects the login. The others get its answer.
 //!
 //! A connection that can't be made, or that ends before the server has said who it is, shuts the gate. While the gate is shut,
 //! a try may begin at once after the first failure, and after a pause that grows with each further one. A reply on a new
@@ -9,7 +9,7 @@
 //! - A vote, a look or a probe fails at once, with the answer of the last try. Its caller asks again later.
 //! - A release, an undo, an extension or a status must not be told what was so before it came: the node may be back, and may
 //!   have the key. So it waits for the answer of a try that begins after it came, its own or that of another thread. At half of
-//!   its time it tries itself, whatever the pause. So it reaches a node that is back, or that stands still, as it would without
+//!   its time it tries itself, whatever the pause, or after three quarters if another try is under way. So it reaches a node that is back, or that stands still, as it would without
 //!   the gate, and no key stays. Those that wait at the same time have one try in common, so they make no storm.
 //! - A wait for a release of another client never tries, because its reply may take long.
 //! - A question about the health of a server always tries, because it has to find out what is so now.
@@ -59,8 +59,8 @@ struct Shut {
 pub(super) enum Manner {
     /// It tries if the pause is over. Else it takes the answer of the last try.
     Asks,
-    /// It waits for the answer of a try that begins after it came. At `own_try` it begins one itself, whatever the pause; if it
-    /// has tried before, it does not.
+    /// It waits for the answer of a try that begins after it came. At `own_try` it begins one itself, whatever the pause; later
+    /// if another is under way; if it has tried before, it does not.
     Insists {
         own_try: Option<Timestamp>,
         deadline: Timestamp,
@@ -84,6 +84,14 @@ pub(super) enum Passage {
     Shut,
 }
 
+/// What a thread does next at a gate that is shut.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Try,
+    Wait(Timestamp),
+    Fail,
+}
+
 impl Gate {
     /// Lets the thread make a connection; or returns how the last try failed.
     pub(super) fn enter(&self, manner: Manner, clock: &Clock) -> Result<Passage, NodeError> {
@@ -92,30 +100,21 @@ impl Gate {
             // Not under the mutex: in a simulation, another client may go on here.
             let now = clock.now();
             let mut state = self.state.lock();
+            let begun = state.begun;
             let Some(shut) = &mut state.shut else {
                 return Ok(Passage::New(None));
             };
-            let (own_try, deadline) = match manner {
-                Manner::Insists { own_try, deadline } => (own_try, deadline),
-                Manner::Asks | Manner::Listens | Manner::Examines => (None, now),
-            };
-            let is_answered = shut.failed > came;
-            let is_due = now >= shut.next || own_try.is_some_and(|own_try| now >= own_try);
-            let tries = match manner {
-                Manner::Examines => true,
-                Manner::Listens => false,
-                Manner::Asks | Manner::Insists { .. } => is_due && !is_answered,
-            };
-            if tries {
-                shut.next = now.saturating_add(LONGEST_PAUSE);
-                state.begun = state.begun.saturating_add(1);
-                return Ok(Passage::New(Some(state.begun)));
+            match shut.step(manner, came, begun, now) {
+                Step::Try => {
+                    shut.next = now.saturating_add(LONGEST_PAUSE);
+                    state.begun = begun.saturating_add(1);
+                    return Ok(Passage::New(Some(state.begun)));
+                }
+                Step::Wait(until) if !clock.has_ended() => {
+                    clock.wait(&self.ended, &mut state, until);
+                }
+                Step::Wait(_) | Step::Fail => return Err(shut.failure.clone()),
             }
-            let until = own_try.map_or(shut.next, |own_try| own_try.min(shut.next));
-            if is_answered || until <= now || until > deadline || clock.has_ended() {
-                return Err(shut.failure.clone());
-            }
-            clock.wait(&self.ended, &mut state, until);
         }
     }
 
@@ -152,6 +151,29 @@ impl Gate {
         });
         drop(state);
         self.ended.notify_all();
+    }
+}
+
+impl Shut {
+    /// For a thread that came when so many tries had begun, and now so many have.
+    fn step(&self, manner: Manner, came: u64, begun: u64, now: Timestamp) -> Step {
+        let (own_try, deadline) = match manner {
+            // The answer of a try that is under way may come soon.
+            Manner::Insists { own_try, deadline } if begun > came => {
+                let later = |own: Timestamp| own.saturating_add(deadline.saturating_since(own) / 2);
+                (own_try.map(later), deadline)
+            }
+            Manner::Insists { own_try, deadline } => (own_try, deadline),
+            Manner::Asks | Manner::Listens | Manner::Examines => (None, now),
+        };
+        let until = own_try.map_or(self.next, |own_try| own_try.min(self.next));
+        let is_answered = self.failed > came;
+        match manner {
+            Manner::Examines => Step::Try,
+            Manner::Asks | Manner::Insists { .. } if until <= now && !is_answered => Step::Try,
+            Manner::Insists { .. } if !is_answered && until <= deadline => Step::Wait(until),
+            _ => Step::Fail,
+        }
     }
 }
 

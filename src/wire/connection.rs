@@ -12,8 +12,10 @@ use super::transport::{NO_REPLY, Transport, closed, is_timeout};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 
-/// The most bytes of one read.
+/// The most bytes of one read, and of one where long replies are allowed: what has come is parsed from its beginning after
+/// each read.
 const CHUNK: usize = 1024;
+const LONG_CHUNK: usize = 16 * 1024;
 
 /// One connection to a server.
 pub(crate) struct Connection<S> {
@@ -95,22 +97,29 @@ impl<S: Stream> Transport for Connection<S> {
     }
 
     fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
-        let mut chunk = [0; CHUNK];
+        let chunk = if self.longest_reply > LONGEST_REPLY {
+            LONG_CHUNK
+        } else {
+            CHUNK
+        };
         while self.ready.is_none() {
             self.ready = self.next();
             if self.ready.is_some() {
                 break;
             }
-            match self.stream.read(&mut chunk, until, deadline) {
+            let begun = self.bytes.len();
+            self.bytes.resize(begun.saturating_add(chunk), 0);
+            let into = self.bytes.get_mut(begun..).unwrap_or_default();
+            let read = self.stream.read(into, until, deadline);
+            let count = read.as_ref().map_or(0, |read| read.unwrap_or_default());
+            self.bytes.truncate(begun.saturating_add(count));
+            match read {
                 Ok(None) => return false,
                 Ok(Some(0)) => {
                     let end = io::ErrorKind::UnexpectedEof.into();
                     self.ready = Some(Err(self.broken(end)));
                 }
-                Ok(Some(n)) => {
-                    let read = chunk.get(..n).unwrap_or_default();
-                    self.bytes.extend_from_slice(read);
-                }
+                Ok(Some(_)) => {}
                 Err(error) => self.ready = Some(Err(self.broken(error))),
             }
         }

@@ -142,7 +142,9 @@ pub(super) fn local(
 ) -> io::Result<Socket> {
     let address = SockAddr::unix(path)?;
     loop {
-        socket.set_write_timeout(Some(remaining(clock, deadline)?.min(SLICE)))?;
+        // A time below a microsecond would be rounded to none, which is for ever.
+        let span = remaining(clock, deadline)?.clamp(Duration::from_millis(1), SLICE);
+        socket.set_write_timeout(Some(span))?;
         match socket.connect(&address) {
             Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
             connected => return connected.map(|()| socket),

@@ -19,9 +19,9 @@ const BLOCKING: Duration = Duration::from_millis(4);
 /// How often a write to a full socket looks at the clock.
 const WRITE_SLICE: Duration = Duration::from_millis(4);
 
-/// How many reads there may be after their deadline, from one write to the next. They take in the longest reply, if it was there
-/// in time. A server that goes on sending is not listened to for longer.
-const MOST_LATE_READS: u32 = 512;
+/// How many reads may bring something after their deadline, from one write to the next. They take in the longest reply, if it
+/// was there in time. A server that goes on sending is not listened to for longer.
+const MOST_LATE_READS: u32 = 64;
 
 /// A connected stream of bytes. A read of zero bytes is its end.
 pub(crate) trait Stream: Send {
@@ -101,11 +101,8 @@ impl Stream for Plain {
     ) -> io::Result<Option<usize>> {
         let is_nothing = |error: &io::Error| is_timeout(error) || is_interrupted(error);
         let now = self.clock.now();
-        if now >= deadline {
-            self.late_reads = self.late_reads.saturating_add(1);
-            if self.late_reads > MOST_LATE_READS {
-                return Ok(None);
-            }
+        if now >= deadline && self.late_reads >= MOST_LATE_READS {
+            return Ok(None);
         }
         if now < until && self.may_block(now, deadline) {
             match self.stream.read(into) {
@@ -122,7 +119,11 @@ impl Stream for Plain {
                         return Ok(None);
                     }
                 }
-                read => return read.map(Some),
+                read => {
+                    let is_late = now >= deadline && read.is_ok();
+                    self.late_reads = self.late_reads.saturating_add(is_late.into());
+                    return read.map(Some);
+                }
             }
         }
     }

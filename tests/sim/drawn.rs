@@ -73,7 +73,7 @@ impl Plan {
 
     /// Few clients of many threads. Each thread has a lock of its own, and there are others for all.
     pub(super) fn crowd(seed: u64) -> Self {
-        let rng = &mut drawn_by(seed, 2);
+        let rng = &mut fastrand::Rng::with_seed(seed ^ 0xc20_3d5);
         let kind = either(rng);
         let (nodes, clients) = (pick(rng, &[5, 5, 3, 3, 1]), pick(rng, &[1, 1, 2]));
         let workers = pick(rng, &[3, 5, 8]);
@@ -288,7 +288,7 @@ impl Plan {
 
     /// Few clients of several threads that want the same locks, or of a crowd; in some the resources are shared, or permits.
     pub(super) fn preempted(seed: u64) -> Self {
-        let rng = &mut drawn_by(seed, 10);
+        let rng = &mut fastrand::Rng::with_seed(seed ^ 0x9_cee3_97ed);
         let work = rng.u8(0..8);
         let mut plan = if work == 0 {
             Self::crowd(seed)

@@ -298,6 +298,37 @@ fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() 
 }
 
 #[test]
+fn those_that_insist_at_the_same_time_have_one_try_in_common() {
+    let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
+    let shut = Shut {
+        failure: NodeError::TimedOut,
+        pause: LONGEST_PAUSE,
+        next: at(2000),
+        failed: 4,
+    };
+    let manner = Manner::Insists {
+        own_try: Some(at(500)),
+        deadline: at(1000),
+    };
+    let (came, later) = (4, 5);
+    for (begun, now, step) in [
+        (came, 0, Step::Wait(at(500))),
+        (came, 500, Step::Try),
+        // Another has begun a try meanwhile.
+        (later, 500, Step::Wait(at(750))),
+        (later, 750, Step::Try),
+    ] {
+        assert_eq!(
+            shut.step(manner, came, begun, at(now)),
+            step,
+            "{begun} {now}"
+        );
+    }
+    let answered = Shut { failed: 5, ..shut };
+    assert_eq!(answered.step(manner, came, later, at(500)), Step::Fail);
+}
+
+#[test]
 fn who_waits_for_a_release_never_tries_and_a_question_about_health_always_does() {
     let (server, node) = server(Does::Closes, TIMEOUT);
     shut_for_long(&server, &node);
