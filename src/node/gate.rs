@@ -160,7 +160,9 @@ impl Shut {
         let (own_try, deadline) = match manner {
             // The answer of a try that is under way may come soon.
             Manner::Insists { own_try, deadline } if begun > came => {
-                let later = |own: Timestamp| own.saturating_add(deadline.saturating_since(own) / 2);
+                let later = |own: Timestamp| {
+                    own.saturating_add(deadline.saturating_since(own).div_f64(2.0))
+                };
                 (own_try.map(later), deadline)
             }
             Manner::Insists { own_try, deadline } => (own_try, deadline),
@@ -172,7 +174,7 @@ impl Shut {
             Manner::Examines => Step::Try,
             Manner::Asks | Manner::Insists { .. } if until <= now && !is_answered => Step::Try,
             Manner::Insists { .. } if !is_answered && until <= deadline => Step::Wait(until),
-            _ => Step::Fail,
+            Manner::Asks | Manner::Insists { .. } | Manner::Listens => Step::Fail,
         }
     }
 }

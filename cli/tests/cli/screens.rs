@@ -117,7 +117,7 @@ fn a_wait_and_a_loss_are_shown_as_they_were() {
     });
     compare("run-losing", |columns| {
         let words = [
-            "run", "--ttl", "2s", "--grace", "1s", "job", "--", "sleep", "60",
+            "run", "--ttl", "6s", "--grace", "1s", "job", "--", "sleep", "60",
         ];
         shown(&mut nodes.redlatch(&words), columns, |_| {
             let has_it = |server: &Server| server.get("job").is_some();

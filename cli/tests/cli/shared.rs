@@ -104,7 +104,7 @@ fn a_reader_whose_entry_is_gone_is_lost_and_the_others_run_on() {
     let nodes = Nodes::start(3).hasty();
     let (running, _input) = reader(&nodes, &["--ttl", "1500ms"]);
     let (token, command) = (running.line(), pid(&running.line()));
-    let (other, input) = reader(&nodes, &["--ttl", "1500ms"]);
+    let (other, input) = reader(&nodes, &["--ttl", "1m"]);
     other.line();
     let unlock = ["unlock", "job", "--token", &token];
     ask(&nodes, &unlock).is(0, "job: given back\n");

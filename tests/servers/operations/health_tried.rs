@@ -8,7 +8,7 @@ use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::fakes::operations::health::codes;
-use crate::managers::{fenced_over, invalid_field, patient};
+use crate::managers::{PATIENCE, fenced_over, invalid_field, patient};
 use crate::servers::operations::health_servers::{assert_well, health, manager, of, remembering};
 
 const TTL: Duration = Duration::from_mins(1);
@@ -170,7 +170,9 @@ fn the_lock_that_is_tried_has_a_name_that_no_other_lock_has_and_ends_soon() {
             "TIME" => peer.say(b"*2\r\n$1\r\n5\r\n$1\r\n0\r\n"),
             _ => peer.say(command.consent()),
         });
-        let builder = LockManager::builder().node(server.url());
+        let builder = LockManager::builder()
+            .node_timeout(PATIENCE)
+            .node(server.url());
         let manager = builder.key_prefix(prefix).build().unwrap();
         let looks = manager.clone();
         within(BOUND, move || drop((looks.health(), looks.health())));
