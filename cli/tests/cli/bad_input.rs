@@ -15,7 +15,7 @@ fn assert_refused(ended: &Ended, code: i32, advice: &str) {
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
 }
 
-/// Command lines, word by word, with a part of the advice. Unit tests have more, of each word. `LONG` is a name that is too long.
+/// Command lines, word by word, with a part of the advice. Unit tests have more. `LONG` is a name that is too long.
 const WRONG: &str = "
  => --help
 dance => --help

@@ -14,15 +14,6 @@ fn ask(nodes: &Nodes, words: &[&str]) -> Ended {
     end_of(&mut nodes.redlatch(words))
 }
 
-/// The words of standard output, however the lines break.
-fn words(ended: &Ended) -> String {
-    ended
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
 #[test]
 fn status_tells_who_holds_the_lock_and_its_exit_code_whether() {
     let mut nodes = Nodes::start(3);
@@ -78,7 +69,7 @@ fn a_lock_that_lost_its_time_to_live_is_told_as_one_that_may_be_held() {
         end_of(&mut nodes.run(&["-n", "--shared"], "echo ran")),
     ] {
         ended.ends_with(69);
-        let told = format!("{} {}", words(&ended), ended.stderr);
+        let told = format!("{} {}", ended.words(), ended.stderr);
         assert!(told.contains(advice), "{ended:?}");
         assert!(
             !told.contains("or delete the key") && !told.contains("nobody"),
@@ -225,7 +216,7 @@ fn health_is_critical_where_servers_answer_and_give_no_lock() {
     nodes.command(&["ACL", "SETUSER", "default", "-set"]);
     let ended = ask(&nodes, &["health"]);
     ended.ends_with(1);
-    let told = words(&ended);
+    let told = ended.words();
     assert_eq!(told.matches("could not try").count(), 1, "{ended:?}");
     for server in &nodes.servers {
         assert_eq!(told.matches(&server.name()).count(), 2, "{ended:?}");
@@ -237,7 +228,7 @@ fn with_the_fenced_protocol_they_work_as_well_and_say_what_it_needs() {
     let nodes = Nodes::start(3);
     let health = ask(&nodes, &["health", "--fenced"]);
     assert!(
-        words(&health).contains("run 'redlatch open-nodes' once"),
+        health.words().contains("run 'redlatch open-nodes' once"),
         "{health:?}"
     );
     for line in health.stdout.lines() {

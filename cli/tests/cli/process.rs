@@ -214,6 +214,12 @@ impl Ended {
         assert!(self.stdout.contains(text), "{text}: {self:?}");
     }
 
+    /// The words of standard output, however the lines break.
+    pub(crate) fn words(&self) -> String {
+        let words: Vec<&str> = self.stdout.split_whitespace().collect();
+        words.join(" ")
+    }
+
     /// This in the one line on standard error.
     #[track_caller]
     pub(crate) fn complains(&self, text: &str) {

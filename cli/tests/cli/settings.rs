@@ -78,8 +78,7 @@ fn the_file_sets_what_flags_do_not() {
         let running = Running::start(&mut bare(&arguments));
         running.line();
         let ttl = nodes.servers[0].pttl(key);
-        running.signal(rustix::process::Signal::TERM);
-        running.end();
+        running.terminate();
         ttl
     };
     assert!((10_000..=20_000).contains(&ttl_of(&[], "billing:job")));
@@ -188,8 +187,7 @@ fn passwords_reach_neither_the_command_nor_the_process_list() {
         }
         let environment = fs::read(Path::new("/proc").join(&watchdog).join("environ")).unwrap();
         assert!(!String::from_utf8_lossy(&environment).contains(SECRET));
-        running.signal(rustix::process::Signal::TERM);
-        running.end();
+        running.terminate();
     }
     // What is no secret is inherited, so that the command can look at its lock.
     let nodes = Nodes::start(1);

@@ -112,12 +112,7 @@ fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from
     ] {
         let ended = end_of(&mut peer.redlatch(options));
         ended.ends_with(69);
-        let told = ended
-            .stdout
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        assert!(told.contains(why), "{why}: {ended:?}");
+        assert!(ended.words().contains(why), "{why}: {ended:?}");
     }
 }
 
