@@ -4,13 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::clock::Clock;
-use crate::cluster::{Cluster, Options};
+use crate::cluster::Cluster;
 use crate::contend::demand::lines;
 use crate::error::Error;
 use crate::guard::{LockGuard, Shared};
 use crate::lease::Lease;
-use crate::node::Node;
 use crate::protocol;
 
 mod acquire;
@@ -308,13 +306,6 @@ impl LockManager {
             .iter()
             .filter_map(|line| self.shared.queue.try_enter(line));
         Ok(guard.with_turns(turns.collect()))
-    }
-
-    pub(crate) fn with_nodes(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
-        let cluster = Cluster::new(nodes, clock, options);
-        Self {
-            shared: Shared::new(cluster),
-        }
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {

@@ -72,14 +72,8 @@ impl Options {
 
     /// The settings that all clients of the fenced protocol have to share; none with the classic protocol.
     pub(crate) fn rules(&self, nodes: usize) -> Option<Rules> {
-        let rules = || {
-            Rules::new(
-                &self.key_prefix,
-                nodes,
-                self.max_ttl,
-                self.drift(self.max_ttl),
-            )
-        };
+        let drift = self.drift(self.max_ttl);
+        let rules = || Rules::new(&self.key_prefix, nodes, self.max_ttl, drift);
         (self.protocol == Protocol::Fenced).then(rules)
     }
 

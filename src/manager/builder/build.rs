@@ -9,10 +9,11 @@ use std::time::Duration;
 use super::Builder;
 use super::given_node::GivenNode;
 use crate::clock::{Clock, Timers, one_thread, wait_for};
-use crate::cluster::Options;
 use crate::cluster::key::forbids_all_names;
+use crate::cluster::{Cluster, Options};
 use crate::error::Error;
 use crate::fencing::Protocol;
+use crate::guard::Shared;
 use crate::holder::Label;
 use crate::manager::LockManager;
 use crate::node::{Node, Setup, lanes};
@@ -131,7 +132,8 @@ impl Builder {
             .collect();
         // The slots are made on that thread; without this wait, the first lock could find none.
         wait_for(&thread);
-        Ok(LockManager::with_nodes(nodes, clock, options))
+        let shared = Shared::new(Cluster::new(nodes, clock, options));
+        Ok(LockManager { shared })
     }
 
     fn checked_options(&self) -> Result<Options, Error> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use redis::ConnectionInfo;
 use scheduled_thread_pool::ScheduledThreadPool;
 
 use super::url;
@@ -23,13 +24,11 @@ pub(super) enum GivenNode {
 impl GivenNode {
     /// The server at this URL, or why the URL can't be used.
     pub(super) fn at(url: &str) -> Result<Self, String> {
-        let address = url::read(url).and_then(Address::new)?;
-        Ok(Self::Server(Box::new(address)))
+        url::read(url).and_then(Self::of)
     }
 
-    pub(super) fn of_client(client: &redis::Client) -> Result<Self, String> {
-        let address = Address::new(client.get_connection_info().clone())?;
-        Ok(Self::Server(Box::new(address)))
+    pub(super) fn of(info: ConnectionInfo) -> Result<Self, String> {
+        Ok(Self::Server(Box::new(Address::new(info)?)))
     }
 
     pub(super) fn name(&self) -> String {

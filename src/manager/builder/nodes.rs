@@ -130,7 +130,8 @@ impl Builder {
         reason = "a client is handed over, as a URL is"
     )]
     pub fn client(mut self, client: redis::Client) -> Self {
-        self.nodes.push(GivenNode::of_client(&client));
+        self.nodes
+            .push(GivenNode::of(client.get_connection_info().clone()));
         self
     }
 
