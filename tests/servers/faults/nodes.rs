@@ -129,20 +129,6 @@ fn any_minority_that_is_dead_or_stopped_costs_no_lock_and_votes_again_afterwards
     });
 }
 
-#[track_caller]
-pub(crate) fn stop_all(servers: &[&Server]) {
-    for server in servers {
-        server.stop();
-    }
-}
-
-#[track_caller]
-pub(crate) fn resume_all(servers: &[&Server]) {
-    for server in servers {
-        server.resume();
-    }
-}
-
 #[test]
 fn any_minority_out_of_reach_costs_no_lock() {
     side_by_side(minorities(), |sets| {

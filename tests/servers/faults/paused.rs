@@ -5,6 +5,8 @@ use std::time::Duration;
 use redlatch::{LockManager, LockStatus, Vote};
 use redlatch_testing::{Server, eventually, now, pause};
 
+use crate::servers::faults::nodes::vote;
+
 const TTL: Duration = Duration::from_mins(1);
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 const BOUND: Duration = Duration::from_secs(30);
@@ -34,12 +36,7 @@ fn a_server_whose_writes_are_paused_is_left_out_until_the_end_of_the_pause() {
     while now() < until {
         // The others may have been too slow for once.
         if let Ok(guard) = manager.try_lock("job", TTL) {
-            let vote = &guard
-                .votes()
-                .iter()
-                .find(|r| *r.node == *name)
-                .unwrap()
-                .vote;
+            let vote = vote(guard.votes(), &name);
             assert!(!matches!(vote, Vote::Granted), "{vote}");
             guard.unlock().ok();
         }
@@ -56,12 +53,7 @@ fn a_server_whose_writes_are_paused_is_left_out_until_the_end_of_the_pause() {
     assert!(eventually(BOUND, || of_node().closed == before.closed + 1));
     assert!(eventually(BOUND, || {
         manager.try_lock("job", TTL).is_ok_and(|guard| {
-            let vote = &guard
-                .votes()
-                .iter()
-                .find(|r| *r.node == *name)
-                .unwrap()
-                .vote;
+            let vote = vote(guard.votes(), &name);
             matches!(vote, Vote::Granted)
         })
     }));

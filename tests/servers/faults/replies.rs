@@ -10,8 +10,7 @@ use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, eventually, side_by_side, within};
 
 use crate::servers::faults::nodes::{
-    BOUND, RECOVERY, TTL, assert_all_vote_soon, assert_nothing_left, granted, manager, resume_all,
-    stop_all, vote,
+    BOUND, RECOVERY, TTL, assert_all_vote_soon, assert_nothing_left, granted, manager, vote,
 };
 
 /// Stops some servers in turn, lets a lock be taken and given back meanwhile, and looks what the stopped ones do with
@@ -27,13 +26,17 @@ fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) 
         }
         let victims: Vec<&Server> = (0..stopped).map(|i| &servers[(round + i) % n]).collect();
         let sets: Vec<u64> = victims.iter().map(|server| server.count("set")).collect();
-        stop_all(&victims);
+        for server in &victims {
+            server.stop();
+        }
         let votes = within(BOUND, move || match manager.try_lock("job", TTL) {
             Ok(guard) => guard.votes().to_vec(),
             Err(Error::Unavailable { nodes, .. }) => nodes,
             Err(other) => panic!("{other:?}"),
         });
-        resume_all(&victims);
+        for server in &victims {
+            server.resume();
+        }
         for (victim, before) in victims.iter().zip(sets) {
             let vote = vote(&votes, &victim.name());
             assert!(matches!(vote, Vote::Failed(NodeError::TimedOut)), "{vote}");

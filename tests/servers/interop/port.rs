@@ -190,12 +190,15 @@ impl Content {
 
     /// Nothing has changed since, but for the time.
     #[track_caller]
-    pub(crate) fn assert_same(&self, now: &Self) {
-        assert_eq!(self.values, now.values);
+    pub(crate) fn assert_same(&self, now: &Self, case: &str) {
+        assert_eq!(self.values, now.values, "{case}");
         for (before, after) in self.pttls.iter().zip(&now.pttls) {
             // Half of it does not go by in any test; -1 is for ever.
             let goes_on = after <= before && *after > before / 2;
-            assert!(goes_on || (*before, *after) == (-1, -1), "{self:?} {now:?}");
+            assert!(
+                goes_on || (*before, *after) == (-1, -1),
+                "{case}: {self:?} {now:?}"
+            );
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::managers::patient;
 
 const BOUND: Duration = Duration::from_secs(100);
 
-fn ms(ms: u64) -> Duration {
+pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
@@ -26,7 +26,7 @@ fn manager(servers: &[Server]) -> LockManager {
 }
 
 #[track_caller]
-fn kept(manager: &LockManager, name: &str, ttl: Duration) -> LockGuard {
+pub(crate) fn kept(manager: &LockManager, name: &str, ttl: Duration) -> LockGuard {
     let request = manager.request(name).ttl(ttl);
     request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
 }

@@ -4,23 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Builder, Error, Fanout, KeepAlive, LockGuard, LockManager, LossCause, Protocol};
+use redlatch::{Builder, Error, Fanout, LockGuard, LockManager, LossCause, Protocol};
 use redlatch_testing::{Server, Stalls, eventually, now, pause};
+
+use crate::servers::keeping::on_servers::{kept, ms};
 
 const BOUND: Duration = Duration::from_secs(100);
 
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
 fn over(servers: &[Server]) -> Builder {
     LockManager::builder().nodes(servers.iter().map(Server::url))
-}
-
-#[track_caller]
-fn kept(manager: &LockManager, name: &str, ttl: Duration) -> LockGuard {
-    let request = manager.request(name).ttl(ttl);
-    request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
 }
 
 /// Runs this while contenders try to get the lock, each with a manager of its own and in a way of its own. None may get it.

@@ -52,32 +52,30 @@ fn assert_cancelled(result: Result<LockGuard, Error>) {
     }
 }
 
+/// It listens on a connection of an earlier command, in place of which it makes another one.
 #[test]
-fn one_who_listens_for_a_release_is_cancelled_and_nothing_is_left_of_it() {
-    for is_cut_off in [false, true] {
-        let servers = Server::cluster(3);
-        let (holder, other) = (manager_of(&servers), manager_of(&servers));
-        let guard = holder.lock("job", LONG).unwrap();
-        let listens = || servers.iter().any(|server| server.blocked() == 1);
-        // It listens on a connection of an earlier command, in place of which it makes another one.
-        let to_cut_off = Cell::new(is_cut_off);
-        let listens_at_last = || {
-            let listens = listens();
-            if listens && to_cut_off.take() {
-                for server in &servers {
-                    server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
-                }
-                return false;
+fn one_who_listens_for_a_release_on_its_second_connection_is_cancelled_and_nothing_is_left_of_it() {
+    let servers = Server::cluster(3);
+    let (holder, other) = (manager_of(&servers), manager_of(&servers));
+    let guard = holder.lock("job", LONG).unwrap();
+    let listens = || servers.iter().any(|server| server.blocked() == 1);
+    let to_cut_off = Cell::new(true);
+    let listens_at_last = || {
+        let listens = listens();
+        if listens && to_cut_off.take() {
+            for server in &servers {
+                server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
             }
-            listens
-        };
-        assert_cancelled(wait_and_cancel(&other, listens_at_last));
-        // The server notices that the connection is gone.
-        assert!(eventually(BOUND, || !listens()));
-        guard.unlock().unwrap();
-        // Its manager goes on as before.
-        other.try_lock("job", LONG).unwrap().unlock().unwrap();
-    }
+            return false;
+        }
+        listens
+    };
+    assert_cancelled(wait_and_cancel(&other, listens_at_last));
+    // The server notices that the connection is gone.
+    assert!(eventually(BOUND, || !listens()));
+    guard.unlock().unwrap();
+    // Its manager goes on as before.
+    other.try_lock("job", LONG).unwrap().unlock().unwrap();
 }
 
 #[test]
