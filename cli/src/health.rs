@@ -75,7 +75,9 @@ fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
         shown.push_str(&severity.before(8, &text, width));
     }
     let is_new = |node| health.fact(node, "quarantine").as_deref() == Some("no_marker");
-    if is_fenced && health.nodes().any(is_new) {
+    // Only a client of the fenced protocol, by its options or its configuration, is told so.
+    let is_told = health.findings.iter().any(|it| it.code == "quarantined");
+    if is_told && health.nodes().any(is_new) {
         shown.push_str(&Cell::plain("advice").before(8, OPEN_NODES, width));
     }
     // The verdict is the last line of the library's own table.

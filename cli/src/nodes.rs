@@ -47,13 +47,10 @@ pub(crate) fn taking(servers: &Servers, lock: &Lock) -> Result<(LockManager, Con
     Ok((builder.build()?, config))
 }
 
-/// Whether a node has been used with the fenced protocol. It costs a health report, which writes.
+/// Whether clients of the fenced protocol use these nodes, and this manager is none. It costs a health report, which writes.
 pub(crate) fn has_fenced_clients(manager: &LockManager) -> bool {
-    manager.health().is_ok_and(|health| {
-        let marker = |node| health.fact(node, "quarantine").unwrap_or_default();
-        let is_marked = |node| ["open", "quarantined", "other_process"].contains(&&*marker(node));
-        health.nodes().any(is_marked)
-    })
+    let health = manager.health();
+    health.is_ok_and(|health| health.findings.iter().any(|it| it.code == "marked"))
 }
 
 /// Starts the output of `--verbose`, and reads the configuration.
@@ -106,15 +103,23 @@ fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
              or the URL in {NODES}"
         )));
     }
-    let inherited = secret::variable(NODES)?.unwrap_or_default();
-    let given = [typed, inherited, config.nodes.join(",")];
-    let urls = given.iter().find(|urls| split(urls).next().is_some());
-    let urls = urls.map(|urls| split(urls).map(str::to_owned).collect());
-    urls.ok_or_else(|| {
+    let inherited = || secret::variable(NODES);
+    // An empty `--node` is a variable that was not set, and never means other servers.
+    let urls = match (servers.nodes.is_empty(), config.nodes.join(",")) {
+        (false, _) => typed,
+        (true, configured) => inherited()?.unwrap_or(configured),
+    };
+    let urls: Vec<String> = split(&urls).map(str::to_owned).collect();
+    if !urls.is_empty() {
+        return Ok(urls);
+    }
+    Err(if servers.nodes.is_empty() {
         Failure::usage(format!(
             "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in \
              ~/.config/redlatch.toml or /etc/redlatch.toml"
         ))
+    } else {
+        Failure::usage("--node is empty; give the URL of each server")
     })
 }
 
@@ -143,7 +148,8 @@ fn with_user(url: &str, user: &str) -> Option<String> {
     }
     let mut url = redis::parse_redis_url(url)?;
     // The path of a socket has no place for a login.
-    if url.set_username(user).is_err() {
+    // What is set here is decoded later.
+    if url.set_username(&user.replace('%', "%25")).is_err() {
         url.query_pairs_mut().append_pair("user", user);
     }
     Some(url.into())
@@ -174,6 +180,20 @@ mod tests {
         ] {
             assert!(!has_password(url), "{url}");
         }
+    }
+
+    #[test]
+    fn the_user_in_a_url_is_the_one_that_was_given() {
+        for (url, user) in [
+            ("redis://host", "a%41"),
+            ("redis://host:7000/2", "ci:job@b"),
+            ("unix:///run/redis.sock", "a%41&b"),
+        ] {
+            let url = with_user(url, user).unwrap();
+            let read = url.as_str().into_connection_info().unwrap();
+            assert_eq!(read.redis_settings().username(), Some(user), "{url}");
+        }
+        assert_eq!(with_user("redis://other@host", "job"), None);
     }
 
     #[test]

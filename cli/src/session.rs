@@ -94,12 +94,14 @@ impl Session<'_> {
                 .name("waiting".into())
                 .spawn_scoped(scope, asks)
                 .map_err(|error| NoLock::End(no_system("thread", &error)))?;
+            let mut is_over = false;
             loop {
                 match self.events.next(clock::now().checked_add(TICK)) {
                     Some(Event::Answered) => break,
-                    // After a panic, nothing is sent.
-                    None if caller.is_finished() => break,
+                    // After a panic, nothing is sent. What was sent before the thread ended comes first.
+                    None if is_over => break,
                     None => {
+                        is_over = caller.is_finished();
                         if let (Some(progress), None) = (&mut progress, interrupted) {
                             progress.show();
                         }

@@ -161,7 +161,12 @@ impl Shut {
             // The answer of a try that is under way may come soon.
             Manner::Insists { own_try, deadline } if begun > came => {
                 let later = |own: Timestamp| {
-                    own.saturating_add(deadline.saturating_since(own).div_f64(2.0))
+                    own.saturating_add(
+                        deadline
+                            .saturating_since(own)
+                            .checked_div(2)
+                            .unwrap_or_default(),
+                    )
                 };
                 (own_try.map(later), deadline)
             }

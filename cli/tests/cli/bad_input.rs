@@ -170,6 +170,10 @@ fn without_servers_each_way_to_name_them_is_told() {
         assert_refused(&ended, 64, "--node URL");
         assert!(ended.stderr.contains("REDLATCH_NODES") && ended.stderr.contains("redlatch.toml"));
     }
+    // A variable of a script that was not set: other servers are not meant.
+    let nodes = Nodes::start(1);
+    let ended = end_of(&mut nodes.redlatch(&["status", "--node", "", "job"]));
+    assert_refused(&ended, 64, "--node is empty");
 }
 
 #[test]

@@ -256,7 +256,10 @@ fn with_the_fenced_protocol_they_work_as_well_and_say_what_it_needs() {
     ended.is(0, "job: given back\n");
     ended.complains("then unlock it with --fenced");
     guard.extend(Duration::from_mins(1)).unwrap();
-    ask(&nodes, &unlock).is_quiet(0);
+    // The configuration says it as well as the option.
+    let config = nodes.write_config("redlatch.toml", "protocol = 'fenced'\n");
+    let mut unlock = nodes.redlatch(&unlock[..4]);
+    end_of(unlock.arg("--config").arg(config)).is_quiet(0);
     assert!(guard.extend(Duration::from_mins(1)).is_err());
     assert_eq!(nodes.locked(), 0);
     assert!(guard.unlock().is_err());
