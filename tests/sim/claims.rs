@@ -82,7 +82,7 @@ impl State {
         claim.asked = claim.asks.take().unwrap_or(claim.asked);
         claim.last = if deadline == 0 { before } else { deadline };
         if deadline == 0 {
-            self.note(|| format!("c{client} HAS LOST {on}"));
+            self.note(|| format!("c{client} has no lock any more: {on}"));
             // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
             let why = if may_end_sooner {
                 Why::Limited

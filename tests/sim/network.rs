@@ -224,7 +224,8 @@ impl State {
         let executed = self.nodes[node].execute(message, self.now);
         let words = self.witness.describe(message);
         let reply = executed.reply.clone();
-        self.note(|| format!("       n{node} #{id} {words}: {reply:?}"));
+        let told = self.witness.told(&reply);
+        self.note(|| format!("       n{node} #{id} {words}: {told}"));
         self.executed(node, message, &executed);
         self.reply(id, executed.reply);
         self.rings(node);

@@ -93,12 +93,15 @@ fn resume(
     }
 }
 
+/// What stands behind the trace of a run that broke none.
+pub(crate) const KEPT_ALL: &str = "no promise is broken";
+
 /// The last lines of a seed's trace. Playing it again gives the same violation, or there is something wrong here.
 pub(crate) fn replay_text(kind: &str, plan: &Plan, lines: usize) -> String {
     let outcome = run_one(plan, Trace::text());
     let tail = outcome.trace.tail(lines);
     let Some(violation) = &outcome.violation else {
-        return format!("{tail}no promise is broken");
+        return format!("{tail}{KEPT_ALL}");
     };
     let path = outcome.record.write(kind, plan.seed, violation);
     format!("{tail}{violation}\nits history is in {path}")
@@ -162,7 +165,7 @@ pub(crate) fn none_breaks_a_promise(kind: &str, seeds: Range<u64>, draw: fn(u64)
     println!("{kind}: {total}");
     if let Some((seed, what)) = total.violations.first() {
         panic!(
-            "seed {seed}: {what}\n{}\nreplay it with REDLATCH_SIM_KIND={kind} REDLATCH_SIM_SEED={seed} cargo test --release --lib sim::replay -- --nocapture",
+            "seed {seed}: {what}\n{}\nreplay it with REDLATCH_SIM_KIND={kind} REDLATCH_SIM_SEED={seed} cargo test --release --features tls-rustls,serde --lib sim::replay -- --nocapture",
             replay_text(kind, &draw(*seed), 80)
         );
     }

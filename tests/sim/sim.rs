@@ -5,9 +5,9 @@
 //! `LockManager` down to the pool of connections, is the code that ships.
 //!
 //! ```text
-//! cargo test --release --lib sim                                          a few hundred seeds
-//! REDLATCH_SIM_SEEDS=0..20000 cargo test --release --lib sim -- --nocapture
-//! REDLATCH_SIM_SEED=42 cargo test --release --lib sim::replay -- --nocapture
+//! cargo test --release --features tls-rustls,serde --lib sim        # a few hundred seeds
+//! REDLATCH_SIM_SEEDS=0..20000 cargo test --release --features tls-rustls,serde --lib sim -- --nocapture
+//! REDLATCH_SIM_SEED=42 cargo test --release --features tls-rustls,serde --lib sim::replay -- --nocapture
 //! ```
 
 #![expect(
@@ -52,7 +52,7 @@ mod witness;
 mod world;
 
 use self::kinds::drawn_as;
-use self::run::{replay_text, run_one};
+use self::run::{KEPT_ALL, replay_text, run_one};
 use self::trace::Trace;
 
 #[test]
@@ -71,7 +71,7 @@ fn a_seed_is_the_same_run_each_time() {
     }
 }
 
-/// Prints everything that happens in the run of `REDLATCH_SIM_SEED`.
+/// Prints everything that happens in the run of `REDLATCH_SIM_SEED`, and fails if it breaks a promise.
 #[test]
 fn replay() {
     let Ok(seed) = std::env::var("REDLATCH_SIM_SEED") else {
@@ -80,5 +80,7 @@ fn replay() {
     let named = std::env::var("REDLATCH_SIM_KIND");
     let kind = named.as_deref().unwrap_or("sound");
     let plan = drawn_as(kind)(seed.parse().unwrap());
-    println!("{plan:#?}\n{}", replay_text(kind, &plan, usize::MAX));
+    let told = replay_text(kind, &plan, usize::MAX);
+    println!("{plan:#?}\n{told}");
+    assert!(told.ends_with(KEPT_ALL), "a promise is broken");
 }

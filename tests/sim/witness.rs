@@ -11,6 +11,7 @@ use super::node::Executed;
 use super::resting::Rests;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
+use crate::wire::resp::Reply;
 
 #[derive(Default)]
 pub(crate) struct Witness {
@@ -142,6 +143,23 @@ impl Witness {
         match self.tokens.get(&message.token) {
             Some(token) => format!("{verb:?} {key} t{} {ttl}", token.number),
             None => format!("{verb:?}"),
+        }
+    }
+
+    /// A reply, with the number of the token in place of a value that a script returned.
+    pub(crate) fn told(&self, reply: &Reply) -> String {
+        match reply {
+            Reply::Bulk(bytes) => {
+                let value = String::from_utf8_lossy(bytes);
+                let token = value.get(..40).and_then(|token| self.tokens.get(token));
+                token.map_or_else(|| value.to_string(), |token| format!("t{}", token.number))
+            }
+            Reply::Array(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.told(part)).collect();
+                format!("[{}]", parts.join(", "))
+            }
+            Reply::Int(number) => number.to_string(),
+            Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Error(_) => format!("{reply:?}"),
         }
     }
 }
