@@ -117,7 +117,6 @@ impl LockGuard {
         self
     }
 
-    /// Until when the lock has to rest if it is given back before.
     /// Returns how long the lock is still valid, or zero when it no longer is.
     ///
     /// This is the time to live less the drift, counted from before the first command was sent, on a clock that goes on

@@ -147,8 +147,7 @@ fn with_user(url: &str, user: &str) -> Option<String> {
         return None;
     }
     let mut url = redis::parse_redis_url(url)?;
-    // The path of a socket has no place for a login.
-    // What is set here is decoded later.
+    // The URL is decoded later, so `%` is escaped. The URL of a socket has no place for a login, so the user goes into the query.
     if url.set_username(&user.replace('%', "%25")).is_err() {
         url.query_pairs_mut().append_pair("user", user);
     }

@@ -16,7 +16,7 @@ use crate::session::Session;
 
 /// Returns the exit code.
 pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
-    // Before the manager is built, because that describes its figures then.
+    // Before the manager, which describes its figures to the recorder when it is built.
     let metrics = arguments.metrics.as_ref();
     let metrics = metrics.map(|file| (file, Figures::install()));
     let (manager, config) = nodes::taking(&arguments.servers, &arguments.lock)?;

@@ -46,8 +46,9 @@ pub(crate) struct Supervisor<'a> {
     /// When the group gets KILL, after a loss.
     kill_at: Option<Instant>,
     is_lost: bool,
-    /// The first signal that is to end the command, and whether HUP came, which may be.
+    /// The first signal that asks the command to end.
     signal: Option<i32>,
+    /// HUP was passed on: it ends some commands, and makes others read their settings again.
     had_hangup: bool,
     /// TSTP was passed on.
     stops_too: bool,
@@ -261,7 +262,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Somebody waits for the lock. A signal that ends the command ends its term and not this process, so it is not noted.
+    /// Somebody waits for the lock. The signal asks the command to end, and not this process, so `signal` stays empty.
     fn make_room(&self) {
         if self.is_lost {
             return;

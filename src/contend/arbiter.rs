@@ -42,7 +42,7 @@ const MOST_SLOTS: usize = 8;
 /// Which nodes one attempt asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// All nodes, whatever the first one says.
+    /// One node after the other until a majority is impossible, whatever the first one says; or all at once.
     AllNodes,
     /// The first node that answers, and the others only if it grants.
     ///

@@ -60,8 +60,8 @@ impl Patience {
     }
 }
 
-/// The lines in which threads wait for this: one for each resource, in the order of the names. No lock has the name of the line for a
-/// semaphore, or for readers that were refused.
+/// The lines in which threads wait for this: one for each resource, in the order of the names. The lines for a
+/// semaphore, and for readers that were refused, have `:redlatch:` in their names, which no lock may have.
 pub(crate) fn lines(resource: &Resource) -> SmallVec<[Arc<str>; 1]> {
     let name = &resource.name;
     match &resource.kind {

@@ -74,8 +74,8 @@ pub(crate) struct First<G>(Arc<Waiter<G>>);
 /// How a thread waits in a line.
 pub(crate) struct Waiting<'w> {
     pub(crate) clock: &'w Clock,
-    /// Until when a thread whose time is over waits all the same for the first answer to the thread whose turn it is, if it
-    /// does: that thread may leave something for others.
+    /// Set for a call that asks once for a permit: until then it waits for the first answer to the thread whose turn it is, since
+    /// that thread may leave a slot for others.
     pub(crate) answer_by: Option<Timestamp>,
     /// Called once for each lock that the thread waits for.
     pub(crate) tell: &'w dyn Fn(&Arc<LeaseState>),

@@ -176,7 +176,7 @@ impl LockGuard {
         let [turn] = turns else { return None };
         let first = turn.first()?;
         let demand = first.demand();
-        // One that wants several resources can take no more than the turn.
+        // A thread that wants several resources can be given the turn, but not this lock.
         let wants_the_same = |resource: &Resource| resource.kind == Kind::Lock;
         let key = claim.resource.key();
         if !wants_the_same(&claim.resource)

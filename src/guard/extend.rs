@@ -62,7 +62,8 @@ impl LockGuard {
             heal(cluster, &mut extension);
         }
         let extended = extension.settle(cluster.clock.now(), renewal);
-        // The lock may be lost or wanted, and max_hold may have moved its end to an earlier time, which the heal below may outlast.
+        // The lock may be lost or wanted, and max_hold may have moved its end to an earlier time. The thread that watches it has to know
+        // before the heal below, which may last longer than the lock.
         let is_lost = matches!(extended, Err(Error::Lost { .. }));
         if renewal.is_some() || is_lost || self.lease.has_news() {
             self.shared.keeper.watch(&self.lease);

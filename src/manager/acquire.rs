@@ -62,8 +62,8 @@ impl Call<'_> {
                 return Err(self.cancelled());
             }
             if patience.left(&cluster.clock).is_zero() {
-                // The last attempt asks every node, so that its error reports on all. A reader that a writer keeps out asks no further
-                // node, because its keys there would be in the way of the writer.
+                // The last attempt goes on past a refusal until no majority is possible, so its error reports on more than the first
+                // node. A reader that a writer keeps out asks no further node: its keys there would be in the way of the writer.
                 if round.reach == Reach::AllNodes || error.writer_waits() {
                     return Err(error);
                 }
@@ -183,8 +183,8 @@ impl Call<'_> {
             > 0
     }
 
-    /// A reader asks all nodes at once, unless this manager has met a writer lately. Then it asks the first node alone before: a reader
-    /// that the first node refuses would have keys on the others for a moment, in the way of the writer.
+    /// With `Fanout::Overlapped`, a reader asks all nodes at once, unless this manager has met a writer lately. Then it asks the first
+    /// node alone before: a reader that this node refuses would have keys on the others for a moment, in the way of the writer.
     fn first_round_of_a_reader(&self) -> Round {
         let cluster = self.cluster;
         let (key, now) = (self.demand.resource.key(), cluster.clock.now());

@@ -71,9 +71,9 @@ pub(super) struct Conduct {
     pub(super) insists: bool,
     /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.
     pub(super) rings_the_bell: bool,
-    /// How often it is sent again if a connection breaks that was made for it. Its time is one node timeout after sending. Where
-    /// this is zero, the wait for a slot is a part of that time. If that took more than a quarter, a time-out says little about
-    /// the node. Among requests that are more patient, it has their time.
+    /// How often it is sent again if a connection breaks that was made for it. Its deadline is one node timeout after sending; where
+    /// this is zero, after the begin of the wait for a slot. If that wait took more than a quarter, a time-out says little about
+    /// the node. A batch has the latest deadline of its requests.
     pub(super) repetitions: u32,
     /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
     /// None means never. A release compares its value, so it may always be sent twice.

@@ -175,7 +175,8 @@ pub(crate) fn extend_all<'n>(
 /// that.
 ///
 /// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release. Where a node has not
-/// answered, the release is repeated in the background, for as long as the key may live. No value of these releases is anybody's.
+/// answered, the release is repeated in the background, for as long as the key may live. Nobody else can have a lock with
+/// these values, so a repetition may come at any time.
 pub(crate) fn release_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     command: &Packed,

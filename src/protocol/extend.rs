@@ -27,7 +27,7 @@ pub(crate) struct Extension {
     pub(crate) nodes: Vec<NodeReport>,
     /// Whether a client waits for the lock.
     is_wanted: bool,
-    /// Until when that may be the holder itself, which waited before it got the lock.
+    /// Until when `is_wanted` may come from the announcement that this holder made itself while it waited.
     announced_until: Timestamp,
     /// The right to heal the lock, where that is possible and was not done yet.
     pub(super) healer: Option<Healer>,

@@ -54,9 +54,9 @@ pub(super) fn drive<'x>(
                     exchange.receive();
                 }
             }
-            // Replies that have come are read first: a node that hangs must not keep the connections to the others busy. Of
-            // each pass only the first exchange is waited for, so no reply lies unread for longer than that. That is the one
-            // which was sent last: when its reply is there, so are most others.
+            // Replies that have come are read first: a node that hangs must not keep the connections to the others busy. Each
+            // pass waits for one exchange alone, for 2 ms at most. That is the one which was sent last: when its reply is there,
+            // so are most others.
             _ => {
                 let Some(now) = all.first().map(Exchange::now) else {
                     break;
