@@ -103,24 +103,25 @@ fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
              or the URL in {NODES}"
         )));
     }
-    let inherited = || secret::variable(NODES);
-    // An empty `--node` is a variable that was not set, and never means other servers.
+    // A variable that was not set, and another majority than the one that was meant.
+    let is_empty = |urls: &String| split(urls).next().is_none();
+    if servers.nodes.iter().any(is_empty) {
+        return Err(Failure::usage(
+            "--node is empty; give the URL of each server",
+        ));
+    }
     let urls = match (servers.nodes.is_empty(), config.nodes.join(",")) {
         (false, _) => typed,
-        (true, configured) => inherited()?.unwrap_or(configured),
+        (true, configured) => secret::variable(NODES)?.unwrap_or(configured),
     };
     let urls: Vec<String> = split(&urls).map(str::to_owned).collect();
-    if !urls.is_empty() {
-        return Ok(urls);
-    }
-    Err(if servers.nodes.is_empty() {
-        Failure::usage(format!(
+    if urls.is_empty() {
+        return Err(Failure::usage(format!(
             "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in \
              ~/.config/redlatch.toml or /etc/redlatch.toml"
-        ))
-    } else {
-        Failure::usage("--node is empty; give the URL of each server")
-    })
+        )));
+    }
+    Ok(urls)
 }
 
 fn split(urls: &str) -> impl Iterator<Item = &str> {

@@ -100,8 +100,8 @@ impl Session<'_> {
                     Some(Event::Answered) => break,
                     // After a panic, nothing is sent. What was sent before the thread ended comes first.
                     None if is_over => break,
+                    None if caller.is_finished() => is_over = true,
                     None => {
-                        is_over = caller.is_finished();
                         if let (Some(progress), None) = (&mut progress, interrupted) {
                             progress.show();
                         }

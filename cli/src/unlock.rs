@@ -37,7 +37,7 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
             if !arguments.form.json {
                 output::print(&format!("{name}: given back\n"))?;
             }
-            if nodes::has_fenced_clients(&manager) {
+            if !arguments.fenced && nodes::has_fenced_clients(&manager) {
                 output::complain(&format!(
                     "{name}: clients with --fenced use these servers; if the lock was taken so, its holder sets it again when \
                      it renews: then unlock it with --fenced"

@@ -172,8 +172,11 @@ fn without_servers_each_way_to_name_them_is_told() {
     }
     // A variable of a script that was not set: other servers are not meant.
     let nodes = Nodes::start(1);
-    let ended = end_of(&mut nodes.redlatch(&["status", "--node", "", "job"]));
-    assert_refused(&ended, 64, "--node is empty");
+    let url = nodes.servers[0].url();
+    for more in [&["--node", ""][..], &["--node", &url, "--node", ""]] {
+        let mut command = nodes.redlatch(&["status", "job"]);
+        assert_refused(&end_of(command.args(more)), 64, "--node is empty");
+    }
 }
 
 #[test]
