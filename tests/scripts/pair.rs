@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::{Connection, ConnectionLike};
 use redlatch_testing::{Clock, Server};
 
+use super::old::OLD;
 use super::page::PAGE;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
@@ -82,10 +83,11 @@ impl Pair {
     /// Has both execute a command, and compares the replies.
     #[track_caller]
     pub(super) fn send(&mut self, words: &[&str]) -> String {
-        let of_page = |script| PAGE.values().find(|text| *text == script);
+        let others = || PAGE.values().chain(OLD.values());
+        let of_others = |script| others().find(|text| *text == script);
         let fake = match words {
-            ["EVAL", script, count, rest @ ..] if of_page(script).is_some() => {
-                let script = of_page(script).unwrap();
+            ["EVAL", script, count, rest @ ..] if of_others(script).is_some() => {
+                let script = of_others(script).unwrap();
                 self.store.evaluate(script, count, rest, self.now)
             }
             words => self.store.execute(&packed(words), self.now),

@@ -19,6 +19,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use redlatch_testing::Server;
 
+use self::old::OLD;
 use self::page::PAGE;
 use self::pair::{Pair, packed, shown};
 use crate::wire::resp::{Reply, of_redis};
@@ -26,6 +27,7 @@ use crate::wire::scripts::{
     DROP, INTRODUCE, KEEP, LOOK, OPEN, PASS, PROBE, SCAN, SCRIPTS, SHOW, TAKE,
 };
 
+mod old;
 mod page;
 mod pair;
 
@@ -78,11 +80,17 @@ impl Pair {
     #[track_caller]
     fn step(&mut self, line: &str, known: &mut BTreeSet<&'static str>) {
         let (line, expected) = line.split_once("->").unwrap();
+        let reply = self.call(line, known);
+        assert_eq!(reply, self.meant(expected.trim()), "{line}");
+    }
+
+    #[track_caller]
+    fn call(&mut self, line: &str, known: &mut BTreeSet<&'static str>) -> String {
         let line = line.replace("RULES", "0 86400000 m c");
         let words = line.split_whitespace().map(|word| self.meant(word));
         let words: Vec<String> = words.collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let reply = match words.as_slice() {
+        match words.as_slice() {
             ["KEYS"] => self.keys().into_keys().collect::<Vec<_>>().join(" "),
             ["LEN", key] => self
                 .keys()
@@ -93,7 +101,8 @@ impl Pair {
             ["SCAN", pattern, count, longest] => self.scan([pattern, count, longest]),
             [verb, rest @ ..] => {
                 let ours = VERBS.iter().find(|(name, _)| name == verb);
-                match ours.map(|(_, script)| *script).or(PAGE.get(verb).copied()) {
+                let others = PAGE.get(verb).or(OLD.get(verb)).copied();
+                match ours.map(|(_, script)| *script).or(others) {
                     None => self.execute(&words),
                     Some(script) => {
                         let mut parts = rest.split(|word| *word == "/");
@@ -109,8 +118,7 @@ impl Pair {
                 }
             }
             [] => panic!("an empty line"),
-        };
-        assert_eq!(reply, self.meant(expected.trim()), "{line}");
+        }
     }
 
     /// Has so many readers read.
@@ -169,29 +177,35 @@ fn play(cases: &str) {
     }
 }
 
+const LOCKS: &str = include_str!("locks.txt");
+const READERS: &str = include_str!("readers.txt");
+const TURNS: &str = include_str!("turns.txt");
+const FENCED: &str = include_str!("fenced.txt");
+const OTHERS: [&str; 2] = [include_str!("page.txt"), include_str!("old.txt")];
+
 #[test]
 fn locks_are_taken_given_back_and_passed_by_their_holders_alone() {
-    play(include_str!("locks.txt"));
+    play(LOCKS);
 }
 
 #[test]
 fn readers_share_a_lock_and_end_one_by_one() {
-    play(include_str!("readers.txt"));
+    play(READERS);
 }
 
 #[test]
 fn readers_and_writers_have_their_turns() {
-    play(include_str!("turns.txt"));
+    play(TURNS);
 }
 
 #[test]
 fn tokens_grow_and_a_node_that_may_have_forgotten_is_closed() {
-    play(include_str!("fenced.txt"));
+    play(FENCED);
 }
 
 #[test]
-fn clients_of_the_page_take_part() {
-    play(include_str!("page.txt"));
+fn clients_of_the_page_and_of_earlier_versions_take_part() {
+    OTHERS.into_iter().for_each(play);
 }
 
 #[test]
@@ -286,6 +300,31 @@ fn random_step(pair: &mut Pair, numbers: &[usize]) {
 
 #[test]
 fn the_store_answers_single_commands_as_a_redis_server_does() {
+    play_at_random(random_step);
+}
+
+/// The calls of all cases in any order, and time that passes.
+#[test]
+fn the_store_answers_scripts_as_a_redis_server_does() {
+    let cases = [LOCKS, READERS, TURNS, FENCED].into_iter().chain(OTHERS);
+    let is_call = |line: &&str| line.contains(" / ") && !line.starts_with('#');
+    let calls: Vec<&str> = cases.flat_map(str::lines).filter(is_call).collect();
+    let calls: Vec<&str> = calls
+        .iter()
+        .filter_map(|it| it.split("->").next())
+        .collect();
+    assert!(calls.len() > 300, "{}", calls.len());
+    play_at_random(|pair, numbers| {
+        let spans = [1, 2, 59_999, 60_000, 600_000, 3_600_000];
+        if numbers[0] % 8 == 0 {
+            pair.pass(Duration::from_millis(spans[numbers[1] % spans.len()]));
+        } else {
+            pair.call(calls[numbers[1] % calls.len()], &mut BTreeSet::new());
+        }
+    });
+}
+
+fn play_at_random(step: impl Fn(&mut Pair, &[usize])) {
     let pair = RefCell::new(Pair::start());
     let sequences = std::env::var("REDLATCH_SEQUENCES").ok();
     let config = ProptestConfig {
@@ -298,7 +337,7 @@ fn the_store_answers_single_commands_as_a_redis_server_does() {
         let mut pair = pair.borrow_mut();
         pair.begin();
         for numbers in steps {
-            random_step(&mut pair, &numbers);
+            step(&mut pair, &numbers);
         }
         Ok(())
     });
