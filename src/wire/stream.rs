@@ -21,7 +21,7 @@ const WRITE_SLICE: Duration = Duration::from_millis(4);
 
 /// How many reads may bring something after their deadline, from one write to the next. They take in the longest reply, if it
 /// was there in time. A server that goes on sending is not listened to for longer.
-const MOST_LATE_READS: u32 = 80;
+const MOST_LATE_READS: u32 = 256;
 
 /// A connected stream of bytes. A read of zero bytes is its end.
 pub(crate) trait Stream: Send {
