@@ -81,7 +81,7 @@ kinds! {
     shared, "shared": Runs { draw: Plan::shared, share: (1, 3), seen_in_many: &SHARED, ..FULL };
     // Threads that send for each other, on slow and on fast links, and that panic while they do.
     crowd, "crowd": Runs {
-        draw: Plan::crowd, share: (1, 2), taken: 100, often: &[("led for others", 5)], seen_in_many: &CROWD, ..RUNS
+        draw: Plan::crowd, share: (1, 2), taken: 100, often: &[("led for others", 20)], seen_in_many: &CROWD, ..RUNS
     };
     // Threads that stop at mutexes and atomics. A race needs many seeds, and each is short.
     preempted, "preempted": Runs { draw: Plan::preempted, share: (4, 1), taken: 10, seen_in_many: &PREEMPTED, ..RUNS };

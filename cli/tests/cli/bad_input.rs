@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use redlatch_testing::Server;
 
-use crate::process::{Ended, Nodes, bare, end_of};
+use crate::ended::Ended;
+use crate::process::{Nodes, bare, end_of};
 
 /// One line, this exit code, nothing on standard output, and this in the line.
 #[track_caller]

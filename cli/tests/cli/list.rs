@@ -7,7 +7,8 @@ use redlatch_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::process::{Ended, LIMIT, Nodes, Running, TOKEN, end_of, let_children_heed_signals};
+use crate::ended::Ended;
+use crate::process::{LIMIT, Nodes, Running, TOKEN, end_of, let_children_heed_signals};
 
 fn hold(nodes: &Nodes, key: &str, value: &str) {
     nodes.command(&["SET", key, value, "PX", "600000"]);

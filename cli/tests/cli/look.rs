@@ -5,7 +5,8 @@ use std::time::Duration;
 use redlatch_testing::{Server, pause};
 use serde_json::Value;
 
-use crate::process::{Ended, Nodes, Running, TOKEN, bare, end_of, open_nodes};
+use crate::ended::Ended;
+use crate::process::{Nodes, Running, TOKEN, bare, end_of, open_nodes};
 
 const OTHER: &str = "00000000000000000000000000000000deadbeef";
 

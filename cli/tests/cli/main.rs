@@ -8,6 +8,7 @@
 
 mod bad_input;
 mod config_file;
+mod ended;
 mod exit_codes;
 mod forever;
 mod forgotten;

@@ -5,7 +5,8 @@ use std::process::ChildStdin;
 
 use rustix::process::Signal;
 
-use crate::process::{Ended, Nodes, Running, end_of};
+use crate::ended::Ended;
+use crate::process::{Nodes, Running, end_of};
 
 /// A command that runs under a permit of the semaphore `job`, says which, and ends with its standard input.
 #[track_caller]

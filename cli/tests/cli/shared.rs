@@ -5,7 +5,8 @@ use std::process::ChildStdin;
 use redlatch_testing::eventually;
 use serde_json::Value;
 
-use crate::process::{Ended, LIMIT, Nodes, Running, assert_dies, end_of, open_nodes, pid, told};
+use crate::ended::Ended;
+use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, open_nodes, pid, told};
 
 /// A command that shares the lock `job`, says its token and process, and ends with its standard input.
 #[track_caller]
