@@ -1,8 +1,8 @@
 //! Pure: `Health`, judged from the answers of the servers.
 //!
-//! `facts` has what is known about one node, with `info` for the fields of `INFO` and `marker` for the key of the fenced
-//! protocol; `answers` notes what the server answers; `findings` is the table of all findings; `table` is the output for
-//! people, and `serialise` for programs.
+//! `answers` notes what a server answers; `facts` is the list of what that tells, with `info` for the fields of `INFO` and `marker` for
+//! the key of the fenced protocol; `findings` is the table of all findings; `table` is the output for people, and `serialise` for
+//! programs.
 
 use crate::fencing::Rules;
 use crate::quorum;
@@ -29,8 +29,8 @@ pub use self::finding::{Finding, Severity};
 ///
 /// ```text
 /// NODE           STATE   ROUND TRIP  SERVER        ROLE    RUN ID    UP      EVICTION     PERSISTENCE  CLOCK              MARKER
-/// 10.0.0.1:6379  up      167.9µs     redis 7.0.15  master  a09618ee  3d 5h   noeviction   aof          +10.0µs ±113.0µs   no marker
-/// 10.0.0.2:6379  up      200.3µs     redis 7.0.15  master  49094dbd  12m 3s  allkeys-lru  off          -44.0µs ±129.0µs   no marker
+/// 10.0.0.1:6379  up      168.0µs     redis 7.0.15  master  a09618ee  3d 5h   noeviction   aof          +10.0µs ±113.0µs   no marker
+/// 10.0.0.2:6379  up      200.0µs     redis 7.0.15  master  49094dbd  12m 3s  allkeys-lru  off          -44.0µs ±129.0µs   no marker
 /// 10.0.0.3:6379  SILENT  -           -             -       -         -       -            -            -                  -
 /// critical  10.0.0.2:6379: deletes keys, and so locks, when its memory is full (allkeys-lru); run CONFIG SET …
 /// warning   10.0.0.2:6379: without an append-only file a restart forgets locks, which others may then get as …
@@ -144,8 +144,7 @@ impl Health {
     /// ```
     pub fn fact(&self, node: &str, name: &str) -> Option<String> {
         let facts = self.nodes.iter().find(|facts| *facts.node == *node)?;
-        let named = facts.all().into_iter().find(|(other, _)| *other == name);
-        named.and_then(|(_, fact)| Some(fact?.to_string()))
+        facts.all().find(|(other, _)| *other == name)?.1
     }
 }
 

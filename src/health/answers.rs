@@ -1,8 +1,8 @@
-//! The questions to a server, and the facts that its answers tell.
+//! The questions to a server, and what it answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::facts::{ClockOffset, Facts};
 use super::marker::Marker;
 use crate::error::NodeError;
 
@@ -49,10 +49,56 @@ impl Question {
     }
 }
 
-impl Facts {
+/// What one server has answered up to now.
+#[derive(Default)]
+pub(crate) struct Answers {
+    pub(super) node: Arc<str>,
+    pub(super) trouble: Trouble,
+    /// The shortest time that an answer took, with up to 2 ms for each other node that was slower.
+    pub(super) round_trip: Option<Duration>,
+    /// All sections of `INFO`, one after the other.
+    pub(super) info: String,
+    pub(super) marker: Option<Marker>,
+    pub(super) time: Option<Time>,
+}
+
+/// The node read its clock, which showed `node_us`, at some moment within the `elapsed` time before this client's clock showed
+/// `client_us`. Both are microseconds since the Unix epoch.
+#[derive(Clone, Copy)]
+pub(super) struct Time {
+    pub(super) node_us: u64,
+    pub(super) client_us: u64,
+    pub(super) elapsed: Duration,
+}
+
+/// What went wrong at a node.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Trouble {
+    /// Why the node gave no further answers, or none at all.
+    pub(super) silence: Option<NodeError>,
+    /// An error answer that a lock would get as well, such as `LOADING` or `NOAUTH`; or why the lock that was tried got no vote.
+    pub(super) refusal: Option<NodeError>,
+    /// Why the user may not try a lock.
+    pub(super) untried: Option<NodeError>,
+    /// Why the lock that was tried could not be given back.
+    pub(super) not_released: Option<NodeError>,
+    /// The error of an answer that can't be parsed.
+    pub(super) unreadable: Option<NodeError>,
+    /// The commands that the user may not use, or that the server does not have.
+    pub(super) hidden: Vec<&'static str>,
+}
+
+impl Answers {
+    pub(crate) fn of(node: Arc<str>) -> Self {
+        Self {
+            node,
+            ..Self::default()
+        }
+    }
+
     /// Whether the server should be asked a further question.
     pub(crate) fn is_to_be_asked(&self) -> bool {
-        self.silence.is_none()
+        self.trouble.silence.is_none()
     }
 
     /// Records the answer to a question, with the time of this client's wall clock in microseconds since the Unix
@@ -63,34 +109,34 @@ impl Facts {
         elapsed: Duration,
         answer: Result<(Statement, u64), NodeError>,
     ) {
-        let (content, client_us) = match answer {
+        let (statement, client_us) = match answer {
             Ok(answer) => answer,
             // The next question may be answered.
             Err(error @ NodeError::Protocol { .. }) => {
-                self.unreadable.get_or_insert(error);
+                self.trouble.unreadable.get_or_insert(error);
                 if question == Question::Marker {
-                    self.marker = Some(Marker::Text(String::new()));
+                    self.marker = Some(Marker::unreadable());
                 }
                 return;
             }
             Err(error) => {
-                self.silence = Some(error);
+                self.trouble.silence = Some(error);
                 return;
             }
         };
-        let shortest = |other: Duration| other.min(elapsed);
-        self.round_trip = Some(self.round_trip.map_or(elapsed, shortest));
-        match (question, content) {
+        let shortest = self.round_trip.unwrap_or(elapsed).min(elapsed);
+        self.round_trip = Some(shortest);
+        match (question, statement) {
             (_, Statement::Refusal(error)) => self.note_refusal(question, error),
             (Question::Marker, Statement::Text(text)) => self.marker = Some(Marker::Text(text)),
             (_, Statement::Nothing) => self.marker = Some(Marker::Absent),
-            (_, Statement::Text(section)) => {
-                self.info.0.push_str(&section);
-                self.info.0.push('\n');
-            }
+            (_, Statement::Text(section)) => self.info.extend([&section, "\n"]),
             (_, Statement::Time(node_us)) => {
-                let offset = ClockOffset::of(node_us, client_us, elapsed);
-                self.time = Some((node_us, offset));
+                self.time = Some(Time {
+                    node_us,
+                    client_us,
+                    elapsed,
+                });
             }
         }
     }
@@ -98,27 +144,18 @@ impl Facts {
     /// Records an error answer: it hides a fact, or a lock would get it as well.
     fn note_refusal(&mut self, question: Question, error: NodeError) {
         let is_marker = question == Question::Marker;
-        let code = if let NodeError::Refused { code, .. } = &error {
-            code.as_str()
-        } else {
-            ""
-        };
-        let is_hidden = match code {
-            "WRONGTYPE" if is_marker => {
-                self.marker = Some(Marker::Text(String::new()));
-                return;
-            }
-            // A user without access to the marker has no access to the locks either: their keys have the same prefix.
-            "NOPERM" => !is_marker || !error.forbids_a_key(),
-            // A renamed or missing command. Without `GET`, no lock can be released.
-            "ERR" => !is_marker,
-            _ => false,
-        };
-        let command = question.command();
-        if !is_hidden {
-            self.refusal.get_or_insert(error);
-        } else if !self.hidden.contains(&command) {
-            self.hidden.push(command);
+        let is = |expected| matches!(&error, NodeError::Refused { code, .. } if code == expected);
+        // A user without access to the marker has no access to the locks either: their keys have the same prefix.
+        let is_forbidden = is("NOPERM") && !(is_marker && error.forbids_a_key());
+        // A renamed or missing command. Without `GET`, no lock can be released.
+        let is_missing = is("ERR") && !is_marker;
+        let hidden = &mut self.trouble.hidden;
+        if is_marker && is("WRONGTYPE") {
+            self.marker = Some(Marker::unreadable());
+        } else if !is_forbidden && !is_missing {
+            self.trouble.refusal.get_or_insert(error);
+        } else if !hidden.contains(&question.command()) {
+            hidden.push(question.command());
         }
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::facts::ClockOffset;
+use super::answers::{Answers, Time};
 use super::marker::Marker;
 use super::*;
 use crate::error::{NodeError, Vote};
@@ -23,14 +23,19 @@ const NODE_US: u64 = 1_000_000;
 const SETTINGS: &str = "3:2:5";
 
 /// A server of its own, of which nothing is wrong but for what these first lines of its `INFO` say.
-pub(super) fn node(name: &str, lines: &str) -> Facts {
-    let mut node = silent(name, None);
+pub(super) fn node(name: &str, lines: &str) -> Answers {
     let elapsed = Duration::from_micros(250);
-    node.round_trip = Some(elapsed);
-    node.info.0 = format!("{lines}\r\nrun_id:{}\r\n{WELL}", run_id(name));
-    node.marker = Some(Marker::Absent);
-    node.time = Some((NODE_US, ClockOffset::of(NODE_US, 1_000_125, elapsed)));
-    node
+    Answers {
+        round_trip: Some(elapsed),
+        info: format!("{lines}\r\nrun_id:{}\r\n{WELL}", run_id(name)),
+        marker: Some(Marker::Absent),
+        time: Some(Time {
+            node_us: NODE_US,
+            client_us: 1_000_125,
+            elapsed,
+        }),
+        ..Answers::of(name.into())
+    }
 }
 
 fn run_id(name: &str) -> String {
@@ -39,14 +44,29 @@ fn run_id(name: &str) -> String {
 }
 
 /// A node that did not answer, for this reason; or that did, and says nothing.
-pub(super) fn silent(name: &str, silence: impl Into<Option<NodeError>>) -> Facts {
-    Facts {
-        silence: silence.into(),
-        ..Facts::new(name.into())
-    }
+pub(super) fn silent(name: &str, silence: impl Into<Option<NodeError>>) -> Answers {
+    let mut node = Answers::of(name.into());
+    node.trouble.silence = silence.into();
+    node
 }
 
-pub(super) fn refusal(code: &str, message: &str) -> NodeError {
+/// A node that refuses every lock.
+pub(super) fn refusing(mut node: Answers, code: &str, message: &str) -> Answers {
+    node.trouble.refusal = Some(refusal(code, message));
+    node
+}
+
+/// A node that hides the answers to these commands.
+pub(super) fn hiding(mut node: Answers, commands: &[&'static str]) -> Answers {
+    node.trouble.hidden = commands.into();
+    node
+}
+
+pub(super) fn health(nodes: Vec<Answers>, own: Option<&Rules>) -> Health {
+    Health::of(nodes.into_iter().map(Facts::of).collect(), own)
+}
+
+fn refusal(code: &str, message: &str) -> NodeError {
     NodeError::Refused {
         code: code.into(),
         message: message.into(),
@@ -66,19 +86,20 @@ fn rules() -> Rules {
 }
 
 /// The node with a marker of its process, or of this other one.
-fn marked(mut node: Facts, run_id: &str, settings: &str, open_us: u64) -> Facts {
+fn marked(mut node: Answers, run_id: &str, settings: &str, open_us: u64) -> Answers {
     let marker = format!("{run_id}|{settings}|{open_us}|new");
     node.marker = Some(Marker::Text(marker));
     node
 }
 
-fn open(name: &str, settings: &str) -> Facts {
+fn open(name: &str, settings: &str) -> Answers {
     marked(node(name, ""), &run_id(name), settings, 0)
 }
 
 /// The findings on one node among four that are well: each with its severity, without the name of the node.
 fn found(node: Facts, own: Option<&Rules>) -> Vec<String> {
-    let mut nodes = Vec::from(["a", "b", "c", "d"].map(|name| open(name, SETTINGS)));
+    let others = ["a", "b", "c", "d"].map(|name| Facts::of(open(name, SETTINGS)));
+    let mut nodes = Vec::from(others);
     nodes.push(node);
     let health = Health::of(nodes, own);
     let findings = health.findings.iter();
@@ -90,11 +111,6 @@ fn found(node: Facts, own: Option<&Rules>) -> Vec<String> {
 #[expect(clippy::too_many_lines, reason = "one list of all cases")]
 #[test]
 fn a_finding_says_where_what_and_what_to_do() {
-    let with = |change: fn(&mut Facts)| {
-        let mut node = node("h:1", "");
-        change(&mut node);
-        node
-    };
     for (node, expected) in [
         (
             node("h:1", "maxmemory_policy:allkeys-lru"),
@@ -126,15 +142,12 @@ fn a_finding_says_where_what_and_what_to_do() {
              and the network is faster than node_timeout",
         ),
         (
-            with(|node| {
-                node.refusal = Some(refusal("LOADING", "wait"));
-                node.hidden = vec!["INFO"];
-            }),
+            hiding(refusing(node("h:1", ""), "LOADING", "wait"), &["INFO"]),
             "warning h:1: the server answered LOADING wait (the server is loading its data: it votes once that is done); \
              no lock can be taken there until that is fixed",
         ),
         (
-            with(|node| node.hidden = vec!["INFO", "TIME"]),
+            hiding(node("h:1", ""), &["INFO", "TIME"]),
             "notice h:1: does not tell everything; to see it, allow the user INFO and TIME",
         ),
         (
@@ -159,9 +172,9 @@ fn a_finding_says_where_what_and_what_to_do() {
         (node("h:1", "aof_enabled:"), ""),
         (node("h:1", ""), ""),
     ] {
-        assert_eq!(found(node, None).join("\n"), expected);
+        assert_eq!(found(Facts::of(node), None).join("\n"), expected);
     }
-    let fenced = Health::of(vec![open("a", SETTINGS)], None);
+    let fenced = health(vec![open("a", SETTINGS)], None);
     assert_eq!(
         fenced.findings[0].to_string(),
         "a: clients that fence have been here; \
@@ -183,15 +196,24 @@ fn clocks_differ_when_they_certainly_do() {
     ] {
         let elapsed = Duration::from_millis(elapsed_ms);
         let mut node = node("h:1", "");
-        node.time = Some((node_us, ClockOffset::of(node_us, 100 * second, elapsed)));
+        node.time = Some(Time {
+            node_us,
+            client_us: 100 * second,
+            elapsed,
+        });
         let line = |it| format!("warning h:1: its clock is {it} from this client's; {advice}");
         let expected: Vec<String> = difference.map(line).into_iter().collect();
-        assert_eq!(found(node, None), expected);
+        assert_eq!(found(Facts::of(node), None), expected);
     }
     // Nothing of it overflows.
     for (node_us, client_us) in [(0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX), (0, 0)] {
-        let difference = ClockOffset::of(node_us, client_us, Duration::MAX);
-        assert!(!difference.to_string().is_empty());
+        let mut node = node("h:1", "");
+        node.time = Some(Time {
+            node_us,
+            client_us,
+            elapsed: Duration::MAX,
+        });
+        assert!(Facts::of(node).clock().is_some());
     }
 }
 
@@ -234,12 +256,13 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
                 .into(),
         ),
     ] {
+        let node = Facts::of(node);
         assert_eq!(node.is_to_be_tried(Some(&rules)), is_tried, "{node:?}");
         assert!(node.is_to_be_tried(None));
         let found = found(node, Some(&rules)).concat();
         assert_eq!(found.trim_start_matches("warning h:1: "), expected);
     }
-    let other = open("h:1", "5:3:5");
+    let other = Facts::of(open("h:1", "5:3:5"));
     assert!(!other.is_to_be_tried(Some(&rules)));
     let found = found(other, Some(&rules));
     assert_eq!(
@@ -301,7 +324,7 @@ fn a_node_that_gives_no_lock_or_keeps_it_says_why() {
              until that is fixed, a lock stays there for its ttl, however soon it is released",
         ),
     ] {
-        let mut node = node("h:1", "");
+        let mut node = Facts::of(node("h:1", ""));
         node.note_trial(asked, given_back);
         assert_eq!(node.state(), state);
         assert_eq!(node.can_vote(None), state == "up");
@@ -311,7 +334,7 @@ fn a_node_that_gives_no_lock_or_keeps_it_says_why() {
         let line = found.trim_start_matches("warning h:1: ");
         assert!(line.starts_with(expected), "{line}");
     }
-    assert!(!silent("h:1", unconnected()).is_to_be_tried(None));
+    assert!(!Facts::of(silent("h:1", unconnected())).is_to_be_tried(None));
 }
 
 #[test]
@@ -321,7 +344,7 @@ fn what_the_acl_forbids_could_not_be_tried_in_the_words_of_each_server() {
         ("ERR", "ACL failure in script: no"),
         ("@user_script:", "1: The user can't run this command"),
     ] {
-        let mut node = node("h:1", "");
+        let mut node = Facts::of(node("h:1", ""));
         node.note_trial(Vote::Failed(refusal(code, message)), Vote::Missing);
         assert!(node.can_vote(None), "{code}");
         let found = found(node, None).concat();
@@ -335,15 +358,12 @@ const SHARED: usize = 1;
 const REPLICA: usize = 2;
 
 /// A node of this kind.
-fn of_kind(kind: usize, name: &str) -> Facts {
+fn of_kind(kind: usize, name: &str) -> Answers {
     match kind {
         SHARED => node(name, "run_id:shared"),
         REPLICA => node(name, "role:slave"),
         3 => silent(name, NodeError::TimedOut),
-        4 => Facts {
-            refusal: Some(refusal("LOADING", "wait")),
-            ..node(name, "")
-        },
+        4 => refusing(node(name, ""), "LOADING", "wait"),
         // It answers, and hides everything.
         5 => silent(name, None),
         6 => open(name, SETTINGS),
@@ -373,7 +393,7 @@ fn those_that_can_vote_less_the_quorum_are_the_failures_that_are_survived() {
 fn assert_judged(kinds: &[usize], own: Option<&Rules>, voters: usize) {
     let named = kinds.iter().enumerate();
     let nodes = named.map(|(place, kind)| of_kind(*kind, &format!("n{place}")));
-    let health = Health::of(nodes.collect(), own);
+    let health = health(nodes.collect(), own);
     assert_eq!(health.voters, voters, "{kinds:?}\n{health}");
     // As many as may fail, one after the other, until the rest is no majority.
     let is_majority = |voters: i64| 2 * voters > i64::try_from(kinds.len()).unwrap();

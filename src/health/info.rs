@@ -7,12 +7,11 @@ pub(super) const LONGEST_TEXT: usize = 64;
 
 /// Sections: lines of `name:value` between headings that begin with `#`. A server wrote the text, so it is not trusted.
 /// What it does not tell, or tells without sense, is none.
-#[derive(Clone, Default)]
-pub(super) struct Info(pub(super) String);
+pub(super) struct Info<'a>(pub(super) &'a str);
 
-impl Info {
+impl<'a> Info<'a> {
     /// The value of the first field with this name, unless it is empty.
-    fn field(&self, name: &str) -> Option<&str> {
+    fn field(&self, name: &str) -> Option<&'a str> {
         let lines = self.0.lines().filter(|line| !line.starts_with('#'));
         let mut fields = lines.filter_map(|line| line.split_once(':'));
         let (_, value) = fields.find(|(other, _)| *other == name)?;
@@ -20,16 +19,16 @@ impl Info {
     }
 
     /// The value as it can be shown.
-    fn text(&self, name: &str) -> Option<String> {
+    pub(super) fn text(&self, name: &str) -> Option<String> {
         self.field(name).map(printable)
     }
 
-    fn number(&self, name: &str) -> Option<u64> {
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.field(name)?.parse().ok()
     }
 
     /// An id that can be compared: one word. Only zeros mean that there is none.
-    fn id(&self, name: &str) -> Option<&str> {
+    fn id(&self, name: &str) -> Option<&'a str> {
         self.field(name).filter(|id| {
             let is_word = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
             is_word && id.len() <= LONGEST_TEXT && id.bytes().any(|byte| byte != b'0')
@@ -60,17 +59,9 @@ impl Info {
         (name, version)
     }
 
-    pub(super) fn mode(&self) -> Option<String> {
-        self.text("redis_mode")
-    }
-
-    pub(super) fn uptime_s(&self) -> Option<u64> {
-        self.number("uptime_in_seconds")
-    }
-
     /// The `run_id`, or else the replication id of a master, which takes the place of a `run_id` that the server does not
     /// have, but not of one that could not be read. A replica has the replication id of its master.
-    pub(super) fn run_id(&self) -> Option<&str> {
+    pub(super) fn run_id(&self) -> Option<&'a str> {
         let replid = || {
             let has_none = self.server().1.is_some() && self.field("role") == Some("master");
             self.id("master_replid").filter(|_| has_none)

@@ -3,29 +3,24 @@
 use super::info::printable;
 
 /// What is under the key.
-#[derive(Clone)]
 pub(super) enum Marker {
     Absent,
-    /// Something else than a text is as unreadable as an empty one.
     Text(String),
 }
 
-/// What the marker says to clients that fence, as far as it is known.
-#[derive(Default)]
-pub(super) struct MarkerState {
-    pub(super) quarantine: Option<&'static str>,
-    pub(super) remaining_ms: Option<u64>,
-    /// Those of the clients that wrote the marker; only where it is of this process.
-    pub(super) settings: Option<String>,
-}
+/// What a marker says to clients that fence: the state of the node, for how many milliseconds it is in quarantine, and the settings
+/// of the clients that wrote the marker, if it is of this process.
+type State = (Option<&'static str>, Option<u64>, Option<String>);
 
 impl Marker {
+    /// Something else than a text, or more than a reply may have, is as unreadable as an empty text.
+    pub(super) fn unreadable() -> Self {
+        Self::Text(String::new())
+    }
+
     /// What it says about the process with this `run_id`, at `now_us` by the node's wall clock.
-    pub(super) fn state(&self, run_id: Option<&str>, now_us: Option<u64>) -> MarkerState {
-        let only = |quarantine| MarkerState {
-            quarantine: Some(quarantine),
-            ..MarkerState::default()
-        };
+    pub(super) fn state(&self, run_id: Option<&str>, now_us: Option<u64>) -> State {
+        let only = |state| (Some(state), None, None);
         let Self::Text(text) = self else {
             // No client that fences has used the node, or it has lost its data: quarantine begins with the next lock.
             return only("no_marker");
@@ -34,18 +29,15 @@ impl Marker {
             // The node does not vote until the key is deleted.
             return only("unreadable");
         };
-        match run_id {
-            None => return MarkerState::default(),
-            // Of an earlier process, or copied from another server: quarantine begins with the next lock.
-            Some(run_id) if run_id != of_process => return only("other_process"),
-            Some(_) => {}
-        }
+        let settings = Some(printable(settings));
         let left_us = now_us.map(|now_us| open_us.saturating_sub(now_us));
-        let quarantine = |left_us| if left_us == 0 { "open" } else { "quarantined" };
-        MarkerState {
-            quarantine: left_us.map(quarantine),
-            remaining_ms: left_us.filter(|us| *us > 0).map(|us| us.div_ceil(1_000)),
-            settings: Some(printable(settings)),
+        match (run_id, left_us) {
+            (None, _) => (None, None, None),
+            // Of an earlier process, or copied from another server: quarantine begins with the next lock.
+            (Some(run_id), _) if run_id != of_process => only("other_process"),
+            (_, None) => (None, None, settings),
+            (_, Some(0)) => (Some("open"), None, settings),
+            (_, Some(us)) => (Some("quarantined"), Some(us.div_ceil(1_000)), settings),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Health as data for other programs. The names of the fields are a promise; unknown values are null.
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
-use super::facts::{Fact, Facts};
+use super::facts::{Facts, unit};
 use super::{Finding, Health, Severity};
 
 impl Serialize for Health {
@@ -43,17 +43,15 @@ impl Serialize for Finding {
 
 impl Serialize for Facts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let name = Fact::Text(self.node.to_string());
-        let facts = std::iter::once(("node", Some(name))).chain(self.all());
-        serializer.collect_map(facts)
-    }
-}
-
-impl Serialize for Fact {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Number(number) => serializer.serialize_i64(*number),
+        let mut facts = serializer.serialize_map(None)?;
+        facts.serialize_entry("node", &*self.node)?;
+        for (name, text) in self.all() {
+            if unit(name).is_some() {
+                facts.serialize_entry(name, &self.number(name))?;
+            } else {
+                facts.serialize_entry(name, &text)?;
+            }
         }
+        facts.end()
     }
 }

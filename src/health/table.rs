@@ -8,15 +8,23 @@ use super::facts::Facts;
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = cells(&Facts::default()).map(|(heading, _)| heading);
-        let mut rows: Vec<Vec<String>> = vec![columns.map(str::to_owned).into()];
-        rows.extend(self.nodes.iter().map(row));
-        let column = |number| rows.iter().filter_map(move |row| row.get(number));
-        let length = |cell: &String| cell.chars().count();
-        let width = |number| column(number).map(length).max().unwrap_or_default();
+        let headings = cells(&Facts::default()).map(|(heading, _)| heading.to_owned());
+        let mut rows = vec![headings];
+        rows.extend(
+            self.nodes
+                .iter()
+                .map(|node| cells(node).map(|(_, cell)| cell)),
+        );
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or_default()
+        };
         for row in &rows {
             let cells = row.iter().enumerate();
-            let cells = cells.map(|(number, cell)| format!("{cell:<0$}", width(number)));
+            let cells = cells.map(|(column, cell)| format!("{cell:<0$}", width(column)));
             let line = cells.collect::<Vec<_>>().join("  ");
             writeln!(f, "{}", line.trim_end())?;
         }
@@ -45,54 +53,51 @@ fn margin(failures: i64) -> String {
     }
 }
 
-fn row(node: &Facts) -> Vec<String> {
-    let unknown = if node.failure().is_some() {
+/// The cells of a node, each under the heading of its column.
+fn cells(node: &Facts) -> [(&'static str, String); 11] {
+    let unknown = if node.trouble.silence.is_some() {
         "-"
     } else {
         "unknown"
     };
-    let cells = cells(node).map(|(_, cell)| cell.unwrap_or_else(|| unknown.into()));
-    cells.into()
-}
-
-/// What is above each column, and what is in it, unless that is unknown.
-fn cells(node: &Facts) -> [(&'static str, Option<String>); 11] {
+    let or_unknown = |cell: Option<String>| cell.unwrap_or_else(|| unknown.into());
+    let known = |name| or_unknown(node.text(name).map(str::to_owned));
     let state = match node.state() {
         "up" => "up",
         "refuses" => "REFUSES",
         "timed_out" => "SILENT",
         _ => "FAILED",
     };
-    let (server, version) = node.info.server();
-    let server: Vec<String> = [server, version].into_iter().flatten().collect();
-    let (role, _) = node.info.role();
-    let run_id = node.info.run_id();
-    let marker = node.marker();
-    let quarantine = |ms| format!("quarantine {:.0?}", Duration::from_millis(ms));
-    let marker = marker
-        .remaining_ms
-        .map(quarantine)
-        .or_else(|| Some(marker.quarantine?.replace('_', " ")));
+    let server = ["server", "version"].map(|name| node.text(name));
+    let server: Vec<&str> = server.into_iter().flatten().collect();
+    let server = Some(server.join(" ")).filter(|server| !server.is_empty());
+    let round_trip = node.span("round_trip_us");
+    let quarantine = node.span("quarantine_remaining_ms");
+    let marker = quarantine.map(|left| format!("quarantine {left:.0?}"));
     [
-        ("NODE", Some(node.node.to_string())),
-        ("STATE", Some(state.into())),
+        ("NODE", node.node.to_string()),
+        ("STATE", state.into()),
         (
             "ROUND TRIP",
-            node.round_trip.map(|time| format!("{time:.1?}")),
+            or_unknown(round_trip.map(|time| format!("{time:.1?}"))),
         ),
-        ("SERVER", Some(server.join(" ")).filter(|it| !it.is_empty())),
-        ("ROLE", role),
-        ("RUN ID", run_id.map(|id| id.chars().take(8).collect())),
-        ("UP", node.info.uptime_s().map(age)),
-        ("EVICTION", node.info.eviction()),
-        ("PERSISTENCE", node.info.persistence().map(Into::into)),
-        ("CLOCK", node.clock().map(|offset| offset.to_string())),
-        ("MARKER", marker),
+        ("SERVER", or_unknown(server)),
+        ("ROLE", known("role")),
+        ("RUN ID", known("run_id").chars().take(8).collect()),
+        ("UP", or_unknown(node.span("uptime_s").map(age))),
+        ("EVICTION", known("eviction")),
+        ("PERSISTENCE", known("persistence")),
+        ("CLOCK", or_unknown(node.clock())),
+        (
+            "MARKER",
+            marker.unwrap_or_else(|| known("quarantine").replace('_', " ")),
+        ),
     ]
 }
 
 /// The two largest units of a long time.
-fn age(seconds: u64) -> String {
+fn age(time: Duration) -> String {
+    let seconds = time.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds}s"),

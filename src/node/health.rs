@@ -7,7 +7,7 @@ use super::request::{Request, Verb};
 use super::round::exchange_all;
 use super::{Node, command};
 use crate::health::Facts;
-use crate::health::answers::Question;
+use crate::health::answers::{Answers, Question};
 use crate::wire::pack::Packed;
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read: one round trip a
@@ -19,8 +19,8 @@ pub(crate) fn question_all<'n>(
     nodes: impl Iterator<Item = &'n Node>,
     marker_key: &str,
 ) -> Vec<Facts> {
-    let facts = |node: &'n Node| (node, Facts::new(Arc::clone(node.name())));
-    let mut all: Vec<(&Node, Facts)> = nodes.map(facts).collect();
+    let none = |node: &'n Node| (node, Answers::of(Arc::clone(node.name())));
+    let mut all: Vec<(&Node, Answers)> = nodes.map(none).collect();
     for question in Question::ALL {
         let command = packed(question, marker_key);
         let request = Request::new(&command, Verb::Ask(question));
@@ -47,7 +47,8 @@ pub(crate) fn question_all<'n>(
             so_far.note(question, answer.elapsed, result);
         }
     }
-    all.into_iter().map(|(_, facts)| facts).collect()
+    let answers = all.into_iter().map(|(_, answers)| answers);
+    answers.map(Facts::of).collect()
 }
 
 fn packed(question: Question, marker_key: &str) -> Packed {

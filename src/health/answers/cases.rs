@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::facts::Fact;
+use super::super::facts::{Facts, unit};
 use super::super::info::LONGEST_TEXT;
 use super::*;
 
@@ -15,12 +15,12 @@ const NOW_US: u64 = 1_700_000_000_000_000;
 const SERVER: Question = Question::Info("server");
 
 fn answers(replies: Vec<(Question, Result<Statement, NodeError>)>) -> Facts {
-    let mut facts = Facts::new("h:1".into());
+    let mut answers = Answers::of("h:1".into());
     for (i, (question, result)) in (1..).zip(replies) {
         let elapsed = Duration::from_micros(1000_u64.checked_div(i).unwrap());
-        facts.note(question, elapsed, result.map(|content| (content, NOW_US)));
+        answers.note(question, elapsed, result.map(|content| (content, NOW_US)));
     }
-    facts
+    Facts::of(answers)
 }
 
 #[expect(
@@ -45,10 +45,9 @@ fn unreadable() -> Result<Statement, NodeError> {
 
 /// What is known of these names, with a dash for what is not.
 fn told(facts: &Facts, names: &str) -> String {
-    let all = facts.all();
     let told = names.split(' ').map(|name| {
-        let (_, fact) = all.iter().find(|(other, _)| *other == name).unwrap();
-        fact.as_ref().map_or("-".to_owned(), ToString::to_string)
+        let (_, fact) = facts.all().find(|(other, _)| *other == name).unwrap();
+        fact.unwrap_or("-".to_owned())
     });
     told.collect::<Vec<_>>().join(" ")
 }
@@ -135,7 +134,7 @@ fn what_a_section_says_is_read_in_the_words_of_each_server() {
         ("aof_last_write_status:ok", false),
     ] {
         let facts = answers(vec![(SERVER, text(status))]);
-        assert_eq!(facts.info.fails_to_save(), fails);
+        assert_eq!(facts.fails_to_save, fails);
     }
 }
 
@@ -147,7 +146,7 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
         (Question::Info("memory"), Ok(refusal("NOPERM"))),
         (Question::Time, Ok(refusal("ERR"))),
     ]);
-    assert_eq!(facts.hidden, ["GET", "INFO", "TIME"]);
+    assert_eq!(facts.trouble.hidden, ["GET", "INFO", "TIME"]);
     assert_eq!(told(&facts, "state quarantine"), "up -");
     let refused = |question, code| vec![(question, Ok(refusal(code)))];
     let broken = NodeError::Broken {
@@ -183,7 +182,7 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
             expected,
             "{facts:?}"
         );
-        assert!(facts.hidden.is_empty());
+        assert!(facts.trouble.hidden.is_empty());
     }
 }
 
@@ -273,7 +272,7 @@ proptest! {
             (Question::Time, Ok(Statement::Time(NOW_US))),
         ]);
         for (name, fact) in facts.all() {
-            let Some(Fact::Text(text)) = fact else { continue };
+            let Some(text) = fact.filter(|_| unit(name).is_none()) else { continue };
             // A master is a host and a port.
             let longest = if name == "master" { LONGEST_TEXT + 21 } else { LONGEST_TEXT };
             prop_assert!(text.chars().count() <= longest, "{}", text);

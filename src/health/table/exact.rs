@@ -1,27 +1,21 @@
 //! The text that a person reads, to the character.
 
-use super::super::cases::{node, refusal, silent, unconnected};
-use super::super::*;
+use std::time::Duration;
+
+use super::super::cases::{health, hiding, node, refusing, silent, unconnected};
 use super::{age, margin};
 use crate::error::NodeError;
 
 #[test]
 fn a_table_has_a_line_for_each_node_then_the_findings_and_the_verdict() {
-    let hidden = Facts {
-        round_trip: Some(std::time::Duration::from_millis(1)),
-        hidden: vec!["INFO"],
-        ..silent("c", None)
-    };
-    let refuses = Facts {
-        refusal: Some(refusal("LOADING", "wait")),
-        ..silent("d", None)
-    };
-    let shown = Health::of(
+    let mut hidden = hiding(silent("c", None), &["INFO"]);
+    hidden.round_trip = Some(Duration::from_millis(1));
+    let shown = health(
         vec![
             silent("a", unconnected()),
             silent("b", NodeError::TimedOut),
             hidden,
-            refuses,
+            refusing(silent("d", None), "LOADING", "wait"),
             node(
                 "10.0.0.1:6379",
                 "role:slave\r\nrdb_saves:1\r\nuptime_in_seconds:277200",
@@ -50,7 +44,7 @@ verdict: critical; 1 of 5 can vote, 3 have to: no majority: 2 votes are missing"
 #[test]
 fn one_node_is_one_and_has_to_vote() {
     let lines = |node| {
-        let shown = Health::of(vec![node], None).to_string();
+        let shown = health(vec![node], None).to_string();
         shown.split_once('\n').unwrap().1.to_owned()
     };
     let verdict = "verdict: ok; 1 of 1 can vote, 1 has to: no further failure is survived";
@@ -79,6 +73,6 @@ fn a_time_has_its_two_largest_units() {
         (400 * 86400 + 7200, "400d 2h"),
         (u64::MAX, "213503982334601d 7h"),
     ] {
-        assert_eq!(age(seconds), text);
+        assert_eq!(age(Duration::from_secs(seconds)), text);
     }
 }
