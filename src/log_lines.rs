@@ -14,92 +14,46 @@ const LOCK: &str = "redlatch::lock";
 const NODE: &str = "redlatch::node";
 const RENEWAL: &str = "redlatch::renewal";
 
-pub(crate) fn acquired(lock: &Resource, waited: Duration) {
-    despite_panics(|| log::debug!(target: LOCK, "{lock} acquired in {waited:.1?}"));
+/// Makes a function of each line.
+macro_rules! lines {
+    ($($(#[$doc:meta])* $name:ident($($value:ident: $type:ty),*) $level:ident $target:ident $line:literal;)*) => {$(
+        $(#[$doc])*
+        pub(crate) fn $name($($value: $type),*) {
+            despite_panics(|| log::$level!(target: $target, $line));
+        }
+    )*};
 }
 
-/// Instead of [`acquired`], after more than one attempt.
-pub(crate) fn waited(lock: &Resource, waited: Duration, attempts: u32) {
-    despite_panics(|| {
-        log::debug!(
-            target: LOCK,
-            "{lock} acquired after {waited:.1?}, attempts: {attempts}"
-        );
-    });
-}
-
-/// Instead of [`contended`], where readers have the lock.
-pub(crate) fn read_by(resource: &str, readers: u64) {
-    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} is read by {readers}"));
-}
-
-/// Instead of [`contended`], where a reader meets no holder.
-pub(crate) fn kept_for_a_writer(resource: &str) {
-    despite_panics(
-        || log::debug!(target: LOCK, "lock {resource:?} is kept for a writer that waits"),
-    );
+lines! {
+    acquired(lock: &Resource, waited: Duration) debug LOCK "{lock} acquired in {waited:.1?}";
+    /// Instead of [`acquired`], after more than one attempt.
+    waited(lock: &Resource, waited: Duration, attempts: u32)
+        debug LOCK "{lock} acquired after {waited:.1?}, attempts: {attempts}";
+    held_by_another(resource: &str) debug LOCK "lock {resource:?} is held by another";
+    /// Instead of [`held_by_another`], where the holder has a label.
+    held_by(resource: &str, holder: &Holder) debug LOCK "lock {resource:?} is held by {holder}";
+    /// Instead of [`held_by_another`], where readers have the lock.
+    read_by(resource: &str, readers: u64) debug LOCK "lock {resource:?} is read by {readers}";
+    /// Instead of [`held_by_another`], where a reader meets no holder.
+    kept_for_a_writer(resource: &str) debug LOCK "lock {resource:?} is kept for a writer that waits";
+    released(lock: &Resource, held: Duration) debug LOCK "{lock} released after {held:.1?}";
+    /// Instead of [`released`], where too few nodes have answered.
+    unconfirmed(lock: &Resource)
+        warn LOCK "{lock} given back, but no majority has answered; the others are told again in the background";
+    lost(lock: &Resource, cause: &dyn Display) warn LOCK "{lock} lost: {cause}";
+    healed(lock: &Resource, node: &str) debug LOCK "{lock} set again on node {node}, which had no key of it";
+    /// Once for renewals that fail one after the other.
+    renewals_fail(lock: &Resource, count: usize, of: usize, left: Duration, told: &dyn Display)
+        warn RENEWAL "renewals of {lock} fail on {count} of {of} nodes, and it ends in {left:.1?}: {told}";
+    /// After [`renewals_fail`].
+    renewed_again(lock: &Resource) info RENEWAL "{lock} is renewed again";
+    node_opened(name: &str, fault: &dyn Display) warn NODE "node {name} failed ({fault}); left out until it answers again";
+    node_closed(name: &str) info NODE "node {name} answers again";
 }
 
 pub(crate) fn contended(resource: &str, holder: Option<&Holder>) {
-    despite_panics(|| match holder {
-        Some(holder) => log::debug!(target: LOCK, "lock {resource:?} is held by {holder}"),
-        None => log::debug!(target: LOCK, "lock {resource:?} is held by another"),
-    });
-}
-
-/// Once for renewals that fail one after the other.
-pub(crate) fn renewals_fail(
-    lock: &Resource,
-    (count, of): (usize, usize),
-    left: Duration,
-    told: &dyn Display,
-) {
-    despite_panics(|| {
-        log::warn!(
-            target: RENEWAL,
-            "renewals of {lock} fail on {count} of {of} nodes, and it ends in {left:.1?}: {told}"
-        );
-    });
-}
-
-/// After [`renewals_fail`].
-pub(crate) fn renewed_again(lock: &Resource) {
-    despite_panics(|| log::info!(target: RENEWAL, "{lock} is renewed again"));
-}
-
-pub(crate) fn lost(lock: &Resource, cause: &dyn Display) {
-    despite_panics(|| log::warn!(target: LOCK, "{lock} lost: {cause}"));
-}
-
-pub(crate) fn released(lock: &Resource, held: Duration) {
-    despite_panics(|| log::debug!(target: LOCK, "{lock} released after {held:.1?}"));
-}
-
-/// Instead of [`released`], where too few nodes have answered.
-pub(crate) fn unconfirmed(lock: &Resource) {
-    despite_panics(|| {
-        log::warn!(
-            target: LOCK,
-            "{lock} given back, but no majority has answered; the others are told again in the background"
-        );
-    });
-}
-
-pub(crate) fn healed(lock: &Resource, node: &str) {
-    despite_panics(
-        || log::debug!(target: LOCK, "{lock} set again on node {node}, which had no key of it"),
-    );
-}
-
-pub(crate) fn node_opened(name: &str, fault: &dyn Display) {
-    despite_panics(|| {
-        log::warn!(
-            target: NODE,
-            "node {name} failed ({fault}); left out until it answers again"
-        );
-    });
-}
-
-pub(crate) fn node_closed(name: &str) {
-    despite_panics(|| log::info!(target: NODE, "node {name} answers again"));
+    match holder {
+        Some(holder) => held_by(resource, holder),
+        None => held_by_another(resource),
+    }
 }

@@ -112,7 +112,7 @@ impl Node {
             .thread_pool(Arc::clone(setup.thread))
             .build_unchecked(Slots);
         Arc::new_cyclic(|me| Self {
-            stats: NodeRecorder::new(&setup.name),
+            stats: NodeRecorder::of(&setup.name),
             name: setup.name,
             pool,
             connector: setup.connector,

@@ -1,12 +1,34 @@
 //! Spans of the `tracing` crate around the calls for locks and the calls of nodes. Without the cargo feature `tracing` they
-//! are types without size that do nothing.
+//! do nothing.
+
+#![cfg_attr(
+    not(feature = "tracing"),
+    expect(
+        unused_variables,
+        clippy::unused_self,
+        reason = "there is no subscriber"
+    )
+)]
 
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use self::chosen::{Span, display};
+#[cfg(feature = "tracing")]
+use tracing::field::{Empty, Value, debug, display};
+
+#[cfg(not(feature = "tracing"))]
+use self::none::{Value, display};
+#[cfg(feature = "tracing")]
+use crate::callbacks::{despite_panics, unless_it_panics};
 use crate::holder::Holder;
+
+/// A span of the program's subscriber. Every call of the subscriber may panic.
+#[derive(Debug)]
+pub(crate) struct Span {
+    #[cfg(feature = "tracing")]
+    span: Option<tracing::Span>,
+}
 
 /// `redlatch.lock`: one call for a lock. It is entered, so that the spans of nodes are below it.
 ///
@@ -18,10 +40,26 @@ pub(crate) struct LockSpan {
     _not_send: PhantomData<*const ()>,
 }
 
+/// The span that a thread is in, for the spans below it. Another thread may make these.
+pub(crate) type Caller = Span;
+
+/// `redlatch.node`: one call of a node, from the choice of a connection to the reply. It is not entered, because
+/// the spans of several nodes overlap.
+pub(crate) type NodeSpan = Span;
+
 impl LockSpan {
     pub(crate) fn enter(resource: &str, ttl: Duration) -> Self {
-        let span = Span::of_lock(resource, ttl);
-        span.enter();
+        let span = Span {
+            #[cfg(feature = "tracing")]
+            span: unless_it_panics(|| {
+                let (ttl, read, held_by, outcome) = (debug(ttl), Empty, Empty, Empty);
+                tracing::info_span!(target: "redlatch::lock", "redlatch.lock", resource, ttl, read, held_by, outcome)
+            }),
+        };
+        #[cfg(feature = "tracing")]
+        span.tell(|span| {
+            span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+        });
         Self {
             span,
             _not_send: PhantomData,
@@ -42,138 +80,73 @@ impl LockSpan {
     }
 }
 
+/// Also after `enter` has panicked, because it may have entered the span before.
+#[cfg(feature = "tracing")]
 impl Drop for LockSpan {
     fn drop(&mut self) {
-        self.span.exit();
+        self.span.tell(|span| {
+            span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
+        });
     }
 }
 
-/// The span that a thread is in, for the spans below it. Another thread may make these.
-#[derive(Debug)]
-pub(crate) struct Caller(Span);
-
-impl Caller {
+impl Span {
     pub(crate) fn here() -> Self {
-        Self(Span::current())
+        Self {
+            #[cfg(feature = "tracing")]
+            span: unless_it_panics(tracing::Span::current),
+        }
     }
-}
 
-/// `redlatch.node`: one call of a node, from the choice of a connection to the reply. It is not entered, because
-/// the spans of several nodes overlap.
-#[derive(Debug)]
-pub(crate) struct NodeSpan(Span);
-
-impl NodeSpan {
     pub(crate) fn new(node: &str, caller: &Caller) -> Self {
-        Self(Span::of_node(node, &caller.0))
+        Self {
+            #[cfg(feature = "tracing")]
+            span: unless_it_panics(|| {
+                let (command, outcome) = (Empty, Empty);
+                let parent = caller.span.as_ref().and_then(tracing::Span::id);
+                tracing::debug_span!(target: "redlatch::node", parent: parent, "redlatch.node", node, command, outcome)
+            }),
+        }
     }
 
     pub(crate) fn command(&self, name: &str) {
-        self.0.record("command", name);
+        self.record("command", name);
     }
 
     pub(crate) fn answered(&self) {
-        self.0.record("outcome", "answered");
+        self.record("outcome", "answered");
     }
 
     pub(crate) fn failed(&self, fault: &dyn Display) {
-        self.0.record("outcome", display(fault));
+        self.record("outcome", display(fault));
+    }
+
+    fn record(&self, field: &str, value: impl Value) {
+        #[cfg(feature = "tracing")]
+        self.tell(|span| {
+            span.record(field, value);
+        });
+    }
+
+    #[cfg(feature = "tracing")]
+    fn tell(&self, news: impl FnOnce(&tracing::Span)) {
+        if let Some(span) = &self.span {
+            despite_panics(|| news(span));
+        }
     }
 }
 
 #[cfg(feature = "tracing")]
-mod chosen {
-    use std::time::Duration;
-
-    pub(super) use tracing::field::display;
-    use tracing::field::{Empty, Value, debug};
-
-    use crate::callbacks::{despite_panics, unless_it_panics};
-
-    /// A span of the program's subscriber. Every call of the subscriber may panic.
-    #[derive(Debug)]
-    pub(super) struct Span(Option<tracing::Span>);
-
-    impl Span {
-        pub(super) fn of_lock(resource: &str, ttl: Duration) -> Self {
-            Self(unless_it_panics(|| {
-                let (ttl, read, held_by, outcome) = (debug(ttl), Empty, Empty, Empty);
-                tracing::info_span!(target: "redlatch::lock", "redlatch.lock", resource, ttl, read, held_by, outcome)
-            }))
-        }
-
-        pub(super) fn of_node(node: &str, caller: &Self) -> Self {
-            Self(unless_it_panics(|| {
-                let (command, outcome) = (Empty, Empty);
-                let parent = caller.0.as_ref().and_then(tracing::Span::id);
-                tracing::debug_span!(target: "redlatch::node", parent: parent, "redlatch.node", node, command, outcome)
-            }))
-        }
-
-        pub(super) fn current() -> Self {
-            Self(unless_it_panics(tracing::Span::current))
-        }
-
-        pub(super) fn record(&self, field: &str, value: impl Value) {
-            if let Some(span) = &self.0 {
-                despite_panics(|| {
-                    span.record(field, value);
-                });
-            }
-        }
-
-        pub(super) fn enter(&self) {
-            if let Some(span) = &self.0 {
-                despite_panics(|| {
-                    span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
-                });
-            }
-        }
-
-        /// Also after `enter` has panicked, because it may have entered the span before.
-        pub(super) fn exit(&self) {
-            if let Some(span) = &self.0 {
-                despite_panics(|| {
-                    span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
-                });
-            }
-        }
-    }
-
-    impl Drop for Span {
-        fn drop(&mut self) {
-            despite_panics(|| drop(self.0.take()));
-        }
+impl Drop for Span {
+    fn drop(&mut self) {
+        despite_panics(|| drop(self.span.take()));
     }
 }
 
 #[cfg(not(feature = "tracing"))]
-#[expect(clippy::unused_self, reason = "there is nothing to use")]
-mod chosen {
-    use std::time::Duration;
-
-    #[derive(Debug)]
-    pub(super) struct Span;
-
-    impl Span {
-        pub(super) fn of_lock(_resource: &str, _ttl: Duration) -> Self {
-            Self
-        }
-
-        pub(super) fn of_node(_node: &str, _caller: &Self) -> Self {
-            Self
-        }
-
-        pub(super) fn current() -> Self {
-            Self
-        }
-
-        pub(super) fn record<T>(&self, _field: &str, _value: T) {}
-
-        pub(super) fn enter(&self) {}
-
-        pub(super) fn exit(&self) {}
-    }
+mod none {
+    pub(super) trait Value {}
+    impl<T> Value for T {}
 
     pub(super) fn display<T>(value: T) -> T {
         value

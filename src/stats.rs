@@ -8,119 +8,136 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+/// Makes a snapshot and its recorder of one list of counters, in groups: the description of each, its name, what it counts, and its
+/// description for monitoring systems.
+macro_rules! counters {
+    (
+        $(#[$docs:meta])* $stats:ident of $recorder:ident $({ $own:ident: $own_type:ty })? $(if $listed:meta)?
+        $($group:literal { $($(#[$doc:meta])* $name:ident: $kind:expr, $text:expr;)* })*
+        $($(#[$other_doc:meta])* $visibility:vis $other:ident: $type:ty,)*
+    ) => {
+        $(#[$docs])*
+        #[non_exhaustive]
+        pub struct $stats {
+            $($(#[$other_doc])* $visibility $other: $type,)*
+            $($($(#[$doc])* pub $name: u64,)*)*
+        }
+
+        impl $stats {
+            /// The counters in the order of the list.
+            $(#[cfg($listed)])?
+            pub(super) fn groups(&self) -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
+                vec![$(($group, vec![$((stringify!($name), self.$name)),*])),*]
+            }
+        }
+
+        /// Counts what the snapshot describes.
+        #[derive(Debug)]
+        pub(crate) struct $recorder {
+            $($(pub(crate) $name: Counter,)*)*
+            $(pub(crate) $own: $own_type,)?
+        }
+
+        impl $recorder {
+            fn new(labels: &[(&'static str, &str)]) -> Self {
+                Self {
+                    $($($name: Counter::new($kind, stringify!($name), $text, labels),)*)*
+                    $($own: <$own_type>::default(),)?
+                }
+            }
+
+            /// The counters up to now, with what else the snapshot has.
+            pub(crate) fn snapshot(&self, $($other: $type),*) -> $stats {
+                $stats { $($other,)* $($($name: self.$name.get(),)*)* }
+            }
+        }
+    };
+}
+
 mod facade;
 mod node;
 mod recorder;
 #[cfg(feature = "serde")]
 mod serialise;
 
-use self::facade::{Export, FigureKind};
 pub(crate) use self::node::NodeRecorder;
 pub use self::node::NodeStats;
 use self::recorder::CounterKind::{Begins, Ends, Failed, Plain};
 use self::recorder::{Counter, Waits};
 
-/// Makes [`Stats`] and [`Recorder`] of one list: the description of each counter, its name, what it does to the gauge of
-/// the locks that are held, and its description for monitoring systems.
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident: $kind:expr, $text:literal;)*) => {
-        /// What a manager and its clones have done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
-        ///
-        /// Counters begin at zero and only grow, so a monitoring program takes the difference of two snapshots. Each counter is
-        /// read by itself: while other threads lock, the counters may differ by the calls that are under way. A "call" is one
-        /// of [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
-        /// [`Error::Invalid`](crate::Error::Invalid), is counted nowhere.
-        ///
-        /// Wait times are those of the calls that returned a guard, from the call to its return, including all waiting. They are
-        /// kept in microseconds, to within 1 %. A time of more than one hour counts as one hour.
-        ///
-        /// [`Display`](fmt::Display) is for people, and may change. With the cargo feature `metrics`, the recorder that the program
-        /// has installed for the crate [`metrics`](https://docs.rs/metrics) gets the same figures as they happen.
-        #[derive(Debug, Clone, PartialEq)]
-        #[non_exhaustive]
-        pub struct Stats {
-            $($(#[$doc])* pub $name: u64,)*
-            /// What each node said, in the canonical order.
-            pub nodes: Vec<NodeStats>,
-            /// In microseconds. None before the first time is recorded.
-            waits: Option<Histogram<u64>>,
-        }
-
-        impl Stats {
-            /// The counters in the order of the list.
-            #[cfg(feature = "serde")]
-            fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name)),*].into_iter()
-            }
-        }
-
-        /// The counters of a manager. [`Stats`] says what each of them is.
-        #[derive(Debug)]
-        pub(crate) struct Recorder {
-            $(pub(crate) $name: Counter,)*
-            pub(crate) waits: Waits,
-        }
-
-        impl Default for Recorder {
-            fn default() -> Self {
-                let held = Export::new(FigureKind::Gauge, "held", "Locks that are held now.", &[]);
-                Self {
-                    $($name: Counter::of_manager($kind, stringify!($name), $text, &held),)*
-                    waits: Waits::default(),
-                }
-            }
-        }
-
-        impl Recorder {
-            /// The counters up to now, with those of the nodes.
-            pub(crate) fn snapshot(&self, nodes: Vec<NodeStats>, waits: Option<Histogram<u64>>) -> Stats {
-                Stats { $($name: self.$name.get(),)* nodes, waits }
-            }
-        }
-    };
+counters! {
+    /// What a manager and its clones have done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
+    ///
+    /// Counters begin at zero and only grow, so a monitoring program takes the difference of two snapshots. Each counter is
+    /// read by itself: while other threads lock, the counters may differ by the calls that are under way. A "call" is one
+    /// of [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
+    /// [`Error::Invalid`](crate::Error::Invalid), is counted nowhere.
+    ///
+    /// Wait times are those of the calls that returned a guard, from the call to its return, including all waiting. They are
+    /// kept in microseconds, to within 1 %. A time of more than one hour counts as one hour.
+    ///
+    /// [`Display`](fmt::Display) is for people, and may change. With the cargo feature `metrics`, the recorder that the program
+    /// has installed for the crate [`metrics`](https://docs.rs/metrics) gets the same figures as they happen.
+    #[derive(Debug, Clone, PartialEq)]
+    Stats of Recorder { waits: Waits }
+    "locks" {
+        /// Calls that returned a guard.
+        acquired: Begins, "Calls that got the lock.";
+        /// Guards that were made of a [`Lease`](crate::Lease) by [`LockManager::adopt`](crate::LockManager::adopt).
+        adopted: Begins, "Locks that were taken over as a lease.";
+        /// Guards that released a lock that was held up to then, by [`unlock`](crate::LockGuard::unlock) or their drop. A
+        /// majority of the nodes has confirmed it.
+        released: Ends, "Locks that were given back.";
+        /// Guards that gave a lock back, and too few nodes answered to confirm it. The nodes that did not answer are told again in
+        /// the background. Until then, or until the time to live ends, nobody may get the lock.
+        unconfirmed: Ends, "Locks that were given back, without a majority to confirm it.";
+        /// Guards that were turned into a [`Lease`](crate::Lease) while the lock was held.
+        passed_on: Ends, "Locks that were passed on as a lease.";
+        /// Locks that were lost before their guard ended. A lock that has expired is counted when that is noticed, at the
+        /// latest by the next call for these figures, also where its guard was forgotten and is never dropped.
+        lost: Ends, "Locks that were lost before their end.";
+    }
+    "calls" {
+        /// Rounds over the nodes, one for each attempt of a call.
+        attempts: Plain, "Rounds over the nodes for a lock.";
+        /// Calls that met another holder: an attempt failed with [`Error::Held`](crate::Error::Held), and a node had
+        /// another holder's key. Each call is counted once, however long it waited and however it ended.
+        contended: Plain, "Calls that met another holder.";
+        /// Calls that found another thread of this manager with the lock or asking for it, and waited for that thread or
+        /// failed.
+        queued: Plain, "Calls that waited for another thread of this process.";
+        /// Waits for another process that were ended early by its release.
+        woken: Plain, "Waits that the release of another process ended.";
+    }
+    "failures" {
+        /// Calls that failed with [`Error::Held`](crate::Error::Held).
+        failed_held: Failed("held"), "Calls that did not get the lock.";
+        /// Calls that failed with [`Error::Unavailable`](crate::Error::Unavailable) or [`Error::NotALock`](crate::Error::NotALock).
+        failed_unavailable: Failed("unavailable"), "Calls that did not get the lock.";
+        /// Calls that failed with [`Error::TooSlow`](crate::Error::TooSlow).
+        failed_too_slow: Failed("too_slow"), "Calls that did not get the lock.";
+        /// Renewals in the background that failed. Each is repeated while the lock is held.
+        failed_renewals: Plain, "Renewals in the background that failed.";
+    }
+    "leases" {
+        /// Calls of [`LockGuard::extend`](crate::LockGuard::extend) that succeeded.
+        extended: Plain, "Extensions by a call that succeeded.";
+        /// Renewals in the background that succeeded.
+        renewed: Plain, "Renewals in the background that succeeded.";
+        /// Keys that were set again: each is a vote of a node that had no key of a held lock, as after a restart without
+        /// persistence, or where the node could not be reached when the lock was acquired.
+        healed: Plain, "Keys that were set again on a node that had none.";
+    }
+    /// What each node said, in the canonical order.
+    pub nodes: Vec<NodeStats>,
+    /// In microseconds. None before the first time is recorded.
+    waits: Option<Histogram<u64>>,
 }
 
-counters! {
-    /// Rounds over the nodes, one for each attempt of a call.
-    attempts: Plain, "Rounds over the nodes for a lock.";
-    /// Calls that returned a guard.
-    acquired: Begins, "Calls that got the lock.";
-    /// Calls that met another holder: an attempt failed with [`Error::Held`](crate::Error::Held), and a node had
-    /// another holder's key. Each call is counted once, however long it waited and however it ended.
-    contended: Plain, "Calls that met another holder.";
-    /// Calls that found another thread of this manager with the lock or asking for it, and waited for that thread or
-    /// failed.
-    queued: Plain, "Calls that waited for another thread of this process.";
-    /// Waits for another process that were ended early by its release.
-    woken: Plain, "Waits that the release of another process ended.";
-    /// Calls that failed with [`Error::Held`](crate::Error::Held).
-    failed_held: Failed("held"), "Calls that did not get the lock.";
-    /// Calls that failed with [`Error::Unavailable`](crate::Error::Unavailable) or [`Error::NotALock`](crate::Error::NotALock).
-    failed_unavailable: Failed("unavailable"), "Calls that did not get the lock.";
-    /// Calls that failed with [`Error::TooSlow`](crate::Error::TooSlow).
-    failed_too_slow: Failed("too_slow"), "Calls that did not get the lock.";
-    /// Guards that were made of a [`Lease`](crate::Lease) by [`LockManager::adopt`](crate::LockManager::adopt).
-    adopted: Begins, "Locks that were taken over as a lease.";
-    /// Calls of [`LockGuard::extend`](crate::LockGuard::extend) that succeeded.
-    extended: Plain, "Extensions by a call that succeeded.";
-    /// Renewals in the background that succeeded.
-    renewed: Plain, "Renewals in the background that succeeded.";
-    /// Keys that were set again: each is a vote of a node that had no key of a held lock, as after a restart without
-    /// persistence, or where the node could not be reached when the lock was acquired.
-    healed: Plain, "Keys that were set again on a node that had none.";
-    /// Renewals in the background that failed. Each is repeated while the lock is held.
-    failed_renewals: Plain, "Renewals in the background that failed.";
-    /// Guards that released a lock that was held up to then, by [`unlock`](crate::LockGuard::unlock) or their drop. A
-    /// majority of the nodes has confirmed it.
-    released: Ends, "Locks that were given back.";
-    /// Guards that gave a lock back, and too few nodes answered to confirm it. The nodes that did not answer are told again in
-    /// the background. Until then, or until the time to live ends, nobody may get the lock.
-    unconfirmed: Ends, "Locks that were given back, without a majority to confirm it.";
-    /// Guards that were turned into a [`Lease`](crate::Lease) while the lock was held.
-    passed_on: Ends, "Locks that were passed on as a lease.";
-    /// Locks that were lost before their guard ended. A lock that has expired is counted when that is noticed, at the
-    /// latest by the next call for these figures, also where its guard was forgotten and is never dropped.
-    lost: Ends, "Locks that were lost before their end.";
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new(&[])
+    }
 }
 
 impl Stats {
@@ -186,32 +203,13 @@ impl Stats {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "locks     {} acquired, {} adopted; {} released, {} unconfirmed, {} passed on, {} lost, {} held now",
-            self.acquired,
-            self.adopted,
-            self.released,
-            self.unconfirmed,
-            self.passed_on,
-            self.lost,
-            self.held()
-        )?;
-        writeln!(
-            f,
-            "calls     {} attempts; {} contended, {} queued, {} woken",
-            self.attempts, self.contended, self.queued, self.woken
-        )?;
-        writeln!(
-            f,
-            "failures  {} held, {} unavailable, {} too slow",
-            self.failed_held, self.failed_unavailable, self.failed_too_slow
-        )?;
-        writeln!(
-            f,
-            "leases    {} extended, {} renewed, {} keys set again, {} renewals failed",
-            self.extended, self.renewed, self.healed, self.failed_renewals
-        )?;
+        for (group, counters) in self.groups() {
+            let words = |name: &str| name.trim_start_matches("failed_").replace('_', " ");
+            let counters = counters.into_iter();
+            let counters = counters.map(|(name, count)| format!("{count} {}", words(name)));
+            writeln!(f, "{group:<9} {}", counters.collect::<Vec<_>>().join(", "))?;
+        }
+        writeln!(f, "held      {} now", self.held())?;
         if self.wait_count() == 0 {
             f.write_str("wait      no lock yet")?;
         } else {

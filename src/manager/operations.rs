@@ -211,7 +211,9 @@ impl LockManager {
             self.shared.held.note_ends(cluster.clock.now_for_records());
             cluster.stats.waits.snapshot()
         };
-        let nodes = cluster.each().map(|node| node.stats.snapshot(node.name()));
+        let nodes = cluster
+            .each()
+            .map(|node| node.stats.snapshot(node.name().clone()));
         cluster.stats.snapshot(nodes.collect(), waits)
     }
 }

@@ -1,10 +1,21 @@
 //! Hands the figures on to the recorder that the program has installed for the crate `metrics`. Without the cargo feature
-//! `metrics` there is a type without size that does nothing.
+//! `metrics` it does nothing.
 //!
 //! The recorder is looked up each time, as the macros of that crate do. So it does not matter when it was installed, but
 //! for the descriptions: these are given when a manager is built.
 
-pub(super) use self::chosen::Export;
+#![cfg_attr(
+    not(feature = "metrics"),
+    expect(unused_variables, clippy::unused_self, reason = "there is no recorder")
+)]
+
+use std::time::Duration;
+
+#[cfg(feature = "metrics")]
+use metrics::{Key, KeyName, Label, Level, Metadata, Recorder, Unit, with_recorder};
+
+#[cfg(feature = "metrics")]
+static METADATA: Metadata<'static> = Metadata::new("redlatch", Level::INFO, None);
 
 /// What a figure is.
 #[derive(Debug, Clone, Copy)]
@@ -15,33 +26,23 @@ pub(super) enum FigureKind {
     Times,
 }
 
-#[cfg(feature = "metrics")]
-mod chosen {
-    use std::time::Duration;
+/// A figure as the recorder of the program knows it.
+#[derive(Debug)]
+pub(super) struct Export {
+    #[cfg(feature = "metrics")]
+    key: Key,
+}
 
-    use metrics::{Key, KeyName, Label, Level, Metadata, Recorder, Unit, with_recorder};
-
-    use super::FigureKind;
-    use crate::callbacks::despite_panics;
-
-    static METADATA: Metadata<'static> = Metadata::new("redlatch", Level::INFO, None);
-
-    /// A figure as the recorder of the program knows it. Every call of the recorder may panic.
-    #[derive(Debug)]
-    pub(crate) struct Export {
-        key: Key,
-        /// The gauge that changes with this counter, and by how much.
-        gauge: Option<(Key, f64)>,
-    }
-
-    impl Export {
-        /// Describes the figure, and has it begin at zero.
-        pub(crate) fn new(
-            kind: FigureKind,
-            name: &str,
-            text: &'static str,
-            labels: &[(&'static str, &str)],
-        ) -> Self {
+impl Export {
+    /// Describes the figure, and has it begin at zero.
+    pub(super) fn new(
+        kind: FigureKind,
+        name: &str,
+        text: &'static str,
+        labels: &[(&'static str, &str)],
+    ) -> Self {
+        #[cfg(feature = "metrics")]
+        let key = {
             let suffix = match kind {
                 FigureKind::Counter => "_total",
                 FigureKind::Gauge => "",
@@ -66,63 +67,38 @@ mod chosen {
                     drop(recorder.register_histogram(&key, &METADATA));
                 }
             });
-            Self { key, gauge: None }
-        }
-
-        /// Has a gauge change with this counter.
-        pub(crate) fn changing(self, gauge: &Self, by: f64) -> Self {
-            let gauge = Some((gauge.key.clone(), by));
-            Self { gauge, ..self }
-        }
-
-        pub(crate) fn count(&self) {
-            tell(|recorder| {
-                recorder.register_counter(&self.key, &METADATA).increment(1);
-                if let Some((gauge, by)) = &self.gauge {
-                    recorder.register_gauge(gauge, &METADATA).increment(*by);
-                }
-            });
-        }
-
-        pub(crate) fn record(&self, time: Duration) {
-            tell(|recorder| {
-                let histogram = recorder.register_histogram(&self.key, &METADATA);
-                histogram.record(time.as_secs_f64());
-            });
+            key
+        };
+        Self {
+            #[cfg(feature = "metrics")]
+            key,
         }
     }
 
-    fn tell(news: impl FnOnce(&dyn Recorder)) {
-        despite_panics(|| with_recorder(news));
+    /// For a counter.
+    pub(super) fn count(&self) {
+        #[cfg(feature = "metrics")]
+        tell(|recorder| recorder.register_counter(&self.key, &METADATA).increment(1));
+    }
+
+    /// For a gauge.
+    pub(super) fn change(&self, by: f64) {
+        #[cfg(feature = "metrics")]
+        tell(|recorder| recorder.register_gauge(&self.key, &METADATA).increment(by));
+    }
+
+    /// For times.
+    pub(super) fn record(&self, time: Duration) {
+        #[cfg(feature = "metrics")]
+        tell(|recorder| {
+            let histogram = recorder.register_histogram(&self.key, &METADATA);
+            histogram.record(time.as_secs_f64());
+        });
     }
 }
 
-#[cfg(not(feature = "metrics"))]
-#[expect(clippy::unused_self, reason = "there is nothing to use")]
-mod chosen {
-    use std::time::Duration;
-
-    use super::FigureKind;
-
-    #[derive(Debug)]
-    pub(crate) struct Export;
-
-    impl Export {
-        pub(crate) fn new(
-            _kind: FigureKind,
-            _name: &str,
-            _text: &'static str,
-            _labels: &[(&'static str, &str)],
-        ) -> Self {
-            Self
-        }
-
-        pub(crate) fn changing(self, _gauge: &Self, _by: f64) -> Self {
-            self
-        }
-
-        pub(crate) fn count(&self) {}
-
-        pub(crate) fn record(&self, _time: Duration) {}
-    }
+/// Every call of the recorder may panic.
+#[cfg(feature = "metrics")]
+fn tell(news: impl FnOnce(&dyn Recorder)) {
+    crate::callbacks::despite_panics(|| with_recorder(news));
 }

@@ -13,12 +13,14 @@ use super::facade::{Export, FigureKind};
 pub(crate) struct Counter {
     value: AtomicU64,
     export: Export,
+    /// The gauge of the locks that are held, and by how much it changes.
+    held: Option<(Export, f64)>,
 }
 
-/// What a counter of a manager counts.
+/// What a counter counts.
 #[derive(Clone, Copy)]
 pub(super) enum CounterKind {
-    /// Neither of the following.
+    /// None of the following.
     Plain,
     /// Locks that are held from then on.
     Begins,
@@ -26,39 +28,42 @@ pub(super) enum CounterKind {
     Ends,
     /// Calls that got no lock, for this reason.
     Failed(&'static str),
+    /// Votes of this kind.
+    Voted(&'static str),
+    /// What has this name in monitoring systems.
+    Named(&'static str),
 }
 
 impl Counter {
-    pub(super) fn new(name: &str, text: &'static str, labels: &[(&'static str, &str)]) -> Self {
-        Self {
-            value: AtomicU64::new(0),
-            export: Export::new(FigureKind::Counter, name, text, labels),
-        }
-    }
-
-    /// With the gauge of the locks that are held.
-    pub(super) fn of_manager(
+    pub(super) fn new(
         kind: CounterKind,
-        name: &str,
+        name: &'static str,
         text: &'static str,
-        held: &Export,
+        labels: &[(&'static str, &str)],
     ) -> Self {
-        let (name, reason, by) = match kind {
+        let (name, label, held) = match kind {
             CounterKind::Plain => (name, None, None),
             CounterKind::Begins => (name, None, Some(1.0)),
             CounterKind::Ends => (name, None, Some(-1.0)),
             CounterKind::Failed(reason) => ("failed_calls", Some(("reason", reason)), None),
+            CounterKind::Voted(vote) => ("node_votes", Some(("vote", vote)), None),
+            CounterKind::Named(name) => (name, None, None),
         };
-        let mut counter = Self::new(name, text, reason.as_slice());
-        if let Some(by) = by {
-            counter.export = counter.export.changing(held, by);
+        let labels = [labels, label.as_slice()].concat();
+        let gauge = || Export::new(FigureKind::Gauge, "held", "Locks that are held now.", &[]);
+        Self {
+            value: AtomicU64::new(0),
+            export: Export::new(FigureKind::Counter, name, text, &labels),
+            held: held.map(|by| (gauge(), by)),
         }
-        counter
     }
 
     pub(crate) fn count(&self) {
         self.value.fetch_add(1, Ordering::Relaxed);
         self.export.count();
+        if let Some((gauge, by)) = &self.held {
+            gauge.change(*by);
+        }
     }
 
     pub(super) fn get(&self) -> u64 {

@@ -96,8 +96,8 @@ impl LeaseState {
             let left = self.deadline().saturating_since(now);
             let is_failed = |report: &&NodeReport| report.vote.is_failure();
             let failed: Vec<NodeReport> = nodes.iter().filter(is_failed).cloned().collect();
-            let counts = (failed.len(), nodes.len());
-            log_lines::renewals_fail(&self.claim.resource, counts, left, &Told(&failed));
+            let (count, of) = (failed.len(), nodes.len());
+            log_lines::renewals_fail(&self.claim.resource, count, of, left, &Told(&failed));
         }
     }
 
