@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 /// description for monitoring systems.
 macro_rules! counters {
     (
-        $(#[$docs:meta])* $stats:ident of $recorder:ident $({ $own:ident: $own_type:ty })? $(if $listed:meta)?
+        $(#[$docs:meta])* $stats:ident $((listed if $listed:meta))? of $recorder:ident $({ $own:ident: $own_type:ty })?
         $($group:literal { $($(#[$doc:meta])* $name:ident: $kind:expr, $text:expr;)* })*
         $($(#[$other_doc:meta])* $visibility:vis $other:ident: $type:ty,)*
     ) => {

@@ -12,7 +12,7 @@ const VOTES: &str = "What the node said to attempts; failed is no answer in time
 counters! {
     /// What one node answered to the attempts of a manager.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    NodeStats of NodeRecorder if feature = "serde"
+    NodeStats (listed if feature = "serde") of NodeRecorder
     "node" {
         /// Attempts for which it voted.
         granted: Voted("granted"), VOTES;

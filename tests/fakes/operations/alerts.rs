@@ -22,7 +22,7 @@ fn metrics() -> BTreeSet<String> {
     let (_, list) = source.split_once("\ncounters! {\n").unwrap();
     let (list, _) = list.split_once("\n}\n").unwrap();
     let rows = list.lines().map(str::trim);
-    let rows = rows.filter(|line| !line.starts_with("///"));
+    let rows = rows.filter(|line| line.ends_with("\";"));
     let names = rows.filter_map(|row| row.split_once(": ").map(|(name, _)| name));
     let counters = names.map(|name| match name.strip_prefix("failed_") {
         Some(_) if name != "failed_renewals" => "redlatch_failed_calls_total".to_owned(),

@@ -225,7 +225,7 @@ fn a_person_can_read_them() {
         lines[..5],
         [
             "locks     1 acquired, 0 adopted, 1 released, 0 unconfirmed, 0 passed on, 0 lost",
-            "calls     2 attempts, 0 contended, 1 queued, 0 woken",
+            "calls     1 attempts, 0 contended, 1 queued, 0 woken",
             "failures  1 held, 0 unavailable, 0 too slow, 0 renewals",
             "leases    0 extended, 0 renewed, 0 healed",
             "held      0 now",
