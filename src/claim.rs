@@ -44,29 +44,24 @@ pub(crate) enum Kind {
 impl Kind {
     /// The names, if it is several resources.
     pub(crate) fn names(&self) -> Option<&Names> {
-        if let Self::Several(names) = self {
-            Some(names)
-        } else {
-            None
-        }
+        let Self::Several(names) = self else {
+            return None;
+        };
+        Some(names)
     }
 
     /// The slot, if it is one.
     pub(crate) fn slot(&self) -> Option<u32> {
-        if let Self::Slot(slot) = self {
-            Some(*slot)
-        } else {
-            None
-        }
+        let Self::Slot(slot) = self else { return None };
+        Some(*slot)
     }
 
     /// How many permits there are, if it is a semaphore whose slot is still to be found.
     pub(crate) fn permits(&self) -> Option<u32> {
-        if let Self::Permit(permits) = self {
-            Some(*permits)
-        } else {
-            None
-        }
+        let Self::Permit(count) = self else {
+            return None;
+        };
+        Some(*count)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The nodes of a manager in their canonical order, with what a round over them needs: the clock, the options, the
 //! rules of the fenced protocol, the counters.
 
+use std::ops::Deref;
+use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +19,8 @@ use crate::stats::Recorder;
 
 pub(crate) mod key;
 mod options;
-mod owner;
 
 pub(crate) use self::options::Options;
-pub(crate) use self::owner::Owner;
 
 /// Some of the nodes, by their places in the canonical order.
 pub(crate) type Places = SmallVec<[usize; 5]>;
@@ -36,26 +36,53 @@ pub(crate) fn places<T>(nodes: &[T], is_meant: impl Fn(&T) -> bool) -> Places {
 pub(crate) struct Cluster {
     /// In the canonical order.
     nodes: Vec<Arc<Node>>,
-    pub(crate) clock: Clock,
     pub(crate) options: Options,
     /// With the fenced protocol, the settings that all clients have to share.
     pub(crate) rules: Option<Arc<Rules>>,
     pub(crate) proposals: Proposals,
-    pub(crate) stats: Arc<Recorder>,
     pub(crate) owner: Arc<Owner>,
+}
+
+/// What a cluster and the locks on it have in common. It keeps no connection and no thread, so that a watch may outlive the manager.
+pub(crate) struct Owner {
+    pub(crate) clock: Clock,
+    pub(crate) stats: Recorder,
+    /// The process that has the manager.
+    process: u32,
+}
+
+impl Owner {
+    pub(crate) fn new(clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            stats: Recorder::default(),
+            process: process::id(),
+        })
+    }
+
+    /// Whether this is the child of a fork. Mutexes that other threads held at the fork stay locked there, so none may
+    /// be taken.
+    pub(crate) fn is_forked(&self) -> bool {
+        process::id() != self.process
+    }
+}
+
+impl Deref for Cluster {
+    type Target = Owner;
+
+    fn deref(&self) -> &Owner {
+        &self.owner
+    }
 }
 
 impl Cluster {
     pub(crate) fn new(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
-        let owner = Owner::new(&clock);
         Self {
             rules: options.rules(nodes.len()).map(Arc::new),
             proposals: Proposals::default(),
-            stats: Arc::clone(&owner.stats),
+            owner: Owner::new(clock),
             nodes,
-            clock,
             options,
-            owner,
         }
     }
 
@@ -82,11 +109,6 @@ impl Cluster {
     pub(crate) fn only(&self, of: &[usize], is_meant: impl Fn(&Node) -> bool) -> Places {
         let meant = |place: &usize| self.nodes.get(*place).is_some_and(|node| is_meant(node));
         of.iter().copied().filter(meant).collect()
-    }
-
-    /// Whether this is the child of a fork, where no mutex may be taken.
-    pub(crate) fn is_forked(&self) -> bool {
-        self.owner.is_forked()
     }
 
     /// Returns an error in the child of a fork.

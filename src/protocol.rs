@@ -24,15 +24,6 @@ pub(crate) struct Won {
     pub(crate) rests_until: Option<Timestamp>,
 }
 
-/// Puts what the nodes say that were asked in the place of what was there of them.
-fn fill<T>(nodes: &mut [T], answers: impl IntoIterator<Item = Option<T>>) {
-    for (node, answer) in nodes.iter_mut().zip(answers) {
-        if let Some(answer) = answer {
-            *node = answer;
-        }
-    }
-}
-
 /// The answers of the nodes that were asked, each with the place of its node.
 fn answered<T>(answers: impl IntoIterator<Item = Option<T>>) -> impl Iterator<Item = (usize, T)> {
     let answers = answers.into_iter().enumerate();

@@ -144,6 +144,20 @@ mod tests {
             assert_eq!(text(value), shown);
             assert!(!text(value).contains(char::is_control));
         }
+        for none in [
+            "\\",
+            "a\\",
+            "\\q",
+            "\\x4",
+            "\\xg0",
+            "\\u",
+            "\\u{",
+            "\\u{}",
+            "\\u{d800}",
+            "a… (300 bytes)",
+        ] {
+            assert!(bytes(none).is_err(), "{none}");
+        }
         let bytes = [b'\\', b'x', b'f', b'0', 0, 0xff, 0xc3, 0xbc];
         let mut seen = HashSet::new();
         let mut all = vec![Vec::new()];

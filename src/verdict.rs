@@ -179,13 +179,13 @@ fn most_named<'n, T: PartialEq>(
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     nodes: usize,
-    granted: usize,
+    pub(crate) granted: usize,
     /// Those that were asked and did not grant.
     against: usize,
     /// Those of them with another holder's key, or with a counter above the proposal.
     refused: usize,
     /// Those of them that abstain.
-    abstaining: usize,
+    pub(crate) abstaining: usize,
     /// Those of them that refuse a reader because a writer waits.
     for_a_writer: usize,
 }
@@ -215,24 +215,10 @@ impl Tally {
         quorum::is_ruled_out(self.nodes, self.against) || self.for_a_writer > 0
     }
 
-    /// Whether further votes can still win or lose it.
-    pub(crate) fn is_open(self) -> bool {
-        !self.is_won() && !self.is_lost()
-    }
-
-    pub(crate) fn has_a_vote(self) -> bool {
-        self.granted > 0
-    }
-
     /// Whether another contender has the vote of the arbiter, the node that all contenders ask first. If that node
     /// fails, the next node is the arbiter.
     pub(crate) fn is_taken(self) -> bool {
         self.granted == 0 && self.refused > 0
-    }
-
-    /// Whether a node abstains.
-    pub(crate) fn has_an_abstention(self) -> bool {
-        self.abstaining > 0
     }
 }
 

@@ -49,7 +49,6 @@ mod fakes {
 
     /// The calls for a lock, its guard and its lease.
     pub(crate) mod locking {
-        pub(crate) mod reserved;
         pub(crate) mod rounds;
     }
 
@@ -117,7 +116,6 @@ mod servers {
 
     /// The label of a holder, and who is told of it.
     pub(crate) mod holders {
-        pub(crate) mod labels;
         pub(crate) mod told;
     }
 
@@ -205,7 +203,6 @@ mod servers {
     /// Locks that rest after they were given back, because of their minimum.
     pub(crate) mod resting {
         pub(crate) mod late;
-        pub(crate) mod on_servers;
     }
 
     /// The fenced protocol.

@@ -114,3 +114,74 @@ fn objection(key: &str) -> Option<&'static str> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::cluster::Options;
+    use crate::error::Error;
+
+    /// Whether no lock can have this name.
+    #[track_caller]
+    fn is_refused(prefix: &str, name: &str) -> bool {
+        let options = Options {
+            key_prefix: prefix.to_owned(),
+            ..Options::default()
+        };
+        let cluster = Cluster::new(Vec::new(), Clock::system(), options);
+        let key = cluster.checked_key(name);
+        let is_of_a_lock = cluster.resource_of(cluster.key(name).as_bytes()).is_some();
+        assert!(matches!(
+            key,
+            Ok(_)
+                | Err(Error::Invalid {
+                    field: "resource",
+                    ..
+                })
+        ));
+        // No list shows it either, but a slot.
+        assert!(is_of_a_lock == key.is_ok() || name.contains(SLOT));
+        key.is_err()
+    }
+
+    #[test]
+    fn names_of_keys_that_are_kept_beside_locks_are_refused() {
+        for (prefix, name) in [
+            ("", "job:fence"),
+            ("", ":fence"),
+            ("job", ":fence"),
+            ("job:", "fence"),
+            ("", "redlatch:node"),
+            ("a:", "redlatch:node"),
+            ("", "a:redlatch:node"),
+            // The marker of those whose prefix has no colon.
+            ("", "aredlatch:node"),
+            ("", "job:redlatch:waiting"),
+            ("", "job:redlatch:bell"),
+            ("", "job:redlatch:slot:3"),
+            ("", "job:redlatch:anything"),
+            ("", ":redlatch:"),
+            ("", "job:redlatch:bell:more"),
+            // In parts.
+            ("a:", "redlatch:bell"),
+            ("a", ":redlatch:bell"),
+            ("a:red", "latch:bell"),
+        ] {
+            assert!(is_refused(prefix, name), "{prefix} {name}");
+        }
+        for (prefix, name) in [
+            ("", "redlatch"),
+            ("", "redlatch:bell"),
+            ("redlatch:", "job"),
+            ("redlatch:billing:", "job"),
+            ("", "job:redlatch"),
+            ("", "job:redlatches:bell"),
+            ("", "fence"),
+            ("", "job:fences"),
+            ("", "job:fence:post"),
+        ] {
+            assert!(!is_refused(prefix, name), "{prefix} {name}");
+        }
+    }
+}

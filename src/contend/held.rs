@@ -54,10 +54,10 @@ impl Held {
         let ended = all.filter(|lease| lease.deadline() <= now).cloned();
         let mut ended: Vec<_> = ended.collect();
         drop(held);
-        ended.sort_by_key(|lease| lease.since());
+        ended.sort_by_key(|lease| lease.since);
         for lease in ended {
             // Without the mutex, because the program's logger may use a lock.
-            drop(lease.loss_at(now));
+            drop(lease.loss_by(now));
         }
     }
 
@@ -91,7 +91,7 @@ pub(super) mod tests {
         let clock = Clock::from(FakeClock::new());
         let claim = Claim::of_kind("exports", Kind::Slot(slot));
         let nodes = [Trace::Possible.into(); 3].into_iter().collect();
-        let owner = Owner::new(&clock);
+        let owner = Owner::new(clock);
         Arc::new(LeaseState::new(&owner, claim, nodes, at(0)..until))
     }
 

@@ -11,6 +11,7 @@ use crate::contend::queue::Turn;
 use crate::error::{Error, LossCause, NodeReports};
 use crate::lease::Lease;
 use crate::lease::state::Ended;
+use crate::lease::state::hooks::drop_each;
 use crate::lease::state::nodes::Holdings;
 use crate::node::Trace;
 use crate::node::votes::Released;
@@ -106,9 +107,7 @@ impl LockGuard {
         let remaining = ended.deadline.saturating_since(clock.now());
         self.lease.passed_on();
         self.shared.forget(&self.lease);
-        if let Some(hooks) = ended.hooks {
-            hooks.drop_each();
-        }
+        drop_each(ended.hooks);
         // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
         let rest = self.rests_until.and_then(|until| {
             let left = until.saturating_since(clock.now());
@@ -161,10 +160,8 @@ impl LockGuard {
         };
         // The next thread gets its turn before the steps that may take time.
         drop(turns);
-        let loss = self.lease.given_back(&ended, &released.nodes);
-        if let Some(hooks) = ended.hooks {
-            hooks.drop_each();
-        }
+        let loss = self.lease.released(&ended, &released.nodes);
+        drop_each(ended.hooks);
         (loss, released.nodes)
     }
 
@@ -177,10 +174,10 @@ impl LockGuard {
         let first = turn.first()?;
         let demand = first.demand();
         // A thread that wants several resources can be given the turn, but not this lock.
-        let wants_the_same = |resource: &Resource| resource.kind == Kind::Lock;
+        let is_plain = |resource: &Resource| resource.kind == Kind::Lock;
         let key = claim.resource.key();
-        if !wants_the_same(&claim.resource)
-            || !wants_the_same(&demand.resource)
+        if !is_plain(&claim.resource)
+            || !is_plain(&demand.resource)
             || self.shared.courtesy.is_contended(key)
             || demand.patience.left(&cluster.clock).is_zero()
         {

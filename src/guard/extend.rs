@@ -126,12 +126,12 @@ impl LockGuard {
         self.lease.keep(self.renewal(term.ttl, keep_alive));
         self.shared
             .keeper
-            .keep(&self.lease, due(self.lease.since(), term));
+            .keep(&self.lease, due(self.lease.since, term));
     }
 
     fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {
         let limit = keep_alive.limit();
-        let until = limit.and_then(|limit| self.lease.held_for(limit));
+        let until = limit.and_then(|limit| self.lease.since.checked_add(limit));
         Renewal { ttl, until }
     }
 }

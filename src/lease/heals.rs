@@ -16,7 +16,7 @@ fn lease(trace: Trace) -> Arc<LeaseState> {
     let now = clock.now();
     let valid = now..now.saturating_add(Duration::from_secs(10));
     let nodes = [Possible, trace, Undone].map(Holding::from);
-    let (owner, nodes) = (Owner::new(&clock), nodes.into_iter().collect());
+    let (owner, nodes) = (Owner::new(clock), nodes.into_iter().collect());
     Arc::new(LeaseState::new(&owner, Claim::of_key("job"), nodes, valid))
 }
 
@@ -25,8 +25,8 @@ fn a_heal_leaves_what_it_has_sent_and_nothing_where_it_has_sent_nothing() {
     for before in [None, Possible] {
         for (sent, after) in [(None, before), (Possible, Possible), (Undone, Undone)] {
             let lease = lease(before);
-            let healer = lease.healer().expect("nobody else heals");
-            assert!(lease.healer().is_none());
+            let healer = lease.take_healer().expect("nobody else heals");
+            assert!(lease.take_healer().is_none());
             assert!(healer.begin(&[1]), "it is held");
             assert_eq!(*lease.counted(), [0]);
             assert!(!healer.end([(1, sent)].into_iter()));
@@ -41,7 +41,7 @@ fn a_heal_leaves_what_it_has_sent_and_nothing_where_it_has_sent_nothing() {
 #[test]
 fn a_heal_that_ends_after_its_guard_releases_its_nodes_as_the_guard_does() {
     let lease = lease(None);
-    let healer = lease.healer().expect("nobody else heals");
+    let healer = lease.take_healer().expect("nobody else heals");
     assert!(healer.begin(&[1]), "it is held");
     let node = lease.end().nodes[1];
     assert!(node.has_to_be_released() && !node.counts());

@@ -1,8 +1,8 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
 //!
-//! `nodes` is what each node may have of the lock, and `healer` who may set the key again. `rounds` applies what the nodes say of
-//! an extension or a release. `hooks` are those of the program, and `telling` has them called.
+//! `nodes` is what each node may have of the lock, and who may set the key again there. `rounds` applies what the nodes say of
+//! an extension or a release. `hooks` are those of the program.
 
 use std::mem::take;
 use std::ops::Range;
@@ -11,18 +11,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 // With a path, because the model includes this file under another name.
-#[path = "state/healer.rs"]
-pub(crate) mod healer;
 #[path = "state/hooks.rs"]
 pub(crate) mod hooks;
 #[path = "state/nodes.rs"]
 pub(crate) mod nodes;
 #[path = "state/rounds.rs"]
 mod rounds;
-#[path = "state/telling.rs"]
-mod telling;
 
-use self::hooks::Hooks;
+use self::hooks::Hook;
 use self::nodes::Holdings;
 use super::nap;
 use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
@@ -43,7 +39,7 @@ pub(crate) struct LeaseState {
     pub(crate) claim: Claim,
     owner: Arc<Owner>,
     /// Before the first send of the attempt that got it.
-    since: Timestamp,
+    pub(crate) since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
     /// Whether another client waited for the lock when the nodes were last asked.
@@ -64,10 +60,9 @@ struct HeldState {
     has_ended: bool,
     /// Whether the end of the lock is to be counted: from when a program has it until that is done.
     is_counted: bool,
-    /// Until the lock has ended.
+    /// Until it is lost or has ended.
     kept_alive: Option<Box<KeptAlive>>,
-    /// Most locks have none.
-    hooks: Option<Box<Hooks>>,
+    hooks: Vec<Hook>,
 }
 
 /// How the renewals of a lock go.
@@ -93,15 +88,15 @@ pub(crate) struct Ended {
     /// When the validity would have ended; long ago if the lock was lost.
     pub(crate) deadline: Timestamp,
     /// How the lock is lost if its validity ends before a majority has released it.
-    pub(crate) expiry: LossCause,
+    expiry: LossCause,
     /// What each node may have of the lock, in the canonical order.
     pub(crate) nodes: Holdings,
     /// The caller drops them last: the drop of what they own may take time, or panic.
-    pub(crate) hooks: Option<Box<Hooks>>,
+    pub(crate) hooks: Vec<Hook>,
 }
 
 impl HeldState {
-    /// How the lock ended, if it has.
+    /// Why the lock is held no more, if so.
     fn loss(&self) -> Option<LossCause> {
         let loss = self.loss.as_deref().cloned();
         loss.or_else(|| self.has_ended.then_some(LossCause::Released))
@@ -137,7 +132,7 @@ impl LeaseState {
                 has_ended: false,
                 is_counted: false,
                 kept_alive: None,
-                hooks: None,
+                hooks: Vec::new(),
             }),
             changed: Condvar::new(),
         }
@@ -148,14 +143,14 @@ impl LeaseState {
         &self.claim.resource.name
     }
 
-    /// Before the first send of the attempt that got it.
-    pub(crate) fn since(&self) -> Timestamp {
-        self.since
-    }
-
     /// When the validity ends; long ago once the lock is known to be lost.
     pub(crate) fn deadline(&self) -> Timestamp {
         Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// When the loss is reported at the latest: shortly before the validity ends.
+    pub(crate) fn loss_notice_at(&self) -> Timestamp {
+        self.deadline().saturating_sub(NOTICE)
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -168,8 +163,17 @@ impl LeaseState {
             return Ok(());
         }
         // If there is no loss, it was extended since the deadline was read.
-        let loss = self.loss_at(now);
+        self.unless_lost(self.loss_by(now))
+    }
+
+    /// The error for a caller, if the lock was lost.
+    fn unless_lost(&self, loss: Option<LossCause>) -> Result<(), Error> {
         loss.map_or(Ok(()), |cause| Err(self.lost_error(cause)))
+    }
+
+    pub(crate) fn lost_error(&self, cause: LossCause) -> Error {
+        let resource = Arc::clone(self.name());
+        Error::Lost { resource, cause }
     }
 
     /// Waits for `timeout` at most; returns how the lock was lost, if it was.
@@ -195,11 +199,6 @@ impl LeaseState {
                 nap(clock, &self.changed, &mut state, until);
             }
         }
-    }
-
-    /// When the lock has been held for `limit`.
-    pub(crate) fn held_for(&self, limit: Duration) -> Option<Timestamp> {
-        self.since.checked_add(limit)
     }
 
     /// Sets the keep-alive of the lock.
@@ -230,14 +229,9 @@ impl LeaseState {
         (!is_at_the_limit).then_some(renewal)
     }
 
-    /// Whether a loss is known.
+    /// Whether a loss is known, or the guard has ended the lock.
     pub(crate) fn is_lost(&self) -> bool {
         self.state.lock().is_lost()
-    }
-
-    /// When the loss is reported at the latest: shortly before the validity ends.
-    pub(crate) fn loss_notice_at(&self) -> Timestamp {
-        self.deadline().saturating_sub(NOTICE)
     }
 
     /// Counts and logs the end of the lock from now on, because a program has it.
@@ -260,7 +254,7 @@ impl LeaseState {
         let ended = Ended {
             loss: state.loss(),
             deadline: self.deadline(),
-            expiry: self.end_cause(&mut state),
+            expiry: self.take_cause_of_end(&mut state),
             nodes: state.nodes.clone(),
             hooks: take(&mut state.hooks),
         };
@@ -269,8 +263,8 @@ impl LeaseState {
         ended
     }
 
-    /// How the lock was lost, if it was by `now`.
-    pub(crate) fn loss_at(&self, now: Timestamp) -> Option<LossCause> {
+    /// How the lock was lost, if it was by then. A lock whose validity has ended is lost from this call on.
+    pub(crate) fn loss_by(&self, now: Timestamp) -> Option<LossCause> {
         if self.owner.is_forked() {
             let is_over = self.deadline() <= now;
             if is_over {
@@ -284,22 +278,21 @@ impl LeaseState {
         state.loss()
     }
 
-    /// As [`Self::loss_at`], but shortly before the end of the validity already: for waits and hooks. The lock counts as lost from
-    /// then on.
+    /// As [`Self::loss_by`], but shortly before the end of the validity already: for waits and hooks.
     pub(crate) fn loss_soon(&self, now: Timestamp) -> Option<LossCause> {
-        self.loss_at(now.saturating_add(NOTICE))
+        self.loss_by(now.saturating_add(NOTICE))
     }
 
     /// Loses the lock if its validity ends by then.
     fn note_end(&self, state: &mut MutexGuard<'_, HeldState>, now: Timestamp) {
         if !state.is_lost() && self.deadline() <= now {
-            let cause = self.end_cause(state);
+            let cause = self.take_cause_of_end(state);
             self.lose(state, &cause);
         }
     }
 
     /// Why the validity has ended. No renewal begins from then on.
-    fn end_cause(&self, state: &mut HeldState) -> LossCause {
+    fn take_cause_of_end(&self, state: &mut HeldState) -> LossCause {
         let kept_alive = state.kept_alive.take();
         let (until, nodes) =
             kept_alive.map_or((None, Vec::new()), |kept| (kept.renewal.until, kept.failed));
@@ -313,7 +306,7 @@ impl LeaseState {
     }
 
     fn lose(&self, state: &mut MutexGuard<'_, HeldState>, cause: &LossCause) {
-        state.loss = Some(Box::new(cause.clone()));
+        state.loss = Some(cause.clone().into());
         self.close(state);
         self.tell_loss(state, cause);
     }
@@ -336,11 +329,5 @@ impl LeaseState {
                 log_lines::lost(&self.claim.resource, cause);
             });
         }
-    }
-
-    /// The error for a caller.
-    pub(crate) fn lost_error(&self, cause: LossCause) -> Error {
-        let resource = Arc::clone(self.name());
-        Error::Lost { resource, cause }
     }
 }

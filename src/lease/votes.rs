@@ -122,7 +122,7 @@ mod tests {
             let votes = Votes::new(reports.iter());
             let shown = format!("{reports:?}");
             let of_each = format!("{:?}", reports.iter().map(|report| &report.vote).collect::<Vec<_>>());
-            let owner = Owner::new(&Clock::system());
+            let owner = Owner::new(Clock::system());
             for votes in [votes.clone(), votes] {
                 prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
                 // The same ones each time.

@@ -262,7 +262,7 @@ impl Call<'_> {
         if now < guard.lease.deadline() {
             return Ok(guard.held_at_least(self.at_least, now));
         }
-        let elapsed = now.saturating_since(guard.lease.since());
+        let elapsed = now.saturating_since(guard.lease.since);
         Err(Error::TooSlow {
             resource: Arc::clone(&self.demand.resource.name),
             waited: elapsed,
@@ -278,7 +278,7 @@ impl Call<'_> {
         }
         let met_at = match result {
             // The clock is not read again: a guard has had its last look at it.
-            Ok(guard) if guard.each_vote().any(Vote::is_refusal) => guard.lease.since(),
+            Ok(guard) if guard.each_vote().any(Vote::is_refusal) => guard.lease.since,
             Err(Error::Held { .. }) => self.cluster.clock.now(),
             Ok(_) | Err(_) => return,
         };

@@ -90,20 +90,12 @@ impl LockManager {
         prefix: &str,
         mut on_progress: F,
     ) -> Result<impl Iterator<Item = Result<ListedLock, Error>> + Send + use<F>, Error> {
-        // None after an error.
-        let mut list = Some(List::new(self.cluster().refuse_fork()?, prefix)?);
+        let mut list = List::new(self.cluster().refuse_fork()?, prefix)?;
         let manager = self.clone();
         let batches = from_fn(move || {
-            let under_way = list.as_mut()?;
-            let step = under_way.step(manager.cluster());
-            on_progress(under_way.share());
-            match step {
-                Ok(locks) => Some(locks?.into_iter().map(Ok).collect()),
-                Err(error) => {
-                    list = None;
-                    Some(vec![Err(error)])
-                }
-            }
+            let locks = list.step(manager.cluster())?;
+            on_progress(list.share());
+            Some(locks)
         });
         Ok(batches.flatten())
     }

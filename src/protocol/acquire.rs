@@ -140,8 +140,9 @@ fn round(cluster: &Cluster, attempt: &Attempt, reach: Reach) -> Ballots {
     let others = places(&ballots, |ballot| !ballot.is_left_out());
     // A node begins its quarantine when it is first asked after its restart. If one node abstains, the others may have
     // been restarted with it: all are asked now, so that their quarantines run at the same time.
-    let is_worth_it: fn(Tally) -> bool = |tally| !tally.is_lost() || tally.has_an_abstention();
-    let is_open: fn(Tally) -> bool = Tally::is_open;
+    let is_worth_it: fn(Tally) -> bool = |tally| !tally.is_lost() || tally.abstaining > 0;
+    // Whether further votes can still win or lose it.
+    let is_open: fn(Tally) -> bool = |tally| !tally.is_won() && !tally.is_lost();
     for (mut places, is_worth_it) in [(&others[..], is_worth_it), (&left_out[..], is_open)] {
         while !places.is_empty() {
             let tally = Tally::of(&votes(&ballots));
@@ -150,7 +151,7 @@ fn round(cluster: &Cluster, attempt: &Attempt, reach: Reach) -> Ballots {
             }
             let together = match (cluster.options.fanout, reach) {
                 (Fanout::Sequential, _) => 1,
-                (Fanout::Overlapped, Reach::ArbiterFirst) if !tally.has_a_vote() => 1,
+                (Fanout::Overlapped, Reach::ArbiterFirst) if tally.granted == 0 => 1,
                 (Fanout::Overlapped, _) => places.len(),
             };
             let (wave, later) = places.split_at(together.min(places.len()));

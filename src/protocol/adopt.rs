@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::smallvec;
 
-use super::{Won, fill};
+use super::Won;
 use crate::claim::{Claim, Fence};
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
@@ -83,10 +83,12 @@ fn ask(cluster: &Cluster, lease: &Lease, claim: &Claim) -> Vec<Kept> {
         report: node.unasked(Vote::NotAsked).report,
         left: Duration::ZERO,
     };
-    let mut nodes: Vec<Kept> = cluster.each().map(unasked).collect();
-    let answers = answers.into_iter();
-    let answers = answers.map(|sights| sights.and_then(|sights| kept(sights, claim)));
-    fill(&mut nodes, answers);
+    let nodes = cluster.each().zip(answers);
+    let nodes = nodes.map(|(node, sights)| {
+        let kept = sights.and_then(|sights| kept(sights, claim));
+        kept.unwrap_or_else(|| unasked(node))
+    });
+    let mut nodes: Vec<Kept> = nodes.collect();
     one_vote_each(nodes.iter_mut().map(|kept| &mut kept.report));
     nodes
 }

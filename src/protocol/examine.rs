@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::Bid;
-use super::fill;
 use crate::claim::Resource;
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
@@ -39,10 +38,10 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     let (ttl, validity) = (TTL, TTL);
     let bid = Bid::new(cluster, &resource, Term { ttl, validity }, None)?;
     let attempt = Attempt::once(&bid.claim, TTL);
-    let unasked = cluster.each().map(|node| node.unasked(Vote::NotAsked));
-    let mut ballots: Ballots = unasked.collect();
-    let tried = acquire_all(cluster.asking(&tried), &attempt);
-    fill(&mut ballots, tried);
+    let ballots = acquire_all(cluster.asking(&tried), &attempt);
+    let ballots = cluster.each().zip(ballots);
+    let ballots = ballots.map(|(node, it)| it.unwrap_or_else(|| node.unasked(Vote::NotAsked)));
+    let ballots: Ballots = ballots.collect();
     let given_back = bid.call_off(&ballots, &attempt);
     for ((node, ballot), given_back) in nodes.iter_mut().zip(ballots).zip(given_back) {
         node.note_trial(ballot.report.vote, given_back.vote);

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::clock::Timestamp;
 use crate::cluster::{Cluster, Places};
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::lease::state::healer::Healer;
+use crate::lease::state::nodes::Healer;
 use crate::lease::state::{LeaseState, Renewal};
 use crate::node::command;
 use crate::node::votes::extend_all;
@@ -25,10 +25,8 @@ pub(crate) struct Extension {
     pub(crate) counted: Places,
     /// What each node has said, in the canonical order.
     pub(crate) nodes: Vec<NodeReport>,
-    /// Whether a client waits for the lock.
+    /// Whether another client waits for the lock.
     is_wanted: bool,
-    /// Until when `is_wanted` may come from the announcement that this holder made itself while it waited.
-    announced_until: Timestamp,
     /// The right to heal the lock, where that is possible and was not done yet.
     pub(super) healer: Option<Healer>,
 }
@@ -42,7 +40,7 @@ impl Extension {
     ) -> Self {
         // The extension script of the fenced protocol sets the key again itself, where that is safe.
         let heals = cluster.rules.is_none();
-        let healer = heals.then(|| lease.healer()).flatten();
+        let healer = heals.then(|| lease.take_healer()).flatten();
         Self {
             lease: Arc::clone(lease),
             term,
@@ -50,9 +48,6 @@ impl Extension {
             counted: lease.counted(),
             nodes: Vec::new(),
             is_wanted: false,
-            announced_until: lease
-                .since()
-                .saturating_add(cluster.options.longest_announcement()),
             healer,
         }
     }
@@ -64,9 +59,7 @@ impl Extension {
     /// Applies the votes. If the extension succeeds, `renewal` replaces the keep-alive of the lock, if there is one.
     pub(crate) fn settle(&mut self, now: Timestamp, renewal: Option<Renewal>) -> Result<(), Error> {
         let (round, validity) = (self.started..now, self.term.validity);
-        // What the holder has announced itself while it waited may still be there.
-        let is_own = self.started < self.announced_until;
-        self.lease.note_wanted(self.is_wanted && !is_own);
+        self.lease.note_wanted(self.is_wanted);
         self.lease
             .extended(round, validity, renewal, &mut self.nodes)
     }
@@ -79,7 +72,10 @@ pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[usiz
     let answers = extend_all(cluster.asking(asked), &commands);
     for (extension, answers) in extensions.iter_mut().zip(answers) {
         extension.nodes = answers.nodes.into_vec();
-        extension.is_wanted = answers.woken.any();
+        // What the holder has announced itself while it waited may still be there.
+        let announced = cluster.options.longest_announcement();
+        let is_own = extension.started < extension.lease.since.saturating_add(announced);
+        extension.is_wanted = answers.woken.any() && !is_own;
         // A node that was left out may still have the key, so its vote is unknown and not against us.
         for place in extension.counted.iter().filter(|it| !asked.contains(it)) {
             let node = cluster.nodes().get(*place);

@@ -5,19 +5,14 @@
 
 use std::time::Duration;
 
+use super::answered;
 use super::extend::Extension;
-use super::{answered, fill};
 use crate::cluster::{Cluster, Places, places};
 use crate::error::one_vote_each;
 use crate::log_lines;
 use crate::node::request::Attempt;
 use crate::node::votes::{Ballot, acquire_all, release_all};
 use crate::node::{Node, command};
-
-/// Whether there are nodes to heal.
-pub(crate) fn is_wanted(cluster: &Cluster, extension: &Extension) -> bool {
-    !wanted(cluster, extension).is_empty()
-}
 
 /// Sets the key on the nodes that have none, and adds their votes to those of the extension. An extension heals once.
 ///
@@ -44,9 +39,11 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         release_all(nodes, &command::release(claim), cluster.options.max_ttl);
         return;
     }
-    let reports = ballots.into_iter();
-    let reports = reports.map(|ballot| ballot.map(|ballot| ballot.report));
-    fill(&mut extension.nodes, reports);
+    for (place, ballot) in answered(ballots) {
+        if let Some(report) = extension.nodes.get_mut(place) {
+            *report = ballot.report;
+        }
+    }
     one_vote_each(&mut extension.nodes);
     for report in asked.iter().filter_map(|place| extension.nodes.get(*place)) {
         if report.vote.is_granted() {
@@ -57,7 +54,7 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
 }
 
 /// The nodes to heal: those that have no key, and did not fail lately.
-fn wanted(cluster: &Cluster, extension: &Extension) -> Places {
+pub(crate) fn wanted(cluster: &Cluster, extension: &Extension) -> Places {
     let healer = extension.healer.as_ref();
     healer.map_or_else(Places::new, |healer| {
         cluster.only(&healer.wanted(&extension.nodes), Node::is_closed)

@@ -40,8 +40,8 @@ pub(crate) struct List {
     started: Timestamp,
     /// The part of the work that is done.
     share: f64,
-    /// An error that has come after locks were found in the same step.
-    error: Option<Error>,
+    /// Whether it is complete, or has failed.
+    is_over: bool,
 }
 
 impl List {
@@ -56,38 +56,53 @@ impl List {
             keyed: RandomState::new(),
             started: cluster.clock.now(),
             share: 0.0,
-            error: None,
+            is_over: false,
         })
     }
 
-    /// Makes one step: one command to one node, and what it takes to ask about the keys that were found. Returns none if the
-    /// list is complete.
-    pub(crate) fn step(&mut self, cluster: &Cluster) -> Result<Option<Vec<ListedLock>>, Error> {
-        cluster.refuse_fork()?;
-        if let Some(error) = self.error.take() {
-            return Err(error);
+    /// Makes one step: one command to one node, and what it takes to ask about the keys that were found. Returns the locks among
+    /// them, and the error that ends the list; none after the end.
+    pub(crate) fn step(&mut self, cluster: &Cluster) -> Option<Vec<Result<ListedLock, Error>>> {
+        if self.is_over {
+            return None;
         }
+        let mut locks = Vec::new();
+        if let Err(error) = self.advance(cluster, &mut locks) {
+            self.is_over = true;
+            locks.push(Err(error));
+        }
+        Some(locks)
+    }
+
+    fn advance(
+        &mut self,
+        cluster: &Cluster,
+        locks: &mut Vec<Result<ListedLock, Error>>,
+    ) -> Result<(), Error> {
+        cluster.refuse_fork()?;
         // Any majority has one of so many nodes.
         let nodes = self.scans.len();
         let needed = nodes
             .saturating_add(1)
             .saturating_sub(quorum::quorum(nodes));
-        if self.count(|state| matches!(state, State::Complete)) >= needed {
+        let is_complete = |scan: &&Scan| matches!(scan.state, State::Complete);
+        if self.scans.iter().filter(is_complete).count() >= needed {
             self.share = 1.0;
-            return Ok(None);
+            self.is_over = true;
+            return Ok(());
         }
         let Some((node, scan)) = next_scan(cluster, &mut self.scans) else {
-            return Err(self.incomplete(cluster, Vec::new()));
+            return Err(self.incomplete(cluster, self.failed()));
         };
         let keys = scan.step(node, &self.names);
-        let failed = self.count(|state| matches!(state, State::Failed(_)));
-        if quorum::is_ruled_out(nodes, failed) {
-            return Err(self.incomplete(cluster, Vec::new()));
+        let failed = self.failed();
+        if quorum::is_ruled_out(nodes, failed.len()) {
+            return Err(self.incomplete(cluster, failed));
         }
         let done: f64 = self.scans.iter().map(Scan::share).sum();
         let needed = u32::try_from(needed).unwrap_or(u32::MAX);
         self.share = (done / f64::from(needed)).clamp(self.share, 1.0);
-        Ok(Some(self.look_at(cluster, &keys)))
+        self.look_at(cluster, &keys, locks)
     }
 
     /// The part of the work that is done: from 0.0 to 1.0, and never less than before.
@@ -95,27 +110,21 @@ impl List {
         self.share
     }
 
-    fn count(&self, kind: fn(&State) -> bool) -> usize {
-        self.scans.iter().filter(|scan| kind(&scan.state)).count()
-    }
-
-    /// The locks among these keys.
-    fn look_at(&mut self, cluster: &Cluster, keys: &[Vec<u8>]) -> Vec<ListedLock> {
+    /// Adds the locks among these keys.
+    fn look_at(
+        &mut self,
+        cluster: &Cluster,
+        keys: &[Vec<u8>],
+        locks: &mut Vec<Result<ListedLock, Error>>,
+    ) -> Result<(), Error> {
         let candidates = keys.iter().filter_map(|key| Candidate::new(cluster, key));
         let is_new = |one: &Candidate| !self.listed.contains(&self.keyed.hash_one(&one.key));
         let found: BTreeSet<Candidate> = candidates.filter(is_new).collect();
         let mut found: Vec<Candidate> = found.into_iter().collect();
-        let mut locks = Vec::new();
         while !found.is_empty() {
             let rest = found.split_off(at_once(&found));
             let batch = replace(&mut found, rest);
-            let statuses = match self.statuses(cluster, &batch) {
-                Ok(statuses) => statuses,
-                Err(error) => {
-                    self.error = Some(error);
-                    break;
-                }
-            };
+            let statuses = self.statuses(cluster, &batch)?;
             for (candidate, status) in batch.into_iter().zip(statuses) {
                 if matches!(status, LockStatus::Free { .. } | LockStatus::Blocked { .. }) {
                     continue;
@@ -123,14 +132,14 @@ impl List {
                 if self.listed.len() < MOST_REMEMBERED {
                     self.listed.insert(self.keyed.hash_one(&candidate.key));
                 }
-                locks.push(ListedLock {
+                locks.push(Ok(ListedLock {
                     resource: candidate.resource,
                     slot: candidate.slot,
                     status,
-                });
+                }));
             }
         }
-        locks
+        Ok(())
     }
 
     /// Asks the nodes that did not fail lately about these keys, and again if too few of them answer.
@@ -151,21 +160,19 @@ impl List {
         Err(self.incomplete(cluster, silent.cloned().collect()))
     }
 
-    /// The error for a list that can't be completed, with the nodes that did not answer.
-    fn incomplete(&self, cluster: &Cluster, silent: Vec<NodeReport>) -> Error {
+    /// The nodes whose scan has failed.
+    fn failed(&self) -> Vec<NodeReport> {
         let failed = self.scans.iter().filter_map(|scan| match &scan.state {
             State::Failed(report) => Some(report.clone()),
             State::NotBegun | State::UnderWay | State::Complete => None,
         });
-        let nodes = if silent.is_empty() {
-            failed.collect()
-        } else {
-            silent
-        };
-        Error::Incomplete {
-            waited: cluster.clock.now().saturating_since(self.started),
-            nodes,
-        }
+        failed.collect()
+    }
+
+    /// The error for a list that can't be completed, with the nodes that did not answer.
+    fn incomplete(&self, cluster: &Cluster, nodes: Vec<NodeReport>) -> Error {
+        let waited = cluster.clock.now().saturating_since(self.started);
+        Error::Incomplete { waited, nodes }
     }
 }
 

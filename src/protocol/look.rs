@@ -1,13 +1,13 @@
 //! Reads the status of locks without changing them.
 
 use super::acquire::unasked;
-use super::fill;
+use super::answered;
 use crate::claim::slot_key;
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, NodeReport, Vote};
 use crate::holder::Holder;
 use crate::node::command;
-use crate::node::show::{Sight, show_all};
+use crate::node::show::show_all;
 use crate::status::LockStatus;
 use crate::verdict;
 use crate::wire::pack::Packed;
@@ -100,7 +100,9 @@ fn ask(
     let asked = places(nodes, |locks| {
         locks.first().is_some_and(|report| is_asked(&report.vote))
     });
-    let answers = show_all(cluster.asking(&asked), command).into_iter();
-    let reports = |sights: Vec<Sight>| sights.into_iter().map(|sight| sight.report).collect();
-    fill(nodes, answers.map(|sights| sights.map(reports)));
+    for (place, sights) in answered(show_all(cluster.asking(&asked), command)) {
+        if let Some(locks) = nodes.get_mut(place) {
+            *locks = sights.into_iter().map(|sight| sight.report).collect();
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Opens the nodes of a brand-new deployment of the fenced protocol.
 
-use crate::cluster::{Cluster, places};
+use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::node::command::MarkerAction;
 use crate::node::votes::open_all;
@@ -23,12 +23,8 @@ pub(crate) fn open(cluster: &Cluster) -> Result<(), Error> {
     // Nodes that another client has opened meanwhile stay open: that client was told that they are. A node that can't
     // be reached now stays open too. That does no harm, because it has granted no lock that it could have forgotten.
     let is_mine = |report: &NodeReport| !matches!(report.vote, Vote::Failed(NodeError::Serving));
-    let mine = places(&nodes, is_mine);
-    let mine = mine.iter().filter_map(|place| cluster.nodes().get(*place));
-    drop(open_all(
-        mine.map(AsRef::as_ref),
-        rules,
-        MarkerAction::Close,
-    ));
+    let mine = cluster.each().zip(&nodes);
+    let mine = mine.filter_map(|(node, report)| is_mine(report).then_some(node));
+    drop(open_all(mine, rules, MarkerAction::Close));
     Err(Error::NotOpened { nodes })
 }

@@ -57,31 +57,26 @@ pub(crate) fn release_by_token(
     });
     let started = cluster.clock.now_for_records();
     let everywhere = || cluster.each().map(|node| (node, true));
-    let mut values = Vec::new();
     let named = Content::read(&given);
-    if named == Content::Foreign {
-        values.push(given);
-    } else {
-        let found = show_all(everywhere(), &command::find(resource.key(), &given));
-        let found: Vec<Sight> = found.into_iter().flatten().flatten().collect();
-        values = values_of(&found, &named, given);
-        if found.iter().any(|sight| sight.is_reader) {
-            resource.kind = Kind::Read;
-        }
+    let mut found = Vec::new();
+    if named != Content::Foreign {
+        let shown = show_all(everywhere(), &command::find(resource.key(), &given));
+        found.extend(shown.into_iter().flatten().flatten());
     }
-    let release = |value: &Vec<u8>| command::release_value(&resource, value, fence.as_ref());
-    let commands: Vec<Packed> = values.iter().map(release).collect();
-    if commands.is_empty() {
-        return Ok(());
+    if found.iter().any(|sight| sight.is_reader) {
+        resource.kind = Kind::Read;
     }
+    let release = |value: Vec<u8>| command::release_value(&resource, &value, fence.as_ref());
+    let values = values_of(&found, &named, given).into_iter();
+    let commands: Vec<Packed> = values.map(release).collect();
     // Nothing is repeated in the background: another program may have a lock with this value, now or later.
     let nodes = release_and(everywhere(), &commands, |_| ()).nodes;
     let waited = cluster.clock.now_for_records().saturating_since(started);
     verdict::released(&resource.name, waited, nodes)
 }
 
-/// The values that a token stands for: those that the nodes have, and the token itself where a node may have another one. A whole
-/// value stands for itself.
+/// The values that a token stands for: those that the nodes have, and the token itself if no node has one, or a silent node may
+/// have it. Any other text stands for itself.
 fn values_of(found: &[Sight], named: &Content, given: Vec<u8>) -> Vec<Vec<u8>> {
     let mut values = Vec::new();
     for content in found.iter().filter_map(|sight| sight.content.as_ref()) {

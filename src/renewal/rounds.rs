@@ -14,7 +14,7 @@ use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::votes::{EXTENSION, KEY, MOST_AT_ONCE, MOST_BYTES};
 use crate::protocol::extend::{Extension, ask};
-use crate::protocol::heal::{heal, is_wanted};
+use crate::protocol::heal::{heal, wanted};
 use crate::verdict::Verdict;
 
 impl Keeper {
@@ -107,7 +107,7 @@ impl Keeper {
 
     /// The extension of a lock, if it is still kept alive.
     fn begin(&self, lease: &Arc<LeaseState>, now: Timestamp) -> Option<Extension> {
-        if lease.loss_at(now).is_some() {
+        if lease.loss_by(now).is_some() {
             return None;
         }
         let ttl = lease.renewal()?.ttl;
@@ -121,7 +121,7 @@ impl Keeper {
         let is_left_out = |report: &NodeReport| report.vote.is_left_out();
         let verdict = extension.verdict();
         if verdict == Verdict::Unknown {
-            if is_wanted(&self.cluster, &extension) {
+            if !wanted(&self.cluster, &extension).is_empty() {
                 return unfinished.heals.push(extension);
             }
             if extension.nodes.iter().any(is_left_out) {
@@ -129,7 +129,7 @@ impl Keeper {
             }
         }
         self.settle(&mut extension);
-        if verdict == Verdict::Confirmed && is_wanted(&self.cluster, &extension) {
+        if verdict == Verdict::Confirmed && !wanted(&self.cluster, &extension).is_empty() {
             unfinished.heals.push(extension);
         }
     }
@@ -175,7 +175,7 @@ impl Keeper {
 
     /// Plans another renewal after a pause, or has the hooks called if the lock is lost.
     fn retry_soon(self: &Arc<Self>, lease: &Arc<LeaseState>, now: Timestamp) {
-        if lease.loss_at(now).is_some() {
+        if lease.loss_by(now).is_some() {
             return self.watch(lease);
         }
         if lease.renewal().is_some() {

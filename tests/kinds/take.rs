@@ -2,9 +2,13 @@
 
 use redlatch::fake::FakeNode;
 use redlatch::{Error, NodeError, Vote};
+use redlatch_testing::Server;
 
+use crate::kinds::call::Call;
 use crate::kinds::outcomes::assert_unavailable;
-use crate::kinds::world::{GRAIN, Kind, TTL, World, everywhere, ms, on_fakes, on_servers};
+use crate::kinds::world::{
+    GRAIN, Kind, TTL, World, as_it_is, everywhere, ms, on_fakes, on_own_servers, on_servers,
+};
 
 #[test]
 fn a_lock_is_on_every_node_with_its_value_and_time_and_goes_without_a_trace() {
@@ -205,4 +209,27 @@ fn a_node_that_may_have_forgotten_locks_gives_no_vote_with_the_fenced_protocol()
             }
         });
     }
+}
+
+#[test]
+fn neither_a_label_nor_a_minimum_costs_a_command() {
+    on_own_servers(as_it_is, |world, servers| {
+        let count = || -> u64 {
+            let of = |server: &Server| server.count("eval") + server.count("evalsha");
+            servers.iter().map(of).sum()
+        };
+        let pair = |call: &Call<'_>| {
+            let before = count();
+            call.try_lock().unwrap().unlock().unwrap();
+            count() - before
+        };
+        let call = world.call(0);
+        // The first one connects.
+        pair(&call);
+        let plain = pair(&call);
+        assert_eq!(pair(&call.clone().holder("web-3")), plain);
+        if !world.is(Kind::Reader) {
+            assert_eq!(pair(&call.at_least(TTL)), plain);
+        }
+    });
 }

@@ -83,7 +83,7 @@ pub(crate) fn on_servers(case: impl Fn(&World)) {
     play(ways().into_iter().map(world), case);
 }
 
-fn as_it_is(builder: Builder) -> Builder {
+pub(crate) fn as_it_is(builder: Builder) -> Builder {
     builder
 }
 

@@ -1,8 +1,13 @@
-//! What each node may have of a lock.
+//! What each node may have of a lock, and who may set its key again on nodes that have none.
+
+use std::mem::replace;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::error::Vote;
+use super::LeaseState;
+use crate::cluster::{Places, places};
+use crate::error::{NodeReport, Vote};
 use crate::node::Trace;
 
 /// What one node may have of a lock, and what extensions do there.
@@ -18,9 +23,9 @@ use crate::node::Trace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holding {
     /// What the lock has left there. An undo may delete the key at any later time, so such a node never counts again.
-    pub(super) trace: Trace,
+    trace: Trace,
     /// Whether the key is being set there. If no reply comes, an undo follows, so the node does not count before the reply.
-    pub(super) is_being_healed: bool,
+    is_being_healed: bool,
     /// Whether an extension has counted the node since one got the right to heal.
     pub(super) is_relied_on: bool,
 }
@@ -50,7 +55,7 @@ impl Holding {
     }
 
     /// Whether the key can be set again on this node, which has said that in an extension.
-    pub(super) fn can_be_healed(self, vote: &Vote) -> bool {
+    fn can_be_healed(self, vote: &Vote) -> bool {
         let lacks_the_key = match self.trace {
             Trace::Possible => matches!(vote, Vote::Missing),
             Trace::None => matches!(vote, Vote::NotAsked),
@@ -67,5 +72,90 @@ impl Holding {
                 Trace::Possible => matches!(vote, Vote::NotAsked),
                 Trace::None | Trace::Undone => vote.is_granted(),
             }
+    }
+}
+
+/// The right to heal a lock. One extension at a time has it, from before its first send. Otherwise one could set the key on
+/// a node where it has found none, and undo it, after another one has set it there and counted it.
+pub(crate) struct Healer {
+    lease: Arc<LeaseState>,
+}
+
+impl Healer {
+    /// The nodes on which the key can be set again: those that answered that they have no key, and those which nothing of the lock
+    /// has reached.
+    pub(crate) fn wanted(&self, nodes: &[NodeReport]) -> Places {
+        let state = self.lease.state.lock();
+        let nodes = state.nodes.iter().zip(nodes).enumerate();
+        let wanted = nodes.filter(|(_, (node, report))| node.can_be_healed(&report.vote));
+        wanted.map(|(place, _)| place).collect()
+    }
+
+    /// Begins to set the key on these nodes, if the lock is still held, and no extension has counted one of them meanwhile. From
+    /// now on, a guard that ends does not pass them on. Returns whether it begins.
+    pub(crate) fn begin(&self, places: &[usize]) -> bool {
+        let mut state = self.lease.state.lock();
+        // A command of the acquisition may have set the key after this extension has found none there, where a connection broke
+        // and no undo follows it. Another extension relies on that key now, and the undo of a heal would delete it.
+        let is_relied_on = |place: &usize| {
+            state
+                .nodes
+                .get(*place)
+                .is_some_and(|node| node.is_relied_on)
+        };
+        if state.is_lost() || places.iter().any(is_relied_on) {
+            return false;
+        }
+        for place in places {
+            if let Some(node) = state.nodes.get_mut(*place) {
+                node.is_being_healed = true;
+            }
+        }
+        true
+    }
+
+    /// Ends the heal with what it has left on each of its nodes. Returns whether the lock has ended meanwhile. Its guard may have
+    /// released it before, so the caller has to release these nodes.
+    pub(crate) fn end(self, traces: impl Iterator<Item = (usize, Trace)>) -> bool {
+        let mut state = self.lease.state.lock();
+        if state.is_lost() {
+            return true;
+        }
+        for (place, trace) in traces {
+            if let Some(node) = state.nodes.get_mut(place) {
+                node.is_being_healed = false;
+                if trace != Trace::None {
+                    node.trace = trace;
+                }
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Healer {
+    fn drop(&mut self) {
+        self.lease.state.lock().has_healer = false;
+    }
+}
+
+impl LeaseState {
+    /// The nodes on which the lock may rely.
+    pub(crate) fn counted(&self) -> Places {
+        places(&self.state.lock().nodes, |node| node.counts())
+    }
+
+    /// Takes the right to heal the lock, unless another extension has it.
+    pub(crate) fn take_healer(self: &Arc<Self>) -> Option<Healer> {
+        let mut state = self.state.lock();
+        if replace(&mut state.has_healer, true) {
+            return None;
+        }
+        for node in &mut state.nodes {
+            node.is_relied_on = false;
+        }
+        drop(state);
+        let lease = Arc::clone(self);
+        Some(Healer { lease })
     }
 }

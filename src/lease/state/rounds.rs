@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Ended, HeldState, LeaseState, Renewal};
+use super::{Ended, LeaseState, Renewal};
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Told, Vote};
 use crate::log_lines;
@@ -28,20 +28,21 @@ impl LeaseState {
                 report.vote = Vote::Failed(NodeError::TimedOut);
             }
         }
-        self.ensure_held(&state)?;
+        self.unless_lost(state.loss())?;
         let verdict = verdict::of_held(nodes);
         if round.end >= self.deadline() {
             // The nodes may have extended keys, but the lock may have been another holder's in between.
-            let cause = self.end_cause(&mut state).with(take(nodes));
+            let cause = self.take_cause_of_end(&mut state).with(take(nodes));
             self.lose(&mut state, &cause);
         } else if verdict == Verdict::Lost {
             self.lose(&mut state, &verdict::loss(take(nodes)));
         }
-        self.ensure_held(&state)?;
+        self.unless_lost(state.loss())?;
+        let resource = || Arc::clone(self.name());
         let waited = round.end.saturating_since(round.start);
         if verdict == Verdict::Unknown {
             return Err(Error::Unavailable {
-                resource: Arc::clone(self.name()),
+                resource: resource(),
                 waited,
                 nodes: take(nodes),
             });
@@ -49,7 +50,7 @@ impl LeaseState {
         let deadline = round.start.saturating_add(validity);
         if deadline <= round.end {
             return Err(Error::TooSlow {
-                resource: Arc::clone(self.name()),
+                resource: resource(),
                 waited,
                 elapsed: waited,
                 nodes: take(nodes),
@@ -76,11 +77,6 @@ impl LeaseState {
         Ok(())
     }
 
-    fn ensure_held(&self, state: &HeldState) -> Result<(), Error> {
-        let loss = state.loss();
-        loss.map_or(Ok(()), |cause| Err(self.lost_error(cause)))
-    }
-
     /// Keeps the votes on a renewal that failed, for the cause of a later loss. The first of several in a row is logged, as long
     /// as there is time to do something about it.
     pub(crate) fn note_failed_renewal(&self, nodes: &[NodeReport]) {
@@ -103,18 +99,16 @@ impl LeaseState {
 
     /// Counts and logs what came of the release by the guard, unless that was done for a loss before. Returns how the lock was lost,
     /// if it was.
-    pub(crate) fn given_back(&self, ended: &Ended, nodes: &[NodeReport]) -> Option<LossCause> {
+    pub(crate) fn released(&self, ended: &Ended, nodes: &[NodeReport]) -> Option<LossCause> {
         let verdict = verdict::of_held(nodes);
-        let loss = ended.loss.clone().or_else(|| {
-            if verdict == Verdict::Confirmed {
-                return None;
-            }
-            if self.owner.clock.now() >= ended.deadline {
-                // Nodes that answer after the end have no key of the lock, and that says nothing of the time before.
-                return Some(ended.expiry.clone().with(nodes.to_vec()));
-            }
+        let loss = if ended.loss.is_some() || verdict == Verdict::Confirmed {
+            ended.loss.clone()
+        } else if self.owner.clock.now() >= ended.deadline {
+            // Nodes that answer after the end have no key of the lock, and that says nothing of the time before.
+            Some(ended.expiry.clone().with(nodes.to_vec()))
+        } else {
             (verdict == Verdict::Lost).then(|| verdict::loss(nodes.to_vec()))
-        });
+        };
         let mut state = self.state.lock();
         if let Some(cause) = &loss {
             self.tell_loss(&mut state, cause);

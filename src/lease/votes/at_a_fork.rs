@@ -18,7 +18,7 @@ fn a_child_waits_for_no_thread_of_the_parent_that_was_making_the_reports() {
     ) {
         return;
     }
-    let (names, owner) = (names(3), Owner::new(&Clock::system()));
+    let (names, owner) = (names(3), Owner::new(Clock::system()));
     let reports: Vec<_> = names.iter().map(granted).collect();
     let votes = Votes::new(reports.iter());
     let (start, has_begun) = mpsc::channel();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Builder, Error, LockManager};
+use redlatch::{Builder, Error, LockManager, Protocol};
 
 use crate::managers::invalid_field;
 
@@ -233,6 +233,12 @@ fn options_out_of_bounds() {
     assert_refuses(builder().drift_factor(0.999_999_9), "max_ttl");
     assert_refuses(builder().max_ttl(Duration::ZERO), "max_ttl");
     assert_refuses(builder().max_ttl(Duration::MAX), "max_ttl");
+    let fenced = builder().protocol(Protocol::Fenced);
+    assert_refuses(fenced.max_ttl(Duration::from_hours(12)), "max_ttl");
+    assert_refuses(builder().holder("web\n3"), "holder");
+    for prefix in ["a:redlatch:", ":redlatch:b:"] {
+        assert_refuses(builder().key_prefix(prefix), "key_prefix");
+    }
     assert_refuses(builder().default_ttl(Duration::ZERO), "default_ttl");
     assert_refuses(
         builder().default_ttl(Duration::from_hours(2)),

@@ -79,32 +79,6 @@ fn names_that_differ_in_a_prefix_only_are_different_resources() {
 }
 
 #[test]
-fn sixty_four_names_in_any_order_are_one_lock() {
-    let (nodes, manager) = fakes();
-    let mut names = numbered(64);
-    names.reverse();
-    let guard = manager.request_all(&names).ttl(TTL).try_lock().unwrap();
-    names.sort();
-    assert_eq!(guard.resources(), names);
-    assert_eq!(
-        guard.resource(),
-        "account:0, account:1, account:10 and 61 more"
-    );
-    assert!(
-        nodes
-            .iter()
-            .all(|node| names.iter().all(|name| node.token_of(name).is_some()))
-    );
-    guard.extend(TTL * 2).unwrap();
-    guard.unlock().unwrap();
-    assert!(
-        nodes
-            .iter()
-            .all(|node| names.iter().all(|name| node.token_of(name).is_none()))
-    );
-}
-
-#[test]
 fn one_name_is_an_ordinary_lock() {
     let (_nodes, manager) = fakes();
     let guard = manager.lock_all(["job"], TTL).unwrap();
@@ -114,14 +88,4 @@ fn one_name_is_an_ordinary_lock() {
     );
     let text = guard.into_lease().to_string();
     assert!(text.ends_with(":job"), "{text}");
-}
-
-#[test]
-fn a_guard_of_one_resource_has_one_name_and_one_of_three_has_them_all_in_its_text() {
-    let (_nodes, manager) = fakes();
-    assert_eq!(manager.lock("job", TTL).unwrap().resources(), ["job"]);
-    let permit = manager.semaphore("exports", 2).ttl(TTL).lock().unwrap();
-    assert_eq!(permit.resources(), ["exports"]);
-    let three = manager.lock_all(["c", "a", "b"], TTL).unwrap();
-    assert_eq!(three.resource(), "a, b, c");
 }

@@ -32,7 +32,7 @@ fn nap<T>(_: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, _: Timest
 const TTL: Duration = Duration::from_secs(10);
 
 fn lease() -> Arc<LeaseState> {
-    let owner = Owner::new(&Clock::from(FakeClock::new()));
+    let owner = Owner::new(FakeClock::new().into());
     let valid = at(0)..at(0).saturating_add(TTL);
     Arc::new(LeaseState::new(
         &owner,
@@ -142,7 +142,7 @@ fn a_node_that_is_healed_while_the_guard_ends_is_passed_on_or_released_and_never
         let heal = thread::spawn({
             let lease = Arc::clone(&lease);
             move || {
-                let healer = lease.healer().unwrap();
+                let healer = lease.take_healer().unwrap();
                 let begins = healer.begin(&[2]);
                 begins.then(|| healer.end([(2, Trace::Possible)].into_iter()))
             }
@@ -160,14 +160,14 @@ fn a_node_that_is_healed_while_the_guard_ends_is_passed_on_or_released_and_never
 fn one_extension_at_a_time_may_heal() {
     loom::model(|| {
         let lease = lease();
-        let first = lease.healer();
+        let first = lease.take_healer();
         assert!(first.is_some());
         let second = thread::spawn({
             let lease = Arc::clone(&lease);
-            move || lease.healer().is_some()
+            move || lease.take_healer().is_some()
         });
         assert!(!second.join().unwrap());
         drop(first);
-        assert!(lease.healer().is_some());
+        assert!(lease.take_healer().is_some());
     });
 }

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use super::state::nodes::Holding;
 use super::state::{LeaseState, Renewal};
 use crate::claim::Claim;
-use crate::clock::{Clock, FakeClock, Timestamp};
+use crate::clock::{FakeClock, Timestamp};
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::node::Trace;
@@ -108,7 +108,7 @@ struct Compared {
 impl Compared {
     fn new() -> Self {
         let clock = FakeClock::new();
-        let owner = Owner::new(&Clock::from(clock.clone()));
+        let owner = Owner::new(clock.clone().into());
         let nodes = [Holding::from(Trace::Possible); 3].into_iter().collect();
         let valid = at(0)..at(TTL_MS);
         Self {
@@ -241,8 +241,7 @@ impl Compared {
                 let ended = self.lease.end();
                 self.assert_told(ended.loss.as_ref());
                 assert_eq!(ended.deadline, at(self.end));
-                let hooks = ended.hooks.map_or(0, |hooks| hooks.lost.len());
-                assert_eq!(hooks, take(&mut self.hooks));
+                assert_eq!(ended.hooks.len(), take(&mut self.hooks));
                 let loss = self.loss.take().unwrap_or(LossCause::Released);
                 self.lose(loss);
             }

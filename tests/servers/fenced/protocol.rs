@@ -8,7 +8,7 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockManager, Vote};
 use redlatch_testing::Server;
 
-use crate::managers::{fenced, fenced_over, invalid_field, patient};
+use crate::managers::{fenced, fenced_over, patient};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -154,53 +154,26 @@ fn a_proposal_that_is_too_small_is_raised_at_once_also_in_a_single_try() {
 
 #[test]
 fn real_servers_extend_heal_and_release_as_the_fakes_do() {
-    let servers = Server::cluster(3);
-    let manager = fenced_over(&servers);
-    let guard = manager.try_lock("job", TTL).unwrap();
-    servers[0].command(&["DEL", "job"]);
-    guard.extend(Duration::from_mins(1)).unwrap();
-    for server in &servers {
-        assert_eq!(server.get("job").as_deref(), Some(guard.token()));
-        assert!(server.pttl("job") > 50_000);
-    }
-    // The counter is another's now, so nothing is made again.
-    servers[0].command(&["DEL", "job"]);
-    servers[0].command(&["INCR", "job:fence"]);
-    guard.extend(Duration::from_mins(2)).unwrap();
-    assert_eq!(servers[0].get("job"), None);
-    // Without the marker nobody knows what the node has forgotten.
-    servers[1].command(&["DEL", "job", "redlatch:node"]);
-    let error = guard.extend(Duration::from_mins(3)).unwrap_err();
-    assert!(matches!(error, Error::Lost { .. }), "{error}");
-    assert_eq!(servers[1].get("job"), None);
-    drop(guard);
-    assert_eq!(servers[2].get("job"), None);
-}
-
-#[test]
-fn a_ttl_beyond_max_ttl_and_names_of_the_protocols_own_keys_are_refused() {
-    let nodes = FakeNode::cluster(1);
-    let manager = fenced()
-        .fakes(&nodes)
-        .max_ttl(Duration::from_hours(1))
-        .build()
-        .unwrap();
-    manager.open_nodes().unwrap();
-    let beyond = fenced()
-        .fakes(&nodes)
-        .max_ttl(Duration::from_hours(12))
-        .build();
-    assert_eq!(invalid_field(&beyond.unwrap_err()), "max_ttl");
-    assert_eq!(
-        invalid_field(
-            &manager
-                .try_lock("job", Duration::from_hours(2))
-                .unwrap_err()
-        ),
-        "ttl"
-    );
-    for name in ["job:fence", ":fence", "redlatch:node"] {
-        let error = manager.try_lock(name, TTL).unwrap_err();
-        assert_eq!(invalid_field(&error), "resource", "{error}");
+    for names in [&["job"][..], &["job", "work"]] {
+        let servers = Server::cluster(3);
+        let guard = fenced_over(&servers).lock_all(names, TTL).unwrap();
+        servers[0].command(&["DEL", "job"]);
+        guard.extend(Duration::from_mins(1)).unwrap();
+        for server in &servers {
+            assert_eq!(server.get("job").as_deref(), Some(guard.token()));
+            assert!(server.pttl("job") > 50_000);
+        }
+        // The counter is another's now, so nothing is made again.
+        servers[0].command(&["DEL", "job"]);
+        servers[0].command(&["INCR", "job:fence"]);
+        guard.extend(Duration::from_mins(2)).unwrap();
+        assert_eq!(servers[0].get("job"), None);
+        // Without the marker nobody knows what the node has forgotten.
+        servers[1].command(&["DEL", "job", "redlatch:node"]);
+        let error = guard.extend(Duration::from_mins(3)).unwrap_err();
+        assert!(matches!(error, Error::Lost { .. }), "{error}");
+        assert_eq!(servers[1].get("job"), None);
+        drop(guard);
+        assert_eq!(servers[2].get("job"), None);
     }
 }

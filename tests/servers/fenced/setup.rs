@@ -111,24 +111,6 @@ fn a_marker_or_a_counter_with_garbage_in_it_is_left_alone_and_named() {
 }
 
 #[test]
-fn a_lock_key_that_is_no_lock_is_named_and_not_waited_for() {
-    let servers = [Server::start()];
-    let manager = fenced_over(&servers);
-    servers[0].command(&["LPUSH", "job", "x"]);
-    servers[0].command(&["SET", "other", "x"]);
-    for name in ["job", "other"] {
-        let error = manager.try_lock(name, TTL).unwrap_err();
-        let Error::NotALock { nodes, .. } = &error else {
-            panic!("{error}");
-        };
-        assert!(
-            matches!(failure(&nodes[0].vote), NodeError::NotALock { .. }),
-            "{error}"
-        );
-    }
-}
-
-#[test]
 fn a_counter_from_the_future_is_not_believed() {
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(1, &clock);
@@ -208,36 +190,6 @@ pub(crate) fn open(server: &Server, config: &str) {
         .unwrap();
     let marker = format!("{}|{config}|1|opened", run_id.trim());
     server.command(&["SET", "redlatch:node", &marker]);
-}
-
-#[test]
-fn any_other_answer_is_no_vote() {
-    let fresh = "*2\r\n$2\r\nOK\r\n:1\r\n";
-    for answer in [
-        ":1\r\n",
-        "$2\r\nOK\r\n",
-        "$-1\r\n",
-        "*0\r\n",
-        fresh,
-        "*2\r\n$5\r\nSTALE\r\n:-5\r\n",
-        "+ok\r\n",
-    ] {
-        let server = Scripted::start(move |peer, command| {
-            let is_acquire = command.words.get(2).is_some_and(|keys| keys == "3");
-            peer.say(if is_acquire {
-                answer.as_bytes()
-            } else {
-                b":1\r\n"
-            });
-        });
-        let manager = fenced().node(server.url()).build().unwrap();
-        let nodes = unavailable(manager.try_lock("job", TTL));
-        let error = failure(&nodes[0].vote);
-        assert!(
-            matches!(error, NodeError::Protocol { .. }),
-            "{answer:?}: {error}"
-        );
-    }
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Fenced locks with a clock that leaps, several operators at once, and a server with two names.
 
-use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -9,7 +8,7 @@ use redlatch::LockManager;
 use redlatch_testing::Server;
 use redlatch_testing::scripted::Scripted;
 
-use crate::managers::{PATIENCE, fenced};
+use crate::managers::fenced;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -64,29 +63,4 @@ fn of_several_who_open_the_nodes_none_closes_what_another_was_told_is_open() {
             drop(managers[0].try_lock("job", TTL).unwrap());
         }
     }
-}
-
-#[test]
-fn a_server_has_one_vote_also_when_it_is_asked_last_under_one_of_its_names() {
-    let twice = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
-    let other = Server::start();
-    let path = twice.dir().join("address");
-    let manager = LockManager::builder()
-        .nodes([twice.url(), other.url()])
-        .node_timeout(PATIENCE)
-        .node(format!("unix://{}?db=1", path.display()))
-        .build()
-        .unwrap();
-    other.hold("job", "someone", 60_000);
-    let unreached = manager.try_lock("job", TTL).unwrap_err();
-    assert!(
-        unreached.to_string().contains("no connection"),
-        "{unreached}"
-    );
-
-    // It is left out at first, and needed then.
-    symlink(twice.dir().join("redis.sock"), &path).unwrap();
-    let error = manager.try_lock("job", TTL).unwrap_err();
-    assert!(error.to_string().contains("the same server as"), "{error}");
-    assert_eq!(twice.get("job"), None);
 }

@@ -2,69 +2,15 @@
 
 use std::time::Duration;
 
-use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::fake::FakeNode;
 use redlatch::{Error, LockManager, LockStatus};
+use redlatch_testing::Server;
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 
 use crate::managers::PATIENCE;
 use crate::waiters::{got, line_up};
 
 const TTL: Duration = Duration::from_mins(1);
-
-#[test]
-fn a_label_with_what_looks_like_a_time_is_told_as_it_is_and_changes_no_time() {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(3, &clock);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let told = |label: &str| {
-        let request = manager.request("job").ttl(TTL).holder(label);
-        let guard = request.lock().unwrap();
-        let other = LockManager::builder().fakes(&nodes).build().unwrap();
-        let refused = other.try_lock("job", TTL).unwrap_err();
-        let LockStatus::Held { holder, .. } = other.status("job").unwrap() else {
-            panic!("{label}");
-        };
-        assert_eq!(refused.holder(), holder.as_ref(), "{label}");
-        guard.unlock().unwrap();
-        holder.unwrap()
-    };
-    let since = told("web-3").since;
-    for label in [
-        "web-3 since=2020-01-01T00:00:00Z",
-        "web-3 since=yesterday",
-        "web-3 since= 4711",
-        "since=2020-01-01T00:00:00Z since=2021-01-01T00:00:00Z since",
-    ] {
-        let holder = told(label);
-        assert_eq!((&*holder.label, holder.since), (label, since));
-    }
-}
-
-#[test]
-fn a_holder_without_a_label_and_one_of_another_program_are_not_named() {
-    let nodes = FakeNode::cluster(3);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    for value in [
-        "00112233445566778899aabbccddeeff00112233",
-        "web-3 4711 since=2026-11-22T05:52:53Z",
-        "",
-    ] {
-        for node in &nodes {
-            node.hold("job", value, TTL);
-        }
-        let error = manager.try_lock("job", TTL).unwrap_err();
-        assert!(matches!(error, Error::Held { .. }) && error.holder().is_none());
-        assert!(
-            error.to_string().contains("is held by another holder"),
-            "{error}"
-        );
-        let status = manager.status("job").unwrap();
-        assert!(
-            matches!(&status, LockStatus::Held { holder: None, .. }),
-            "{status}"
-        );
-    }
-}
 
 #[test]
 fn two_values_with_one_token_are_two_holders() {
@@ -163,4 +109,84 @@ fn where_no_reply_has_told_who_it_is_a_call_that_waited_looks_once() {
     let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
     assert_eq!(&*error.holder().unwrap().label, "web-3", "{error}");
     assert_eq!(looks(), [1, 1]);
+}
+
+#[test]
+fn a_token_stands_for_all_values_that_begin_with_it_and_for_itself_where_a_node_is_silent() {
+    let nodes = FakeNode::cluster(5);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let token = "00112233445566778899aabbccddeeff00112233";
+    let labelled = |label: &str| format!("{token} {label}");
+    let hold = |values: [&str; 5]| {
+        for (node, value) in nodes.iter().zip(values) {
+            node.hold("job", value, TTL);
+        }
+    };
+    let left = || -> Vec<bool> { nodes.iter().map(|n| n.token_of("job").is_some()).collect() };
+
+    let (web, db) = (labelled("web-3"), labelled("db since=2026-11-22T05:52:53Z"));
+    hold([&web, &db, token, &web, "another program's"]);
+    manager.release("job", token).unwrap();
+    assert_eq!(left(), [false, false, false, false, true]);
+
+    // Where nobody has a value to tell, the token itself is tried.
+    hold([token; 5]);
+    nodes[0].lose_replies();
+    manager.release("job", token).unwrap();
+    nodes[0].recover();
+    assert_eq!(left(), [false; 5]);
+
+    // Of a longer token, or of a lock that rests, this is not the token.
+    let (longer, resting) = (format!("{token}0"), format!("rest:{web}"));
+    hold([&longer, &longer, &resting, &resting, &resting]);
+    assert!(manager.release("job", token).is_err());
+    assert_eq!(left(), [true; 5]);
+    manager.release("job", &format!("rest:{token}")).unwrap();
+    assert_eq!(left(), [true, true, false, false, false]);
+}
+
+/// As the published algorithm is written in other libraries.
+#[test]
+fn clients_of_other_libraries_are_neither_disturbed_nor_do_they_disturb() {
+    const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+    const EXTEND: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end";
+    let servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let manager = builder
+        .node_timeout(PATIENCE)
+        .holder("web-3")
+        .build()
+        .unwrap();
+    let theirs = "5e884898da28047151d0e56f8dc6292773603d0d";
+    let all = |words: &[&str]| -> Vec<redis::Value> {
+        servers.iter().map(|server| server.command(words)).collect()
+    };
+    let set = ["SET", "job", theirs, "NX", "PX", "60000"];
+    let (no, none) = (redis::Value::Int(0), redis::Value::Nil);
+
+    let guard = manager.lock("job", TTL).unwrap();
+    assert_eq!(all(&set), vec![none; 3]);
+    assert_eq!(
+        all(&["EVAL", RELEASE, "1", "job", theirs]),
+        vec![no.clone(); 3]
+    );
+    let extend = ["EVAL", EXTEND, "1", "job", guard.token(), "90000"];
+    assert_eq!(all(&extend), vec![no; 3]);
+    guard.check().unwrap();
+    guard.unlock().unwrap();
+
+    assert_eq!(all(&set), vec![redis::Value::Okay; 3]);
+    let error = manager.try_lock("job", TTL).unwrap_err();
+    assert!(
+        matches!(error, Error::Held { .. }) && error.holder().is_none(),
+        "{error}"
+    );
+    assert!(
+        servers
+            .iter()
+            .all(|server| server.get("job").as_deref() == Some(theirs))
+    );
+    let yes = redis::Value::Int(1);
+    assert_eq!(all(&["EVAL", RELEASE, "1", "job", theirs]), vec![yes; 3]);
+    manager.lock("job", TTL).unwrap().unlock().unwrap();
 }

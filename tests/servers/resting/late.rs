@@ -1,14 +1,17 @@
-//! Commands of the former holder that reach the servers when the lock rests already.
+//! A lock that rests: late commands of its former holder don't touch it, and it wakes nobody.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::{Error, KeepAlive, LockManager, Protocol};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
-use redlatch_testing::{Server, eventually};
+use redlatch_testing::{Server, eventually, within};
+
+use crate::waiters::process;
 
 const BOUND: Duration = Duration::from_mins(1);
 const TTL: Duration = Duration::from_secs(9);
@@ -129,4 +132,29 @@ fn no_renewal_no_release_and_no_undo_that_comes_late_touches_a_rest() {
             assert_eq!(node.server.get("job"), None, "{protocol:?}");
         }
     }
+}
+
+#[test]
+fn a_rest_wakes_nobody_and_its_end_by_an_operator_does() {
+    let servers = Server::cluster(3);
+    let [manager, other] = [(); 2].map(|()| process(&servers, BOUND));
+    let request = manager.request("job").ttl(TTL).at_least(TTL * 20);
+    let guard = request.lock().unwrap();
+    let token = guard.token().to_owned();
+    let waiting = thread::spawn(move || {
+        let guard = other.try_lock_for("job", TTL, BOUND).unwrap();
+        guard.unlock().unwrap();
+        other.stats()
+    });
+    let is_listening = || servers.iter().any(|server| server.blocked() > 0);
+    assert!(eventually(BOUND, is_listening));
+    guard.unlock().unwrap();
+    for server in &servers {
+        let bells = server.command(&["EXISTS", "job:redlatch:bell"]);
+        assert_eq!(bells, redis::Value::Int(0));
+    }
+    assert!(is_listening());
+    manager.release("job", &format!("rest:{token}")).unwrap();
+    let stats = within(BOUND, move || waiting.join().unwrap());
+    assert_eq!(stats.woken, 1);
 }

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use redlatch::fake::FakeNode;
 use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, Protocol, Vote};
 use redlatch_testing::Server;
 
@@ -35,20 +34,6 @@ pub(crate) fn take(manager: &LockManager, names: &[&str]) -> Result<LockGuard, E
 pub(crate) fn keys<'n>(server: &Server, names: &[&'n str]) -> Vec<&'n str> {
     let has = |name: &&&str| server.get(name).is_some();
     names.iter().filter(has).copied().collect()
-}
-
-/// The resource that an error names, and what its nodes say.
-#[track_caller]
-pub(crate) fn held(result: Result<LockGuard, Error>) -> (String, Vec<Vote>) {
-    let error = result.unwrap_err();
-    let Error::Held {
-        resource, nodes, ..
-    } = error
-    else {
-        panic!("{error}");
-    };
-    let votes = nodes.into_iter().map(|node| node.vote);
-    (resource.to_string(), votes.collect())
 }
 
 #[test]
@@ -168,37 +153,6 @@ fn a_guard_says_that_it_is_lost_when_one_of_its_keys_is() {
             .all(|server| keys(server, &["a", "b", "d"]).is_empty())
     );
     assert_eq!(servers[2].get("c"), None);
-}
-
-#[test]
-fn what_is_left_at_the_end_is_released_and_the_error_tells_what_was_lost() {
-    let servers = cluster(3);
-    let manager = with_fanout(&servers, Protocol::Classic, Fanout::Overlapped);
-    let guard = take(&manager, &NAMES).unwrap();
-    for server in &servers[1..] {
-        server.command(&["DEL", "d"]);
-    }
-    let error = guard.unlock().unwrap_err();
-    assert!(matches!(error, Error::Lost { .. }), "{error}");
-    assert!(servers.iter().all(|server| keys(server, &NAMES).is_empty()));
-}
-
-#[test]
-fn nodes_refuse_for_different_resources_and_none_keeps_a_part() {
-    let nodes = FakeNode::cluster(5);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    for (node, name) in nodes.iter().zip(["a", "c", "c"]) {
-        node.hold(name, "another", TTL);
-    }
-    assert_eq!(held(take(&manager, &NAMES)).0, "c");
-    let keys = |node: &FakeNode| {
-        NAMES
-            .map(|name| node.token_of(name))
-            .into_iter()
-            .flatten()
-            .count()
-    };
-    assert!(nodes.iter().map(keys).eq([1, 1, 1, 0, 0]));
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn at(millis: u64) -> Timestamp {
 pub(in crate::renewal) fn lease(name: &str, end: u64, traces: [Trace; 3]) -> LeaseState {
     let clock = Clock::from(FakeClock::new());
     let (claim, valid) = (Claim::of_key(name), at(0)..at(end));
-    let owner = Owner::new(&clock);
+    let owner = Owner::new(clock);
     let nodes = traces.map(Into::into).into_iter().collect();
     LeaseState::new(&owner, claim, nodes, valid)
 }
