@@ -162,9 +162,7 @@ mod servers {
 
     /// One lock on several resources.
     pub(crate) mod several {
-        pub(crate) mod fenced;
         pub(crate) mod hostile;
-        pub(crate) mod keeping;
         pub(crate) mod leases;
         #[cfg(target_os = "linux")]
         pub(crate) mod lines;

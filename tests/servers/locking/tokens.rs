@@ -94,27 +94,3 @@ fn a_long_value_is_shown_by_its_beginning_and_its_length_and_not_given_back() {
         manager.release("job", &value).unwrap();
     }
 }
-
-#[test]
-fn the_value_of_a_key_that_is_no_lock_is_not_shown() {
-    let servers = Server::cluster(3);
-    let manager = manager(&servers, Protocol::Classic);
-    for server in &servers {
-        server.command(&["SET", "job", "pin=4711"]);
-    }
-    let status = manager.status("job").unwrap();
-    let text = format!("{status} {status:?} {status:#?}");
-    assert!(!text.contains("4711"), "{text}");
-    let vote = &status.nodes()[0].vote;
-    assert!(
-        matches!(
-            vote,
-            Vote::Failed(NodeError::NotALock {
-                length: Some(8),
-                ..
-            })
-        ),
-        "{vote}"
-    );
-    assert!(vote.to_string().contains("8 bytes"), "{vote}");
-}

@@ -5,65 +5,31 @@ use std::io::{self, Write};
 use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, Protocol, Vote};
 use redlatch_testing::Server;
 
-use crate::managers::{fenced, patient};
+use crate::managers::{patient, with_protocol};
 use crate::waiters::{TTL, cluster};
 
-pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-pub(crate) fn over(servers: &[Server], protocol: Protocol) -> LockManager {
-    with_fanout(servers, protocol, Fanout::Sequential)
+fn overlapped(servers: &[Server]) -> LockManager {
+    let builder = with_protocol(Protocol::Classic).fanout(Fanout::Overlapped);
+    let builder = builder.nodes(servers.iter().map(Server::url));
+    builder.build().unwrap()
 }
 
-fn with_fanout(servers: &[Server], protocol: Protocol, fanout: Fanout) -> LockManager {
-    let builder = fenced().protocol(protocol).fanout(fanout);
-    let manager = builder
-        .nodes(servers.iter().map(Server::url))
-        .build()
-        .unwrap();
-    if protocol == Protocol::Fenced {
-        manager.open_nodes().unwrap();
-    }
-    manager
-}
-
-pub(crate) fn take(manager: &LockManager, names: &[&str]) -> Result<LockGuard, Error> {
+fn take(manager: &LockManager, names: &[&str]) -> Result<LockGuard, Error> {
     manager.request_all(names).ttl(TTL).try_lock()
 }
 
 /// Which of these keys a server has.
-pub(crate) fn keys<'n>(server: &Server, names: &[&'n str]) -> Vec<&'n str> {
+fn keys<'n>(server: &Server, names: &[&'n str]) -> Vec<&'n str> {
     let has = |name: &&&str| server.get(name).is_some();
     names.iter().filter(has).copied().collect()
 }
 
 #[test]
-fn a_lock_on_several_resources_costs_the_commands_of_one() {
-    let servers = cluster(3);
-    let manager = over(&servers, Protocol::Classic);
-    // The first one connects.
-    drop(take(&manager, &NAMES).unwrap());
-    let one = |name: &str| take(&manager, &[name]).unwrap().unlock().unwrap();
-    one("a");
-    let count = |command| -> u64 { servers.iter().map(|server| server.count(command)).sum() };
-    let before = [count("evalsha"), count("set")];
-    take(&manager, &NAMES).unwrap().unlock().unwrap();
-    // Each server is asked once for all keys, and gets one release. The script sets each key.
-    assert_eq!(
-        [count("evalsha") - before[0], count("set") - before[1]],
-        [6, 12]
-    );
-    let before = [count("evalsha"), count("set")];
-    one("a");
-    assert_eq!(
-        [count("evalsha") - before[0], count("set") - before[1]],
-        [3, 3]
-    );
-}
-
-#[test]
 fn the_resource_that_most_nodes_name_is_in_the_way_and_its_holder_is_named() {
     let servers = cluster(3);
-    let manager = with_fanout(&servers, Protocol::Classic, Fanout::Overlapped);
+    let manager = overlapped(&servers);
     let holder = patient(servers.iter().map(Server::url));
     let _b = holder
         .request("b")
@@ -94,7 +60,7 @@ fn the_resource_that_most_nodes_name_is_in_the_way_and_its_holder_is_named() {
 #[test]
 fn a_key_of_another_type_and_one_that_never_expires_are_named() {
     let servers = cluster(3);
-    let manager = with_fanout(&servers, Protocol::Classic, Fanout::Overlapped);
+    let manager = overlapped(&servers);
     for server in &servers {
         server.command(&["HSET", "b", "field", "value"]);
     }
@@ -131,7 +97,7 @@ fn a_key_of_another_type_and_one_that_never_expires_are_named() {
 #[test]
 fn a_guard_says_that_it_is_lost_when_one_of_its_keys_is() {
     let servers = cluster(3);
-    let manager = with_fanout(&servers, Protocol::Classic, Fanout::Overlapped);
+    let manager = overlapped(&servers);
     let guard = take(&manager, &NAMES).unwrap();
     for server in &servers[..2] {
         server.command(&["SET", "c", "another", "PX", "60000"]);
