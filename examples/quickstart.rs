@@ -119,7 +119,7 @@ fn run(Clients { a, b, fakes }: &Clients) -> Result<(), Error> {
 }
 
 fn show_guard(client: &str, guard: &LockGuard) {
-    show_votes(guard.votes());
+    show_votes(&guard.votes());
     let granted = guard
         .votes()
         .iter()
@@ -138,7 +138,7 @@ fn show_refusal(result: Result<LockGuard, Error>) -> Result<(), Error> {
     match result {
         Ok(guard) => {
             println!("  unexpected: the lock was free");
-            show_votes(guard.votes());
+            show_votes(&guard.votes());
         }
         Err(Error::Held { nodes, .. }) => {
             show_votes(&nodes);

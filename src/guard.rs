@@ -172,10 +172,9 @@ impl LockGuard {
     /// assert!(guard.votes().iter().all(|report| matches!(report.vote, Vote::Granted)));
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn votes(&self) -> &[NodeReport] {
-        let cluster = self.shared.cluster();
-        let names = cluster.each().map(Node::name);
-        self.votes.reports(names, &cluster.owner)
+    pub fn votes(&self) -> Vec<NodeReport> {
+        let names = self.shared.cluster().each().map(Node::name);
+        self.votes.reports(names)
     }
 
     /// As [`Self::votes`], of each node its vote alone.

@@ -1,71 +1,52 @@
 //! What the nodes said when a lock was acquired, in little memory: a program may hold many locks, and seldom asks for it.
 
 use std::iter::repeat_n;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::cluster::Owner;
 use crate::error::{NodeReport, Vote};
 
 /// The votes on a lock, in the canonical order.
 ///
-/// If all nodes granted the lock, only the times are kept, and the reports are made when somebody asks for them. These reports
-/// lack the run ids of the servers, which count only before a lock is granted.
+/// If all nodes granted the lock, only the times are kept. Reports that are made of them lack the run ids of the servers, which count
+/// only before a lock is granted.
 #[derive(Debug, Clone)]
 pub(crate) struct Votes {
-    /// How long each node took to grant the lock, in nanoseconds. Empty if the reports were kept from the beginning.
+    /// How long each node took to grant the lock, in nanoseconds. Empty if the reports are kept.
     granted_in: SmallVec<[u32; 5]>,
-    reports: OnceLock<Box<[NodeReport]>>,
+    reports: Box<[NodeReport]>,
 }
 
 impl Votes {
     /// It makes a list of the reports only where it keeps them. A list that ends at once would leave a hole between what stays.
     pub(crate) fn new<'r>(reports: impl Iterator<Item = &'r NodeReport> + Clone) -> Self {
-        let granted_in: Option<SmallVec<_>> = reports.clone().map(granted_in).collect();
-        let votes = Self {
+        let granted_in: Option<_> = reports.clone().map(granted_in).collect();
+        let kept = reports.filter(|_| granted_in.is_none()).cloned().collect();
+        Self {
             granted_in: granted_in.unwrap_or_default(),
-            reports: OnceLock::new(),
-        };
-        if votes.granted_in.is_empty() {
-            votes.reports.get_or_init(|| reports.cloned().collect());
+            reports: kept,
         }
-        votes
     }
 
     /// What each node said. `names` are those of the nodes, in the canonical order.
-    pub(crate) fn reports<'n>(
-        &self,
-        names: impl Iterator<Item = &'n Arc<str>>,
-        owner: &Owner,
-    ) -> &[NodeReport] {
-        let make = || {
-            let granted = names.zip(&self.granted_in);
-            let reports = granted.map(|(name, nanos)| NodeReport {
-                node: Arc::clone(name),
-                vote: Vote::Granted,
-                elapsed: Duration::from_nanos(u64::from(*nanos)),
-                is_wanted: false,
-                server: None,
-            });
-            reports.collect()
-        };
-        match self.reports.get() {
-            Some(reports) => reports,
-            // A thread of the parent may have been making them at the fork, and in the child nobody ends that. So these are leaked,
-            // in place of a hang.
-            None if owner.is_forked() => Box::leak(make()),
-            None => self.reports.get_or_init(make),
-        }
+    pub(crate) fn reports<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<NodeReport> {
+        let granted = names.zip(&self.granted_in);
+        let granted = granted.map(|(name, nanos)| NodeReport {
+            node: Arc::clone(name),
+            vote: Vote::Granted,
+            elapsed: Duration::from_nanos(u64::from(*nanos)),
+            is_wanted: false,
+            server: None,
+        });
+        granted.chain(self.reports.iter().cloned()).collect()
     }
 
     /// The vote of each node.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Vote> {
-        let kept = self.reports.get().filter(|_| self.granted_in.is_empty());
-        let kept = kept.into_iter().flat_map(|reports| reports.iter());
         let granted = repeat_n(&Vote::Granted, self.granted_in.len());
-        granted.chain(kept.map(|report| &report.vote))
+        granted.chain(self.reports.iter().map(|report| &report.vote))
     }
 }
 
@@ -76,13 +57,10 @@ fn granted_in(report: &NodeReport) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod at_a_fork;
-#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::clock::Clock;
     use crate::error::NodeError;
 
     /// Granted in the first 4.29 seconds; anything else.
@@ -101,16 +79,13 @@ mod tests {
         nanos.prop_map(Duration::from_nanos)
     }
 
-    pub(super) fn names(count: usize) -> Vec<Arc<str>> {
-        (0..count).map(|i| format!("node-{i}").into()).collect()
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn every_report_is_as_it_was(nodes in prop::collection::vec((vote(), elapsed()), 1..9)) {
-            let names = names(nodes.len());
+            let names = 0..nodes.len();
+            let names: Vec<Arc<str>> = names.map(|i| format!("node-{i}").into()).collect();
             let reports = names.iter().zip(&nodes).map(|(name, (vote, elapsed))| NodeReport {
                 node: Arc::clone(name),
                 vote: vote.clone(),
@@ -122,25 +97,8 @@ mod tests {
             let votes = Votes::new(reports.iter());
             let shown = format!("{reports:?}");
             let of_each = format!("{:?}", reports.iter().map(|report| &report.vote).collect::<Vec<_>>());
-            let owner = Owner::new(Clock::system());
-            for votes in [votes.clone(), votes] {
-                prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
-                // The same ones each time.
-                let first = votes.reports(names.iter(), &owner);
-                prop_assert_eq!(format!("{first:?}"), &*shown);
-                prop_assert!(std::ptr::eq(first, votes.reports(names.iter(), &owner)));
-                prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
-            }
-        }
-    }
-
-    pub(super) fn granted(name: &Arc<str>) -> NodeReport {
-        NodeReport {
-            node: Arc::clone(name),
-            vote: Vote::Granted,
-            elapsed: Duration::from_micros(300),
-            is_wanted: false,
-            server: None,
+            prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), of_each);
+            prop_assert_eq!(format!("{:?}", votes.reports(names.iter())), shown);
         }
     }
 }

@@ -267,7 +267,7 @@ impl Call<'_> {
             resource: Arc::clone(&self.demand.resource.name),
             waited: elapsed,
             elapsed,
-            nodes: guard.votes().to_vec(),
+            nodes: guard.votes(),
         })
     }
 

@@ -139,7 +139,8 @@ fn a_restart_ends_every_fault_and_persisted_keys_stay() {
 fn each_vote_has_the_name_of_its_node_and_no_two_nodes_have_the_same() {
     let (_, nodes, manager) = cluster();
     let guard = manager.try_lock("report", TTL).unwrap();
-    let told: Vec<&str> = guard.votes().iter().map(|report| &*report.node).collect();
+    let votes = guard.votes();
+    let told: Vec<&str> = votes.iter().map(|report| &*report.node).collect();
     let names: Vec<&str> = nodes.iter().map(FakeNode::name).collect();
     assert_eq!(told, names);
     assert!(names.iter().all(|name| name.starts_with("fake-")));

@@ -127,7 +127,8 @@ fn a_minority_that_fails_costs_no_lock_and_what_it_did_is_undone() {
             one(&world.fakes()[0]);
             other(&world.fakes()[1]);
             let guard = world.take();
-            let votes = guard.votes().iter().map(|report| &report.vote);
+            let votes = guard.votes();
+            let votes = votes.iter().map(|report| &report.vote);
             let failed = votes.filter(|vote| matches!(vote, Vote::Failed(_)));
             assert_eq!(failed.count(), 2, "{:?}", guard.votes());
             // What hangs executes the acquire and its undo later on, one after the other.
@@ -199,7 +200,8 @@ fn a_node_that_may_have_forgotten_locks_gives_no_vote_with_the_fenced_protocol()
             let next = world.take();
             let abstains =
                 |vote: &Vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }));
-            let votes = next.votes().iter();
+            let votes = next.votes();
+            let votes = votes.iter();
             assert_eq!(votes.filter(|report| abstains(&report.vote)).count(), 2);
             next.unlock().unwrap();
             forget(&world.fakes()[2]);

@@ -276,7 +276,7 @@ impl Thread<'_> {
 
     fn gets(&self, held: &Held, at: Nanos, end: Option<Span>) {
         let guard = &held.guard;
-        count_abstentions(guard.votes());
+        count_abstentions(&guard.votes());
         self.is_as_asked_for(&held.on, guard);
         let given = Given {
             token: guard.token().into(),

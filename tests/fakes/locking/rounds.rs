@@ -45,7 +45,7 @@ fn assert_outcome(states: &[State]) {
     let votes = match &result {
         Ok(guard) => {
             assert!(2 * count(State::Free) > states.len(), "{states:?}");
-            guard.votes().to_vec()
+            guard.votes()
         }
         Err(Error::Unavailable { nodes, .. }) => {
             assert!(

@@ -15,7 +15,7 @@ use crate::servers::combining::crowd::{
 /// The nodes' votes, whatever became of the call.
 fn votes(result: &Result<LockGuard, Error>) -> Vec<NodeReport> {
     match result {
-        Ok(guard) => guard.votes().to_vec(),
+        Ok(guard) => guard.votes(),
         Err(Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) => nodes.clone(),
         Err(error) => panic!("{error}"),
     }

@@ -145,7 +145,8 @@ fn a_node_with_a_host_name_comes_back_after_a_failure() {
     let name = format!("localhost:{}", servers[0].port());
     let first_vote = || {
         let guard = manager.try_lock("report", TTL).unwrap();
-        let mut votes = guard.votes().iter();
+        let votes = guard.votes();
+        let mut votes = votes.iter();
         votes
             .find(|report| *report.node == *name)
             .unwrap()

@@ -20,7 +20,7 @@ fn to(server: &Server) -> Builder {
 #[track_caller]
 fn vote(manager: &LockManager) -> Vote {
     let nodes = match manager.try_lock("report", TTL) {
-        Ok(guard) => guard.votes().to_vec(),
+        Ok(guard) => guard.votes(),
         Err(Error::Unavailable { nodes, .. }) => nodes,
         Err(error) => unreachable!("{error}"),
     };

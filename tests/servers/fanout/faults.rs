@@ -56,7 +56,11 @@ fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
             for report in guard.votes() {
                 let is_hung = hung.iter().any(|node| *node.name() == *report.node);
                 let is_late = matches!(report.vote, Vote::Failed(NodeError::TimedOut));
-                assert_eq!((is_late, is_granted(report)), (is_hung, !is_hung), "{case}");
+                assert_eq!(
+                    (is_late, is_granted(&report)),
+                    (is_hung, !is_hung),
+                    "{case}"
+                );
                 assert_eq!(report.elapsed == NODE_TIMEOUT, is_hung, "{case}");
             }
             nodes.iter().for_each(FakeNode::recover);
@@ -129,7 +133,7 @@ fn a_node_that_can_not_be_connected_to_takes_no_time_of_the_others() {
     for report in guard.votes() {
         let is_hole = *report.node == *hole.name();
         let fits = matches!(report.vote, Vote::Failed(NodeError::TimedOut)) == is_hole;
-        assert!(fits && is_granted(report) != is_hole, "{report}");
+        assert!(fits && is_granted(&report) != is_hole, "{report}");
     }
 }
 

@@ -106,7 +106,8 @@ where
     for _ in 0..2 {
         let asked = manager.clone();
         let guard = within(BOUND, move || asked.try_lock("job", TTL)).unwrap();
-        let report = among.vote(guard.votes());
+        let votes = guard.votes();
+        let report = among.vote(&votes);
         assert!(!matches!(report.vote, Vote::Granted), "{name}: {report}");
         assert!(report.elapsed < BOUND, "{name}: {:?}", report.elapsed);
         within(BOUND, || guard.unlock()).unwrap();
@@ -122,7 +123,7 @@ fn assert_answers_count_again(name: &str, hostile: &Hostile, manager: &LockManag
         let mut last = None;
         let came = eventually(RECOVERY, || {
             let votes = match manager.try_lock("job", TTL) {
-                Ok(guard) => guard.votes().to_vec(),
+                Ok(guard) => guard.votes(),
                 Err(Error::Unavailable { nodes, .. } | Error::Held { nodes, .. }) => nodes,
                 Err(other) => panic!("{name}: {other:?}"),
             };

@@ -52,7 +52,7 @@ pub(crate) fn assert_all_vote_soon(manager: &LockManager) {
         last = format!("{result:?}");
         result.is_ok_and(|guard| {
             last = format!("{:?}", guard.votes());
-            granted(guard.votes()) == guard.votes().len()
+            granted(&guard.votes()) == guard.votes().len()
         })
     });
     assert!(all, "{last}");
@@ -81,17 +81,18 @@ fn assert_works_without(manager: &LockManager, faulty: &[String]) {
         let manager = manager.clone();
         let guard = within(BOUND, move || manager.lock("job", TTL)).unwrap();
         for name in faulty {
-            let vote = vote(guard.votes(), name);
+            let votes = guard.votes();
+            let vote = vote(&votes, name);
             assert!(!matches!(vote, Vote::Granted), "{name}");
         }
-        assert!(granted(guard.votes()) > guard.votes().len() / 2);
+        assert!(granted(&guard.votes()) > guard.votes().len() / 2);
         assert_is_kept(guard);
     }
     let left_out = eventually(RECOVERY, || {
         let guard = manager.lock("job", TTL).unwrap();
         let is_left_out = |name| {
             matches!(
-                vote(guard.votes(), name),
+                vote(&guard.votes(), name),
                 Vote::Failed(NodeError::BreakerOpen { .. })
             )
         };
@@ -200,7 +201,7 @@ fn for_every_number_of_nodes_the_lock_works_exactly_when_a_majority_lives() {
             let result = within(BOUND, move || manager.try_lock("job", TTL));
             if living > n / 2 {
                 let guard = result.unwrap();
-                assert_eq!(granted(guard.votes()), living, "{dead:?} of {n} are dead");
+                assert_eq!(granted(&guard.votes()), living, "{dead:?} of {n} are dead");
                 assert_is_kept(guard);
             } else {
                 let gone = matches!(result, Err(Error::Unavailable { .. }));

@@ -36,7 +36,8 @@ fn a_server_whose_writes_are_paused_is_left_out_until_the_end_of_the_pause() {
     while now() < until {
         // The others may have been too slow for once.
         if let Ok(guard) = manager.try_lock("job", TTL) {
-            let vote = vote(guard.votes(), &name);
+            let votes = guard.votes();
+            let vote = vote(&votes, &name);
             assert!(!matches!(vote, Vote::Granted), "{vote}");
             guard.unlock().ok();
         }
@@ -53,7 +54,8 @@ fn a_server_whose_writes_are_paused_is_left_out_until_the_end_of_the_pause() {
     assert!(eventually(BOUND, || of_node().closed == before.closed + 1));
     assert!(eventually(BOUND, || {
         manager.try_lock("job", TTL).is_ok_and(|guard| {
-            let vote = vote(guard.votes(), &name);
+            let votes = guard.votes();
+            let vote = vote(&votes, &name);
             matches!(vote, Vote::Granted)
         })
     }));

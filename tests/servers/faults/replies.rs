@@ -30,7 +30,7 @@ fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) 
             server.stop();
         }
         let votes = within(BOUND, move || match manager.try_lock("job", TTL) {
-            Ok(guard) => guard.votes().to_vec(),
+            Ok(guard) => guard.votes(),
             Err(Error::Unavailable { nodes, .. }) => nodes,
             Err(other) => panic!("{other:?}"),
         });

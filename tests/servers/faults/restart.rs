@@ -111,12 +111,12 @@ fn warm_up(manager: &LockManager, servers: &[Server]) {
 fn assert_no_vote_is_lost(manager: &LockManager) {
     let guards = lock_in_all_threads(manager);
     for guard in &guards {
-        assert_all_granted(guard.votes());
+        assert_all_granted(&guard.votes());
     }
     drop(guards);
     for _ in 0..THREADS {
         let guard = manager.try_lock("job", TTL).unwrap();
-        assert_all_granted(guard.votes());
+        assert_all_granted(&guard.votes());
         guard.unlock().unwrap();
     }
 }
@@ -166,10 +166,10 @@ fn a_reset_discards_all_older_connections_unseen() {
 
     dead.store(true, Ordering::SeqCst);
     let before = server.heard().len();
-    assert_all_granted(manager.try_lock("alone", TTL).unwrap().votes());
+    assert_all_granted(&manager.try_lock("alone", TTL).unwrap().votes());
     let asking = lock_one_by_one(&manager, || waiting.load(Ordering::SeqCst) - THREADS);
     for guard in asking {
-        assert_all_granted(guard.join().unwrap().votes());
+        assert_all_granted(&guard.join().unwrap().votes());
     }
     let after = server.heard().split_off(before);
     let wasted = after.iter().filter(|c| c.connection < THREADS).count();
@@ -235,7 +235,7 @@ fn a_set_whose_connection_broke_before_the_reply_counts_and_is_never_sent_twice(
 
             nodes.iter().for_each(Lossy::arm);
             let guard = manager.try_lock("job", TTL).unwrap();
-            assert_all_granted(guard.votes());
+            assert_all_granted(&guard.votes());
             for Lossy { server, front, .. } in &nodes {
                 assert_eq!(server.get("job").as_deref(), Some(guard.token()));
                 let mut heard = front.heard();

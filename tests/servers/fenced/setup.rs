@@ -167,7 +167,8 @@ fn clocks_that_differ_by_more_than_is_allowed_are_named_and_never_followed() {
             let guard = manager.try_lock("job", TTL).unwrap();
             assert!(guard.fencing_token() > last);
             last = guard.fencing_token();
-            let mut votes = guard.votes().iter();
+            let votes = guard.votes();
+            let mut votes = votes.iter();
             let report = votes
                 .find(|report| *report.node == *clocks_differ.name())
                 .unwrap();

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, LockManager, LockStatus};
-use redlatch_testing::Server;
+use redlatch::{LockManager, LockStatus};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 
 use crate::managers::PATIENCE;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{Error, LockManager, LockStatus, NodeError, Protocol, Vote};
+use redlatch::{Error, LockManager, LockStatus, Protocol};
 use redlatch_testing::Server;
 
 use crate::managers::invalid_field;

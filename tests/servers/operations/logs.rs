@@ -281,7 +281,8 @@ fn a_logger_that_panics_while_a_lock_passes_harms_nobody() {
     let second = got(waiting);
     *PANICS_ON.lock() = None;
     nodes[0].recover();
-    let votes = second.votes().iter();
+    let votes = second.votes();
+    let votes = votes.iter();
     let granted = votes.filter(|report| matches!(report.vote, Vote::Granted));
     assert!(granted.count() >= 2, "{:?}", second.votes());
     drop(second);

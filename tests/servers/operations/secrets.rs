@@ -121,7 +121,7 @@ fn use_lock(manager: &LockManager, shown: &mut Shown) {
         Ok(guard) => guard,
         Err(error) => return shown.error(&error),
     };
-    shown.votes(guard.votes());
+    shown.votes(&guard.votes());
     if let Err(error) = guard.extend(TTL) {
         shown.error(&error);
     }
@@ -266,7 +266,7 @@ fn who_adopts_is_not_told_what_another_holder_has_under_the_key() {
         let adopted = manager.adopt(lease);
         assert_eq!(adopted.is_ok(), taken == 1, "{adopted:?}");
         match adopted {
-            Ok(guard) => shown.votes(guard.votes()),
+            Ok(guard) => shown.votes(&guard.votes()),
             Err(error) => shown.error(&error),
         }
         nodes.iter().for_each(FakeNode::flush);

@@ -65,7 +65,7 @@ fn a_clock_that_is_ahead_all_the_time_changes_nothing() {
     clock.advance(TTL / 2);
     assert!(last.check().is_err());
     let writer = ledger(&manager).try_write().unwrap();
-    assert_eq!(readers(writer.votes()), [None; 3]);
+    assert_eq!(readers(&writer.votes()), [None; 3]);
 }
 
 /// As after a clock that was ahead has been set right: what it had promised stays until then.
@@ -94,7 +94,7 @@ fn a_reader_of_a_clock_that_was_ahead_keeps_one_server_and_no_more() {
         }
         // Readers are none of its business, and what they do leaves it alone.
         let reader = ledger(&manager).try_read().unwrap();
-        assert_eq!(readers(reader.votes()), [None; 3]);
+        assert_eq!(readers(&reader.votes()), [None; 3]);
         reader.extend(TTL).unwrap();
         reader.unlock().unwrap();
         assert!(server.pttl("ledger") > 3_000_000);
@@ -116,7 +116,7 @@ fn ten_thousand_readers_that_died_are_cleared_away_by_the_next() {
     // They are not in what others are told.
     assert_eq!(held_by(ledger(&manager).try_write()), [Some(1); 2]);
     let next = ledger(&manager).try_read().unwrap();
-    assert_eq!(readers(next.votes()), [None; 3]);
+    assert_eq!(readers(&next.votes()), [None; 3]);
     for server in &servers {
         let count: i64 = redis::from_redis_value(server.command(&["ZCARD", "ledger"])).unwrap();
         assert_eq!(count, 2);

@@ -207,7 +207,7 @@ fn a_node_votes_again_when_its_quarantine_is_over_with_tokens_above_all_before()
     clock.advance(Duration::from_millis(1));
     let guard = manager.try_lock("job", TTL).unwrap();
     assert!(guard.fencing_token() > token);
-    assert_eq!(granted(guard.votes()), 3);
+    assert_eq!(granted(&guard.votes()), 3);
 }
 
 fn granted(nodes: &[NodeReport]) -> usize {
@@ -233,7 +233,7 @@ fn all_nodes_begin_their_quarantine_with_the_first_attempt() {
         );
         clock.advance(TTL + Duration::from_secs(1));
         let guard = manager.try_lock("job", TTL).unwrap();
-        assert_eq!(granted(guard.votes()), 5, "{:?}", guard.votes());
+        assert_eq!(granted(&guard.votes()), 5, "{:?}", guard.votes());
     }
 }
 

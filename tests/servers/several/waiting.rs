@@ -2,13 +2,9 @@
 //!
 //! Two managers stand for two processes.
 
-use std::thread;
-use std::time::Duration;
+use redlatch::LockManager;
+use redlatch_testing::{Server, eventually, now};
 
-use redlatch::{LockManager, Protocol};
-use redlatch_testing::{Server, eventually, now, within};
-
-use crate::servers::several::on_servers::over;
 use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, assert_nothing_is_left, cluster, process};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];

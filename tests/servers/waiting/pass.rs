@@ -42,7 +42,8 @@ fn passes(nodes: &[Scripted]) -> Vec<usize> {
 
 #[track_caller]
 fn assert_all_grant(guard: &LockGuard) {
-    let mut votes = guard.votes().iter().map(|report| &report.vote);
+    let votes = guard.votes();
+    let mut votes = votes.iter().map(|report| &report.vote);
     assert!(votes.all(|vote| matches!(vote, Vote::Granted)), "{guard:?}");
 }
 

@@ -25,7 +25,7 @@ fn a_node_that_stands_still_meanwhile_has_neither_key_when_it_goes_on() {
         guard.unlock().unwrap();
         let next = got(waiting);
         next.check().unwrap();
-        assert_eq!(granted(next.votes()), 2, "{:?}", next.votes());
+        assert_eq!(granted(&next.votes()), 2, "{:?}", next.votes());
         assert!(matches!(
             next.votes()[1].vote,
             Vote::Failed(NodeError::TimedOut)
@@ -111,7 +111,7 @@ fn an_attempt_without_a_reply_is_undone_behind_it_and_the_release_goes_on_anothe
     let first = guard.token().to_owned();
     guard.unlock().unwrap();
     let second = got(waiting);
-    assert_eq!(granted(second.votes()), 3);
+    assert_eq!(granted(&second.votes()), 3);
     second.unlock().unwrap();
     // Nobody waits for these.
     assert!(eventually(BOUND, || silent.heard_of(Kind::Release).len() == 2));
@@ -139,7 +139,7 @@ fn an_attempt_is_undone_behind_a_reply_that_only_the_other_protocol_has() {
     let (guard, waiting) = wanted(&manager);
     guard.unlock().unwrap();
     let second = got(waiting);
-    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    assert_eq!(granted(&second.votes()), 2, "{:?}", second.votes());
     // It may have been executed.
     let passed = &strange.heard_of(Kind::Pass)[0];
     let undone = || strange.heard_on(passed.connection).last() == Some(&Kind::Release);
@@ -161,7 +161,7 @@ fn a_refusal_of_the_fenced_protocol_is_told_to_the_thread_that_was_to_have_the_l
     let second = got(waiting);
     let abstains =
         |report: &&NodeReport| matches!(report.vote, Vote::Failed(NodeError::Quarantined { .. }));
-    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    assert_eq!(granted(&second.votes()), 2, "{:?}", second.votes());
     assert_eq!(
         second.votes().iter().filter(abstains).count(),
         1,
@@ -212,7 +212,7 @@ fn a_node_that_failed_a_moment_ago_is_left_out_unless_it_may_have_the_key() {
     );
     nodes[1].recover();
     let second = within(BOUND, || got(waiting));
-    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    assert_eq!(granted(&second.votes()), 2, "{:?}", second.votes());
     second.unlock().unwrap();
     assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
 }
@@ -227,7 +227,7 @@ fn a_server_with_two_names_has_one_vote_of_the_release_and_one_of_the_attempt() 
     let (guard, waiting) = wanted(&manager);
     guard.unlock().unwrap();
     let second = got(waiting);
-    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    assert_eq!(granted(&second.votes()), 2, "{:?}", second.votes());
     second.unlock().unwrap();
     assert!(servers.iter().all(|server| server.get("job").is_none()));
 }
