@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -11,42 +11,33 @@ use redlatch::LockGuard;
 use rustix::fs::{Access, access};
 use rustix::process::Pid;
 
-use crate::claim::{Claim, Kind};
-use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
+use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, no_system};
 use crate::nodes;
 use crate::processes;
 use crate::refusal::{RESOURCE, RESOURCES};
+use crate::request::Claim;
 use crate::secret::PASSWORD;
 
 /// Checks that the command can be executed, before a lock is taken for it.
 pub(crate) fn check(program: &OsStr) -> Result<(), Failure> {
-    let missing = || {
-        let name = program.display();
-        let message = format!("{name}: there is no such command; look at its name and at PATH");
-        Failure::new(NOT_FOUND, message)
-    };
-    if program.is_empty() {
-        return Err(missing());
-    }
-    let candidates: Vec<PathBuf> = if program.as_encoded_bytes().contains(&b'/') {
-        vec![program.into()]
+    let folders = if program.as_encoded_bytes().contains(&b'/') {
+        OsString::new()
     } else {
-        let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"));
-        env::split_paths(&path)
-            .map(|folder| folder.join(program))
-            .collect()
+        env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into())
     };
-    if candidates.iter().any(|candidate| is_executable(candidate)) {
-        return Ok(());
-    }
-    match candidates.iter().find(|candidate| candidate.exists()) {
+    let candidates = env::split_paths(&folders).map(|folder| folder.join(program));
+    let found = candidates.filter(|path| !program.is_empty() && path.exists());
+    let found: Vec<PathBuf> = found.collect();
+    let is_executable = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    match found.first() {
+        _ if found.iter().any(is_executable) => Ok(()),
         Some(found) => Err(not_executable(found)),
-        None => Err(missing()),
+        None => {
+            let name = program.display();
+            let message = format!("{name}: there is no such command; look at its name and at PATH");
+            Err(Failure::new(NOT_FOUND, message))
+        }
     }
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
 fn not_executable(path: &Path) -> Failure {
@@ -75,18 +66,19 @@ pub(crate) fn spawn(
         .process_group(group.as_raw_nonzero().get())
         .env(RESOURCE, claim.name.as_str())
         .env("REDLATCH_TOKEN", held.token())
-        .env_remove("REDLATCH_FENCING_TOKEN")
-        .env_remove("REDLATCH_SLOT")
-        .env_remove(RESOURCES)
         .env_remove(PASSWORD);
-    if let Some(token) = held.fencing_token() {
-        command.env("REDLATCH_FENCING_TOKEN", token.to_string());
-    }
-    if let Some(slot) = held.slot() {
-        command.env("REDLATCH_SLOT", slot.to_string());
-    }
-    if let Kind::Also(_) = claim.kind {
-        command.env(RESOURCES, held.resources().join("\n"));
+    let fencing_token = held.fencing_token().map(|token| token.to_string());
+    let slot = held.slot().map(|slot| slot.to_string());
+    let resources = (!claim.also.is_empty()).then(|| held.resources().join("\n"));
+    for (variable, value) in [
+        ("REDLATCH_FENCING_TOKEN", fencing_token),
+        ("REDLATCH_SLOT", slot),
+        (RESOURCES, resources),
+    ] {
+        match value {
+            Some(value) => command.env(variable, value),
+            None => command.env_remove(variable),
+        };
     }
     if let Some(variable) = hidden {
         command.env_remove(variable);
@@ -94,26 +86,18 @@ pub(crate) fn spawn(
     if nodes::environment_has_password() {
         command.env_remove(nodes::NODES);
     }
-    match processes::spawn(&mut command) {
-        Ok(child) => Ok(Pid::from_child(&child)),
-        Err(error) => Err(start_failure(program, &error)),
+    let error = match processes::spawn(&mut command) {
+        Ok(child) => return Ok(Pid::from_child(&child)),
+        Err(error) => error,
+    };
+    // An error that the check could not see: a missing interpreter, no process left, or a file for another machine.
+    if error.kind() == ErrorKind::NotFound {
+        let program = program.display();
+        let message = "it, or the interpreter in its first line, is not there; look at both";
+        return Err(Failure::new(NOT_FOUND, format!("{program}: {message}")));
     }
-}
-
-/// An error that the check could not see: a missing interpreter, a file for another machine, or no process left.
-fn start_failure(program: &OsStr, error: &io::Error) -> Failure {
-    let kind = error.kind();
-    if kind == ErrorKind::NotFound {
-        let message = format!(
-            "{}: it, or the interpreter in its first line, is not there; look at both",
-            program.display()
-        );
-        return Failure::new(NOT_FOUND, message);
+    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory) {
+        return Err(no_system("process", &error));
     }
-    if matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory) {
-        let message =
-            format!("no process can be started: {error}; look at the limits of the machine");
-        return Failure::new(SYSTEM, message);
-    }
-    not_executable(Path::new(program))
+    Err(not_executable(Path::new(program)))
 }

@@ -1,13 +1,23 @@
-//! What a configuration says: TOML, read key by key, so that no message ever repeats a value, which can hold a password.
+//! The configuration file: where it is, whether others could change what it says, and what that is.
+//!
+//! A changed file moves a lock to other servers or to another key, so that there are two holders. It can also name a
+//! server that gets the password. So the folder where the program is started, which may be anybody's, is not searched.
+//! It is TOML, read key by key, so that no message ever repeats a value, which can hold a password.
 
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use log::info;
 use redlatch::Protocol;
+use rustix::process::geteuid;
 use toml::de::{DeTable, DeValue};
 
 use crate::arguments::TlsFiles;
-use crate::config_file;
 use crate::durations;
 use crate::failure::Failure;
 
@@ -33,7 +43,7 @@ pub(crate) struct Config {
 
 /// Reads the file that is named, or found where a configuration may be.
 pub(crate) fn load(named: Option<&Path>) -> Result<Config, Failure> {
-    let Some((path, text)) = config_file::read(named)? else {
+    let Some((path, text)) = read(named)? else {
         return Ok(Config::default());
     };
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -43,9 +53,8 @@ pub(crate) fn load(named: Option<&Path>) -> Result<Config, Failure> {
 /// Files are relative to this folder. An error names the line, the key, and what is allowed there.
 fn parse(text: &str, folder: &Path) -> Result<Config, String> {
     let table = DeTable::parse(text).map_err(|error| {
-        let place = error
-            .span()
-            .map_or(String::new(), |span| line(text, span.start));
+        let place = error.span().map(|span| line(text, span.start));
+        let place = place.unwrap_or_default();
         // Only the message: the whole error shows the line, which may have a password in it.
         format!("{place}not TOML: {}; fix the line", error.message())
     })?;
@@ -69,9 +78,8 @@ fn set(config: &mut Config, folder: &Path, key: &str, value: &DeValue<'_>) -> Re
     let text = || value.as_str().ok_or_else(|| expect("a text in quotes"));
     let file = || text().map(|file| Some(folder.join(file)));
     let duration = |parse: fn(&str) -> Result<Duration, String>| {
-        let text = value
-            .as_str()
-            .ok_or_else(|| expect("a duration in quotes, such as \"30s\""))?;
+        let text = value.as_str();
+        let text = text.ok_or_else(|| expect("a duration in quotes, such as \"30s\""))?;
         parse(text).map_err(|reason| format!("{key}: {reason}"))
     };
     match key {
@@ -98,7 +106,7 @@ fn set(config: &mut Config, folder: &Path, key: &str, value: &DeValue<'_>) -> Re
         "drift_factor" => {
             let number = value
                 .as_float()
-                .and_then(|float| float.as_str().parse().ok());
+                .and_then(|number| number.as_str().parse().ok());
             config.drift_factor = Some(number.ok_or_else(|| expect("a number such as 0.01"))?);
         }
         _ => return Err(format!("unknown key {key}; the keys are {KEYS}")),
@@ -108,8 +116,103 @@ fn set(config: &mut Config, folder: &Path, key: &str, value: &DeValue<'_>) -> Re
 
 fn nodes(value: &DeValue<'_>) -> Option<Vec<String>> {
     let urls = value.as_array()?.iter();
-    urls.map(|url| url.get_ref().as_str().map(str::to_owned))
+    urls.map(|url| Some(url.get_ref().as_str()?.to_owned()))
         .collect()
+}
+
+const FILE: &str = "redlatch.toml";
+
+/// There is no such file.
+const NOWHERE: [ErrorKind; 2] = [ErrorKind::NotFound, ErrorKind::NotADirectory];
+
+/// The rights of the group and of all others to write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// In a folder with this bit, nobody replaces the file of another user.
+const STICKY: u32 = 0o1000;
+
+/// Reads the named file, else that of `REDLATCH_CONFIG`, else the first that is in the configuration folders of the user and
+/// of the system. Returns its path and its text.
+fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> {
+    let of_variable = env::var_os("REDLATCH_CONFIG").filter(|path| !path.is_empty());
+    let named = named.map(Path::to_owned);
+    if let Some(path) = named.or(of_variable.map(PathBuf::from)) {
+        let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
+        return read_open(path, file).map(Some);
+    }
+    for path in places(env::var_os("XDG_CONFIG_HOME"), env::var_os("HOME")) {
+        match File::open(&path) {
+            Ok(file) => return read_open(path, file).map(Some),
+            Err(error) if NOWHERE.contains(&error.kind()) => {}
+            Err(error) => return Err(unreadable(&path, &error)),
+        }
+    }
+    Ok(None)
+}
+
+/// Where a file is read that nobody has named.
+fn places(xdg_config_home: Option<OsString>, home: Option<OsString>) -> Vec<PathBuf> {
+    // A relative path would lead to where the program was started.
+    let absolute =
+        |folder: Option<OsString>| folder.map(PathBuf::from).filter(|it| it.is_absolute());
+    let of_user =
+        absolute(xdg_config_home).or_else(|| absolute(home).map(|home| home.join(".config")));
+    let folders = of_user.into_iter().chain([PathBuf::from("/etc")]);
+    folders.map(|folder| folder.join(FILE)).collect()
+}
+
+fn read_open(path: PathBuf, mut file: File) -> Result<(PathBuf, String), Failure> {
+    // What is open is looked at, so that nobody can put another file there meanwhile.
+    let metadata = file.metadata().map_err(|error| unreadable(&path, &error))?;
+    if let Some(reason) = objection(&path, &metadata) {
+        return Err(Failure::usage(format!("{}: {reason}", path.display())));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)
+        .map_err(|error| unreadable(&path, &error))?;
+    info!("the configuration is {}", path.display());
+    Ok((path, text))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!(
+        "{}: the configuration can't be read: {error}; look at its path and rights",
+        path.display()
+    ))
+}
+
+/// How others could change what is read, and what to do about it.
+fn objection(path: &Path, file: &Metadata) -> Option<String> {
+    let own = geteuid().as_raw();
+    let told = |what: &str, path: &Path, (fault, fix): (String, &str)| {
+        let path = path.display();
+        format!(
+            "{what} {path} {fault}, who could change what it says; forbid it with '{fix} {path}'"
+        )
+    };
+    // What one user writes to a device, such as /dev/null, is not what another one reads there.
+    if file.file_type().is_char_device() {
+        return None;
+    }
+    if let Some(fault) = others(file.uid(), file.mode(), own) {
+        return Some(told("the configuration", path, fault));
+    }
+    // The folder of the file itself, if the path is a link. A pipe is in no folder.
+    let path = fs::canonicalize(path).ok()?;
+    let folder = path.parent()?;
+    let metadata = fs::metadata(folder).ok()?;
+    let mode = metadata.mode();
+    let mode = if mode & STICKY == 0 { mode } else { 0 };
+    others(metadata.uid(), mode, own).map(|fault| told("its folder", folder, fault))
+}
+
+/// How others than root and the user who runs this could change a file or a folder, and what forbids it.
+fn others(owner: u32, mode: u32, own: u32) -> Option<(String, &'static str)> {
+    if owner != 0 && owner != own {
+        return Some((format!("belongs to user {owner}"), "chown root"));
+    }
+    let fault = || format!("may be written by others (mode {:04o})", mode & 0o7777);
+    (mode & WRITABLE_BY_OTHERS != 0).then(|| (fault(), "chmod go-w"))
 }
 
 #[cfg(test)]
@@ -173,6 +276,50 @@ mod tests {
                 !reason.contains("s3cret") && !reason.contains('\n'),
                 "{reason}"
             );
+        }
+    }
+
+    #[test]
+    fn a_file_that_nobody_has_named_is_of_the_user_or_of_the_system() {
+        let system = "/etc/redlatch.toml";
+        for (xdg, home, of_user) in [
+            (Some("/xdg"), Some("/home/ann"), Some("/xdg/redlatch.toml")),
+            (
+                None,
+                Some("/home/ann"),
+                Some("/home/ann/.config/redlatch.toml"),
+            ),
+            (
+                Some(""),
+                Some("/home/ann"),
+                Some("/home/ann/.config/redlatch.toml"),
+            ),
+            (
+                Some("x"),
+                Some("/home/ann"),
+                Some("/home/ann/.config/redlatch.toml"),
+            ),
+            (None, None, None),
+            (Some("."), Some("."), None),
+            (Some(""), Some("x"), None),
+        ] {
+            let found = places(xdg.map(OsString::from), home.map(OsString::from));
+            let expected = of_user.into_iter().chain([system]).map(PathBuf::from);
+            assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn only_root_and_the_user_may_be_able_to_change_it() {
+        let (root, own, other) = (0, 1000, 1001);
+        let fix = |owner, mode, own| others(owner, mode, own).map(|(_, fix)| fix);
+        for mode in 0..0o10000 {
+            let writable = (mode & 0o022 != 0).then_some("chmod go-w");
+            assert_eq!(fix(root, mode, own), writable);
+            assert_eq!(fix(own, mode, own), writable);
+            assert_eq!(fix(other, mode, own), Some("chown root"));
+            // Root trusts no user.
+            assert_eq!(fix(own, mode, root), Some("chown root"));
         }
     }
 }

@@ -51,12 +51,6 @@ pub(crate) fn brief(span: Duration) -> String {
     format!("{span:.1?}")
 }
 
-/// Formats for how many seconds something has been there, by its two largest units.
-pub(crate) fn age(seconds: u64) -> String {
-    let all = exact(Duration::from_secs(seconds));
-    all.split(' ').take(2).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

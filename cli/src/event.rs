@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use redlatch::LossCause;
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use rustix::process::{Pid, WaitOptions, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
@@ -105,15 +105,14 @@ impl Events {
 fn signals() -> io::Result<Signals> {
     signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))?;
     let ignored = ignored();
-    let is_heeded = |signal: &i32| {
-        ignored
-            .checked_shr(signal.unsigned_abs().saturating_sub(1))
-            .unwrap_or(0)
-            & 1
-            == 0
+    let is_heeded = |signal: &&i32| {
+        let place = signal.unsigned_abs().saturating_sub(1);
+        1_u64
+            .checked_shl(place)
+            .is_none_or(|bit| ignored & bit == 0)
     };
     let forwarded = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP];
-    let heeded = forwarded.iter().filter(|signal| is_heeded(signal));
+    let heeded = forwarded.iter().filter(is_heeded);
     // CONT continues even a process that ignores it, so it is always forwarded to the command.
     let signals = Signals::new(heeded.chain(&[SIGCONT]))?;
     if processes::may_be_left_here() {
@@ -127,35 +126,29 @@ fn signals() -> io::Result<Signals> {
 /// Waits for the command, and sends an event when it is stopped and when it has ended.
 fn watch(command: Pid, events: &Sender<Event>) {
     loop {
-        let event = match waitpid(Some(command), WaitOptions::UNTRACED) {
-            Ok(Some((_, status))) => of_status(status),
+        let status = match waitpid(Some(command), WaitOptions::UNTRACED) {
+            Ok(Some((_, status))) => status,
             Ok(None) | Err(Errno::INTR) => continue,
             // This should not happen: the command is a child of this process, and nobody else waits for it.
             Err(error) => {
                 output::complain(&format!(
                     "the system does not tell how the command ended: {error}; please report this"
                 ));
-                Some(Event::Ended(SYSTEM))
+                events.send(Event::Ended(SYSTEM)).ok();
+                return;
             }
         };
-        let is_end = matches!(event, Some(Event::Ended(_)));
-        if is_end {
+        let of_signal = status.terminating_signal().map(code_of_signal);
+        let code = status.exit_status().and_then(|code| code.try_into().ok());
+        if let Some(code) = code.or(of_signal) {
             processes::forget(command);
-        }
-        if event.is_some_and(|event| events.send(event).is_err()) || is_end {
+            events.send(Event::Ended(code)).ok();
             return;
         }
+        if let Some(signal) = status.stopping_signal() {
+            events.send(Event::Stopped(signal)).ok();
+        }
     }
-}
-
-fn of_status(status: WaitStatus) -> Option<Event> {
-    let as_code = |code: i32| u8::try_from(code).unwrap_or(u8::MAX);
-    if let Some(signal) = status.stopping_signal() {
-        return Some(Event::Stopped(signal));
-    }
-    let of_signal = status.terminating_signal().map(code_of_signal);
-    let code = status.exit_status().map(as_code).or(of_signal);
-    code.map(Event::Ended)
 }
 
 /// The exit code by which a shell reports that a signal has ended a process.
@@ -167,6 +160,5 @@ pub(crate) fn code_of_signal(signal: i32) -> u8 {
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+    u64::from_str_radix(mask.unwrap_or_default().trim(), 16).unwrap_or(0)
 }

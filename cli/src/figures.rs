@@ -1,18 +1,17 @@
-//! The figures of the library, as it hands them to the crate `metrics`, and their text.
+//! The figures of the library and of the job, as they are handed to the crate `metrics`, and their text.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicU64;
 
-use metrics::atomics::AtomicU64;
-use metrics::{HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use metrics::{CounterFn, GaugeFn, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString};
 use parking_lot::Mutex;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry;
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 /// The upper bounds of the buckets of times, in seconds: from an uncontended lock to a job that waits for another one.
 const BOUNDS: [f64; 17] = [
@@ -20,144 +19,124 @@ const BOUNDS: [f64; 17] = [
     300.0, 1800.0,
 ];
 
-/// All figures up to now. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Figures(Arc<Mutex<Vec<Figure>>>);
-
-/// A figure, with one value for each set of labels.
-#[derive(Debug)]
-struct Figure {
-    name: String,
-    help: String,
-    unit: Option<registry::Unit>,
-    values: Vec<(Labels, Value)>,
-}
-
 type Labels = Vec<(String, String)>;
 
-#[derive(Debug, Clone)]
-enum Value {
-    Count(Arc<AtomicU64>),
-    /// The bits of an `f64`.
-    Level(Arc<AtomicU64>),
-    Times(Arc<Times>),
-}
+/// Figures of one kind by their names, each with one value for each set of labels.
+type Families<M> = Mutex<BTreeMap<String, Family<Labels, M, fn() -> M>>>;
 
+/// All figures up to now.
 #[derive(Debug)]
-struct Times(Histogram);
-
-impl HistogramFn for Times {
-    fn record(&self, seconds: f64) {
-        self.0.observe(seconds);
-    }
+pub(crate) struct Figures {
+    registry: Mutex<Registry>,
+    counts: Families<Counter>,
+    levels: Families<Gauge<f64, AtomicU64>>,
+    times: Families<Histogram>,
 }
 
 impl Figures {
-    /// Has the managers that are built from now on hand their figures over.
-    pub(crate) fn install() -> Self {
-        let figures = Self::default();
-        // It fails only if there is one already, and this is called once.
-        metrics::set_global_recorder(figures.clone()).ok();
-        figures
+    /// No figures yet. Each will have the label `resource`.
+    pub(crate) fn of(resource: &str) -> Arc<Self> {
+        let label = ("resource".into(), resource.to_owned().into());
+        Arc::new(Self {
+            registry: Registry::with_labels([label].into_iter()).into(),
+            counts: Mutex::default(),
+            levels: Mutex::default(),
+            times: Mutex::default(),
+        })
     }
 
-    fn describe(&self, name: &KeyName, unit: Option<Unit>, help: &SharedString) {
-        let mut figures = self.0.lock();
-        if !figures.iter().any(|figure| figure.name == name.as_str()) {
-            figures.push(Figure {
-                name: name.as_str().to_owned(),
-                help: help.to_string(),
-                unit: (unit == Some(Unit::Seconds)).then_some(registry::Unit::Seconds),
-                values: Vec::new(),
-            });
-        }
+    /// All of them as OpenMetrics text.
+    pub(crate) fn text(&self) -> String {
+        let mut shown = String::new();
+        // Writing to a String can't fail.
+        text::encode(&mut shown, &self.registry.lock()).ok();
+        shown
     }
 
-    /// The value with these labels; if there is none yet, this one.
-    fn value(&self, key: &Key, new: Value) -> Value {
-        let labels = key.labels();
-        let labels = labels.map(|label| (label.key().to_owned(), label.value().to_owned()));
-        let labels: Labels = labels.collect();
-        let mut figures = self.0.lock();
-        // The library describes a figure before it gives it a value.
-        let figure = figures.iter_mut().find(|figure| figure.name == key.name());
-        let Some(Figure { values, .. }) = figure else {
-            return new;
-        };
-        let known = values.iter().find(|(other, _)| *other == labels);
-        if let Some((_, value)) = known {
-            return value.clone();
-        }
-        values.push((labels, new.clone()));
-        new
+    fn describe<M>(&self, families: &Families<M>, new: fn() -> M, name: &str, help: &str)
+    where
+        Family<Labels, M, fn() -> M>: Metric,
+    {
+        families.lock().entry(name.to_owned()).or_insert_with(|| {
+            let (family, mut registry) = (Family::new_with_constructor(new), self.registry.lock());
+            // The encoder puts these endings there itself.
+            let name = name.trim_end_matches("_total");
+            if let Some(name) = name.strip_suffix("_seconds") {
+                registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+            } else {
+                registry.register(name, help, family.clone());
+            }
+            family
+        });
     }
+}
+
+/// The value with these labels of a figure, which was described before.
+fn value<M: Clone>(families: &Families<M>, key: &Key) -> Option<Arc<Value<M>>> {
+    let labels = key.labels();
+    let labels = labels.map(|label| (label.key().to_owned(), label.value().to_owned()));
+    let families = families.lock();
+    let family = families.get(key.name())?;
+    Some(Arc::new(Value(
+        family.get_or_create_owned(&labels.collect()),
+    )))
 }
 
 impl Recorder for Figures {
-    fn describe_counter(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
-        self.describe(&name, unit, &help);
+    fn describe_counter(&self, name: KeyName, _: Option<metrics::Unit>, help: SharedString) {
+        self.describe(&self.counts, Counter::default, name.as_str(), &help);
     }
 
-    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
-        self.describe(&name, unit, &help);
+    fn describe_gauge(&self, name: KeyName, _: Option<metrics::Unit>, help: SharedString) {
+        self.describe(&self.levels, Gauge::default, name.as_str(), &help);
     }
 
-    fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
-        self.describe(&name, unit, &help);
+    fn describe_histogram(&self, name: KeyName, _: Option<metrics::Unit>, help: SharedString) {
+        self.describe(&self.times, || Histogram::new(BOUNDS), name.as_str(), &help);
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> metrics::Counter {
-        match self.value(key, Value::Count(Arc::default())) {
-            Value::Count(count) => metrics::Counter::from_arc(count),
-            Value::Level(_) | Value::Times(_) => metrics::Counter::noop(),
-        }
+        value(&self.counts, key).map_or_else(metrics::Counter::noop, metrics::Counter::from_arc)
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> metrics::Gauge {
-        match self.value(key, Value::Level(Arc::default())) {
-            Value::Level(level) => metrics::Gauge::from_arc(level),
-            Value::Count(_) | Value::Times(_) => metrics::Gauge::noop(),
-        }
+        value(&self.levels, key).map_or_else(metrics::Gauge::noop, metrics::Gauge::from_arc)
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> metrics::Histogram {
-        match self.value(key, Value::Times(Arc::new(Times(Histogram::new(BOUNDS))))) {
-            Value::Times(times) => metrics::Histogram::from_arc(times),
-            Value::Count(_) | Value::Level(_) => metrics::Histogram::noop(),
-        }
+        value(&self.times, key).map_or_else(metrics::Histogram::noop, metrics::Histogram::from_arc)
     }
 }
 
-impl Collector for Figures {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for figure in self.0.lock().iter() {
-            let Some((_, first)) = figure.values.first() else {
-                continue;
-            };
-            // The encoder puts these endings there itself.
-            let name = figure
-                .name
-                .trim_end_matches("_total")
-                .trim_end_matches("_seconds");
-            let kind = first.encoded().metric_type();
-            let mut of_figure =
-                encoder.encode_descriptor(name, &figure.help, figure.unit.as_ref(), kind)?;
-            for (labels, value) in &figure.values {
-                value.encoded().encode(of_figure.encode_family(labels)?)?;
-            }
-        }
-        Ok(())
+/// What changes a value.
+#[derive(Debug)]
+struct Value<M>(M);
+
+impl CounterFn for Value<Counter> {
+    fn increment(&self, by: u64) {
+        self.0.inc_by(by);
+    }
+
+    /// Nobody sets a counter.
+    fn absolute(&self, _: u64) {}
+}
+
+impl GaugeFn for Value<Gauge<f64, AtomicU64>> {
+    fn increment(&self, by: f64) {
+        self.0.inc_by(by);
+    }
+
+    fn decrement(&self, by: f64) {
+        self.0.dec_by(by);
+    }
+
+    fn set(&self, level: f64) {
+        self.0.set(level);
     }
 }
 
-impl Value {
-    fn encoded(&self) -> Box<dyn EncodeMetric> {
-        match self {
-            Self::Count(count) => Box::new(ConstCounter::new(count.load(Ordering::Relaxed))),
-            Self::Level(level) => Box::new(ConstGauge::new(f64::from_bits(
-                level.load(Ordering::Relaxed),
-            ))),
-            Self::Times(times) => Box::new(times.0.clone()),
-        }
+impl HistogramFn for Value<Histogram> {
+    fn record(&self, seconds: f64) {
+        self.0.observe(seconds);
     }
 }

@@ -1,5 +1,6 @@
 //! `redlatch health`: a table of the servers, what is wrong with them, and the verdict.
 
+use std::iter;
 use std::time::Duration;
 
 use redlatch::Severity;
@@ -11,7 +12,7 @@ use crate::failure::Failure;
 use crate::nodes;
 use crate::output;
 use crate::state;
-use crate::table::{Cell, Overflow, Table, Tone};
+use crate::table::{BAD, Cell, GOOD, NOTICE, Overflow, PLAIN, table};
 use crate::text;
 
 /// The facts of a node, and from which width of the terminal on there is room for each: without `--fenced`, and with it.
@@ -35,7 +36,7 @@ const OPEN_NODES: &str = "if these servers are new, run 'redlatch open-nodes' on
 pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
     let manager = nodes::asking(&arguments.servers, arguments.fenced)?;
     let health = manager.health()?;
-    if arguments.form.json {
+    if arguments.json {
         output::print(&format!("{}\n", json!(health)))?;
     } else {
         output::print(&shown(&health, arguments.fenced))?;
@@ -51,19 +52,14 @@ fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
     let width = text::width();
     let is_shown = |[plain, fenced]: [usize; 2]| width >= if is_fenced { fenced } else { plain };
     let columns = || COLUMNS.iter().filter(|(.., least)| is_shown(*least));
-    let row = |node: &str| {
+    let row = |node| {
         let facts = columns().map(|(_, name, _)| cell(health, node, name));
-        [Cell::plain(node)].into_iter().chain(facts).collect()
+        iter::once(Cell::plain(node)).chain(facts).collect()
     };
-    let table = Table {
-        head: ["NODE"]
-            .into_iter()
-            .chain(columns().map(|(head, ..)| *head))
-            .collect(),
-        rows: health.nodes().map(row).collect(),
-        overflow: Overflow::Wrap,
-    };
-    let mut shown = table.show(width);
+    let head = iter::once("NODE").chain(columns().map(|(head, ..)| *head));
+    let head: Vec<&str> = head.collect();
+    let rows = health.nodes().map(row).collect();
+    let mut shown = table(&head, rows, Overflow::Wrap, width);
     let said = health.findings.iter().map(|finding| {
         let nodes = finding.nodes.iter().map(AsRef::as_ref).collect();
         ((finding.severity, &finding.message, &finding.advice), nodes)
@@ -71,7 +67,13 @@ fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
     for ((severity, message, advice), nodes) in text::once_each(said) {
         let colon = if nodes.is_empty() { "" } else { ": " };
         let text = format!("{}{colon}{message}; {advice}", nodes.join(", "));
-        let severity = Cell::new(tone(severity), &severity.to_string());
+        let tone = match severity {
+            Severity::Ok => GOOD,
+            Severity::Notice => PLAIN,
+            Severity::Warning => NOTICE,
+            Severity::Critical | _ => BAD,
+        };
+        let severity = Cell::new(tone, &severity.to_string());
         shown.push_str(&severity.before(8, &text, width));
     }
     let is_new = |node| health.fact(node, "quarantine").as_deref() == Some("no_marker");
@@ -86,26 +88,21 @@ fn shown(health: &redlatch::Health, is_fenced: bool) -> String {
     format!("{shown}{verdict}\n")
 }
 
-fn tone(severity: Severity) -> Tone {
-    match severity {
-        Severity::Ok => Tone::Good,
-        Severity::Notice => Tone::Plain,
-        Severity::Warning => Tone::Notice,
-        Severity::Critical | _ => Tone::Bad,
-    }
-}
-
 fn cell(health: &redlatch::Health, node: &str, name: &str) -> Cell {
     let Some(fact) = health.fact(node, name) else {
         return Cell::plain("-");
     };
     let number = fact.parse().unwrap_or_default();
     match (name, &*fact) {
-        ("state", "up") => Cell::new(Tone::Good, "up"),
-        ("state", "timed_out") => Cell::new(Tone::Bad, "SILENT"),
-        ("state", state) => Cell::new(Tone::Bad, &state.to_uppercase()),
+        ("state", "up") => Cell::new(GOOD, "up"),
+        ("state", "timed_out") => Cell::new(BAD, "SILENT"),
+        ("state", state) => Cell::new(BAD, &state.to_uppercase()),
         ("round_trip_us", _) => Cell::plain(&durations::brief(Duration::from_micros(number))),
-        ("uptime_s", _) => Cell::plain(&durations::age(number)),
+        ("uptime_s", _) => {
+            // Its two largest units.
+            let uptime = durations::exact(Duration::from_secs(number));
+            Cell::plain(&uptime.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        }
         ("server", server) => {
             let version = health.fact(node, "version").unwrap_or_default();
             Cell::plain(&format!("{server} {version}"))

@@ -15,7 +15,7 @@ use crate::json;
 use crate::nodes;
 use crate::output;
 use crate::request::Request;
-use crate::session::{Ending, Session};
+use crate::session::Session;
 use crate::terminal;
 
 /// How often a process in the background looks whether it is in the foreground of its terminal again.
@@ -46,7 +46,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
         held.unlock().ok();
         return Ok(LOST);
     }
-    let was_ours = session.give_back(held, Ending::AtOnce);
+    let was_ours = session.tell_release(held.unlock());
     printed?;
     Ok(if was_ours { 0 } else { LOST })
 }
@@ -54,16 +54,16 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
 /// The line that tells that the lock is held.
 ///
 /// It has the token and not a `Lease`: with a lease, another process could adopt the lock while this one holds it, and
-/// would not learn that this one gives it back.
+/// would not learn that this one releases it.
 fn announcement(arguments: &Hold, held: &LockGuard) -> String {
     match held.fencing_token() {
-        _ if arguments.form.json => format!("{}\n", json::of_guard(held)),
+        _ if arguments.json => format!("{}\n", json::of_guard(held)),
         Some(number) => format!("{} {number}\n", held.token()),
         None => format!("{}\n", held.token()),
     }
 }
 
-/// Waits until the lock is to be given back, or is lost.
+/// Waits until the lock is to be released, or is lost.
 fn is_lost(session: &Session<'_>) -> bool {
     let claim = session.request.claim;
     while let Some(event) = session.events.next(None) {

@@ -12,13 +12,13 @@ use crate::name::Name;
 use crate::nodes;
 use crate::output::{self, Reader};
 use crate::state::{State, is_of_redlatch};
-use crate::table::{Cell, Overflow, Table};
+use crate::table::{self, Overflow};
 use crate::text::{self, count};
 
 /// How often the progress is shown. A list that takes no longer has none.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// Returns 0 if the list is complete. Ctrl-C ends it by its default effect, because nothing has to be given back.
+/// Returns 0 if the list is complete. Ctrl-C ends it by its default effect, because nothing has to be released.
 pub(crate) fn list(arguments: &List) -> Result<u8, Failure> {
     // The list does not depend on the protocol: both use the same keys.
     let manager = nodes::asking(&arguments.servers, false)?;
@@ -29,7 +29,7 @@ pub(crate) fn list(arguments: &List) -> Result<u8, Failure> {
             Ok(lock) if !arguments.all && !is_of_redlatch(&lock.status) => {
                 foreign = foreign.saturating_add(1);
             }
-            Ok(lock) if arguments.form.json => {
+            Ok(lock) if arguments.json => {
                 let line = format!("{}\n", json::of_listed(&lock));
                 if output::print_more(&line)? == Reader::Gone {
                     return Ok(0);
@@ -41,8 +41,8 @@ pub(crate) fn list(arguments: &List) -> Result<u8, Failure> {
     }
     output::clear_line();
     if !found.is_empty() {
-        let table = table(&named(found), Overflow::Wrap);
-        output::print(&table.show(text::width()))?;
+        let width = text::width();
+        output::print(&table(&named(found), Overflow::Wrap, width))?;
     }
     if foreign > 0 {
         let keys = count(foreign, "key");
@@ -65,27 +65,17 @@ fn named(mut locks: Vec<ListedLock>) -> Vec<(String, State)> {
     locks.sort_by(|a, b| (&a.resource, a.slot).cmp(&(&b.resource, b.slot)));
     let named = locks.iter().map(|lock| {
         let name = Name::parse(&lock.resource).map_or(String::new(), |name| name.to_string());
-        let slot = lock
-            .slot
-            .map_or(String::new(), |slot| format!(" slot {slot}"));
-        (format!("{name}{slot}"), State::of(&lock.status))
+        let slot = lock.slot.map(|slot| format!(" slot {slot}"));
+        (name + &slot.unwrap_or_default(), State::of(&lock.status))
     });
     named.collect()
 }
 
 /// A row for each lock.
-pub(crate) fn table(locks: &[(String, State)], overflow: Overflow) -> Table {
-    let row = |(name, state): &(String, State)| {
-        [Cell::plain(name)]
-            .into_iter()
-            .chain(state.cells())
-            .collect()
-    };
-    Table {
-        head: vec!["NAME", "STATE", "LEFT", "NODES", "HOLDER"],
-        rows: locks.iter().map(row).collect(),
-        overflow,
-    }
+pub(crate) fn table(locks: &[(String, State)], overflow: Overflow, width: usize) -> String {
+    let rows = locks.iter().map(|(name, state)| state.cells(name));
+    let head = ["NAME", "STATE", "LEFT", "NODES", "HOLDER"];
+    table::table(&head, rows.collect(), overflow, width)
 }
 
 /// Shows how far the list is, where somebody watches.

@@ -5,24 +5,18 @@
 //! All events come through one channel, without polling: see `event.rs` and `supervise.rs`.
 
 mod arguments;
-mod certificates;
-mod claim;
 mod clock;
 mod command;
 mod config;
-mod config_file;
 mod durations;
 mod event;
 mod failure;
 mod figures;
-mod forever;
 mod health;
 mod hold;
-mod job;
 mod json;
 mod label;
 mod list;
-mod log_lines;
 mod manual;
 mod metrics;
 mod name;
@@ -33,7 +27,6 @@ mod output;
 mod plan;
 mod processes;
 mod progress;
-mod record;
 mod refusal;
 mod request;
 mod run;

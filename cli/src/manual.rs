@@ -1,6 +1,6 @@
 //! The manual page and the completions, made from the definition of the arguments.
 
-use std::io;
+use std::io::{self, Write};
 
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -44,10 +44,7 @@ fn page() -> io::Result<Vec<u8>> {
     usages.to_writer(&mut page)?;
     whole.render_description_section(&mut page)?;
     for ((name, text), subcommand) in subcommands() {
-        let title = format!("REDLATCH {}", name.to_uppercase());
-        Roff::new()
-            .control("SH", [title.as_str()])
-            .to_writer(&mut page)?;
+        writeln!(page, ".SH \"REDLATCH {}\"", name.to_uppercase())?;
         let part = Man::new(subcommand.clone());
         let mut sections = Vec::new();
         part.render_synopsis_section(&mut sections)?;
@@ -60,7 +57,6 @@ fn page() -> io::Result<Vec<u8>> {
     }
     as_it_is(ENVIRONMENT).to_writer(&mut page)?;
     whole.render_version_section(&mut page)?;
-    Roff::new().text([roman("")]).to_writer(&mut page)?;
     Ok(page)
 }
 
@@ -74,9 +70,7 @@ fn as_it_is(text: &str) -> Roff {
                 roff.control("SH", [title.to_uppercase().as_str()]);
                 roff.control("nf", []);
             }
-            None => {
-                roff.text([roman(line)]);
-            }
+            None => drop(roff.text([roman(line)])),
         }
     }
     roff.control("fi", []);

@@ -1,22 +1,24 @@
 //! `--metrics FILE`: what a monitoring system is to know of the job, for the textfile collector of the node exporter.
 //!
-//! A thread of its own writes the file, so that a slow disk delays neither the renewals nor the command. The others send it
-//! what has happened, and wait for it only at the end, for a bounded time, when the lock is given back.
+//! A thread of its own writes the file, so that a slow disk delays neither the renewals nor the command. The others wake it
+//! when something has happened, and wait for it only at the end, for a bounded time, when the lock is released.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
+use metrics::{describe_gauge, gauge};
 
 use crate::clock;
 use crate::failure::{Failure, IO, start_thread};
 use crate::figures::Figures;
-use crate::name::Name;
 use crate::output;
-use crate::record::{Record, Term, replace};
+use crate::supervise::Term;
 
 /// How often the file is written when nothing happens, so that its age tells whether `redlatch` lives.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -24,10 +26,19 @@ const INTERVAL: Duration = Duration::from_secs(15);
 /// How long the end of the program waits for the last writing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The collector may run as any user, whatever the umask of the job.
+const RIGHTS: u32 = 0o644;
+
+/// A longer file is none of this program.
+const LONGEST: u64 = 1 << 20;
+
+const SUCCESS: &str = "redlatch_run_last_success_timestamp_seconds";
+const DURATION: &str = "redlatch_run_last_duration_seconds";
+const EXIT_CODE: &str = "redlatch_run_last_exit_code";
+
 /// The writing of the file.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    record: Arc<Mutex<Record>>,
     /// Wakes the thread that writes, and ends it when it is dropped.
     wake: Sender<()>,
     /// Ends with that thread.
@@ -36,7 +47,11 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Writes the file for the first time, and goes on writing it on a thread.
-    pub(crate) fn start(file: &Path, name: &Name, figures: Figures) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        file: &Path,
+        resource: &str,
+        figures: Arc<Figures>,
+    ) -> Result<Self, Failure> {
         // It would be replaced by a file, `/dev/null` for all programs; and a pipe would be waited for.
         let found = fs::symlink_metadata(file);
         if found.is_ok_and(|found| !found.is_file() && !found.is_dir()) {
@@ -49,35 +64,47 @@ impl Metrics {
                 ),
             ));
         }
-        let record = Record::carried_over(file, name.as_str());
+        carry_over(file, resource);
         let file = file.to_owned();
-        let write = move |record: &Record| {
-            let written = replace(&file, &record.text(&figures));
-            written.map_err(|error| {
+        let write = move || {
+            replace(&file, &figures.text()).map_err(|error| {
                 format!(
                     "{}: the metrics can't be written: {error}; look at the folder and its rights",
                     file.display()
                 )
             })
         };
-        write(&record).map_err(|reason| Failure::new(IO, reason))?;
-        Self::write_on(record, INTERVAL, write)
+        write().map_err(|reason| Failure::new(IO, reason))?;
+        Self::write_on(INTERVAL, write)
     }
 
     /// Writes on a thread, at each wake and after each interval.
     fn write_on(
-        record: Record,
         interval: Duration,
-        write: impl Fn(&Record) -> Result<(), String> + Send + 'static,
+        write: impl Fn() -> Result<(), String> + Send + 'static,
     ) -> Result<Self, Failure> {
-        let record = Arc::new(Mutex::new(record));
         let ((wake, inbox), (ended, end)) = (channel(), channel());
-        let shared = Arc::clone(&record);
         start_thread("metrics", move || {
-            write_until_end(&shared, &inbox, interval, write);
-            drop(ended);
+            // Whether the last writing has failed, which is said once.
+            let mut has_complained = false;
+            loop {
+                let is_last = inbox.recv_timeout(interval) == Err(RecvTimeoutError::Disconnected);
+                // On a slow disk only the newest state matters.
+                while inbox.try_recv().is_ok() {}
+                let result = write();
+                if let Err(reason) = &result
+                    && !has_complained
+                {
+                    output::complain(reason);
+                }
+                has_complained = result.is_err();
+                if is_last {
+                    drop(ended);
+                    return;
+                }
+            }
         })?;
-        Ok(Self { record, wake, end })
+        Ok(Self { wake, end })
     }
 
     /// The lock was acquired.
@@ -88,67 +115,100 @@ impl Metrics {
 
     /// The command has ended.
     pub(crate) fn ended(&self, term: Term) {
-        self.record.lock().end(term, clock::wall());
+        record(term);
         self.wake.send(()).ok();
     }
 
     /// Writes the file for the last time: `redlatch` ends with this exit code.
     pub(crate) fn finish(self, code: u8) {
-        self.record.lock().exit_code = Some(code);
+        gauge!(EXIT_CODE).set(code);
         drop(self.wake);
         // A disk that takes longer keeps the state of before.
         self.end.recv_timeout(PATIENCE).ok();
     }
 }
 
-fn write_until_end(
-    record: &Mutex<Record>,
-    inbox: &Receiver<()>,
-    interval: Duration,
-    write: impl Fn(&Record) -> Result<(), String>,
-) {
-    // Whether the last writing has failed, which is said once.
-    let mut has_complained = false;
-    loop {
-        let is_last = inbox.recv_timeout(interval) == Err(RecvTimeoutError::Disconnected);
-        // On a slow disk only the newest state matters.
-        while inbox.try_recv().is_ok() {}
-        let newest = record.lock().clone();
-        let result = write(&newest);
-        if let Err(reason) = &result
-            && !has_complained
-        {
-            output::complain(reason);
-        }
-        has_complained = result.is_err();
-        if is_last {
-            return;
+fn record(term: Term) {
+    gauge!(DURATION).set(term.ran);
+    gauge!(EXIT_CODE).set(term.code);
+    let since_1970 = clock::wall().duration_since(SystemTime::UNIX_EPOCH);
+    if let (0, false, Ok(now)) = (term.code, term.is_lost, since_1970) {
+        gauge!(SUCCESS).set(now);
+    }
+}
+
+/// Describes the figures of the job, and sets them as the file of its last run says. A file that is not there, or can't be
+/// read, says nothing.
+fn carry_over(file: &Path, resource: &str) {
+    let mut text = Vec::new();
+    if let Ok(file) = File::open(file) {
+        file.take(LONGEST).read_to_end(&mut text).ok();
+    }
+    let text = String::from_utf8_lossy(&text);
+    let resource = resource.replace('\\', "\\\\").replace('"', "\\\"");
+    let labels = format!("{{resource=\"{}\"}} ", resource.replace('\n', "\\n"));
+    for (metric, help) in [
+        (SUCCESS, "When the command last ended with 0 under the lock"),
+        (DURATION, "How long the last command ran"),
+        (EXIT_CODE, "What redlatch run last returned"),
+    ] {
+        describe_gauge!(metric, help);
+        let start = format!("{metric}{labels}");
+        let value = text.lines().find_map(|line| line.strip_prefix(&start));
+        let value = value.and_then(|value| value.parse().ok());
+        if let Some(value) = value.filter(|value: &f64| value.is_finite() && *value >= 0.0) {
+            gauge!(metric).set(value);
         }
     }
+}
+
+/// Puts a text in the place of the file, in one step: who reads it sees the whole text of before or the whole new one.
+///
+/// The text is not forced to the disk, because after a crash of the machine the next run writes it anew.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let Some(name) = file.file_name() else {
+        return Err(io::Error::other("it names no file"));
+    };
+    // The collector takes what ends in .prom, so this is not read. The time is for processes of other containers, which
+    // may have the same number.
+    let mut part = OsString::from(".");
+    part.push(name);
+    let (pid, time) = (std::process::id(), clock::since_boot().as_nanos());
+    part.push(format!(".{pid}-{time}.tmp"));
+    let part = file.with_file_name(part);
+    let write = || {
+        let mut new = File::create_new(&part)?;
+        new.write_all(text.as_bytes())?;
+        new.set_permissions(Permissions::from_mode(RIGHTS))?;
+        fs::rename(&part, file)
+    };
+    let written = write();
+    if written.is_err() {
+        fs::remove_file(&part).ok();
+    }
+    written
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use super::*;
+    use parking_lot::Mutex;
+    use redlatch::LockManager;
+    use redlatch::fake::FakeNode;
+    use redlatch_testing::open_metrics::parse;
 
-    /// The thread, with this writing.
-    fn start(write: impl Fn(&Record) + Send + 'static) -> Metrics {
-        let write = move |record: &Record| {
-            write(record);
-            Ok(())
-        };
-        Metrics::write_on(Record::new("job"), Duration::from_millis(1), write).unwrap()
-    }
+    use super::*;
 
     #[test]
     fn a_disk_that_hangs_holds_nobody_up() {
         let (hung, gate) = sync_channel::<()>(0);
         let gate = Mutex::new(gate);
-        let metrics = start(move |_| {
+        let write = move || {
             gate.lock().recv().ok();
-        });
+            Ok(())
+        };
+        let metrics = Metrics::write_on(Duration::from_millis(1), write).unwrap();
         // None of these waits for the writing, or this would not end.
         for _ in 0..100 {
             metrics.held();
@@ -160,15 +220,68 @@ mod tests {
 
     #[test]
     fn the_file_is_written_again_and_again_while_nothing_happens() {
-        let (writings, written) = channel();
-        let metrics = start(move |record| {
-            writings.send(record.exit_code).ok();
-        });
+        let (writings, written) = sync_channel(1000);
+        let write = move || {
+            writings.try_send(()).ok();
+            Ok(())
+        };
+        let metrics = Metrics::write_on(Duration::from_millis(1), write).unwrap();
         for _ in 0..3 {
-            assert_eq!(written.recv(), Ok(None));
+            assert_eq!(written.recv(), Ok(()));
         }
         metrics.finish(7);
-        // What is written when `finish` returns has the exit code.
-        assert_eq!(written.try_iter().last(), Some(Some(7)));
+        // The thread has ended when `finish` returns, and has written for the last time.
+        while written.try_recv().is_ok() {}
+        assert!(written.recv().is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_by_the_next_run_whatever_the_name() {
+        let folder = std::env::temp_dir().join(format!("redlatch-metrics-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("job.prom");
+        for name in [
+            "job",
+            "my \"job\"",
+            "a\\nb",
+            "a\nb",
+            "\"} 1\n# EOF\n",
+            "ü\r",
+        ] {
+            // The values of a run that has these ends, as a parser of others reads its file.
+            let run_of = |name: &str, terms: &[(u8, bool)]| {
+                let figures = Figures::of(name);
+                metrics::with_local_recorder(&figures, || {
+                    let manager = LockManager::builder().fakes(&FakeNode::cluster(3));
+                    let manager = manager.build().unwrap();
+                    drop(manager.lock("job", Duration::from_secs(10)).unwrap());
+                    carry_over(&file, name);
+                    for (code, is_lost) in terms {
+                        record(Term {
+                            code: *code,
+                            is_lost: *is_lost,
+                            ran: Duration::from_millis(2500),
+                            ..Term::default()
+                        });
+                    }
+                });
+                let text = figures.text();
+                replace(&file, &text).unwrap();
+                let exposition = parse(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+                [SUCCESS, DURATION, EXIT_CODE]
+                    .map(|metric| exposition.value(metric, &[("resource", name)]))
+            };
+            fs::remove_file(&file).ok();
+            let first = run_of(name, &[(0, true), (3, false)]);
+            assert_eq!(first, [None, Some(2.5), Some(3.0)]);
+            let [success, ..] = run_of(name, &[(0, false)]);
+            assert!(success > Some(1_700_000_000.0), "{success:?}");
+            let last = [success, Some(2.5), Some(3.0)];
+            assert_eq!(run_of(name, &[(0, true), (3, false)]), last);
+            assert_eq!(run_of(name, &[]), last);
+            // Of another job it says nothing.
+            assert_eq!(run_of("other", &[]), [None; 3]);
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -6,11 +6,10 @@ use redis::IntoConnectionInfo;
 use redlatch::{Builder, LockManager, Protocol};
 
 use crate::arguments::{Lock, Servers};
-use crate::certificates;
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::label;
-use crate::log_lines;
+use crate::output;
 use crate::secret::{self, PASSWORD};
 
 /// The variable with the URLs, which may hold passwords.
@@ -25,13 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A manager that asks about locks. It connects to nothing yet.
 pub(crate) fn asking(servers: &Servers, is_fenced: bool) -> Result<LockManager, Failure> {
     let config = load(servers)?;
-    let timeout = config
-        .node_timeout
-        .map_or(PATIENCE, |timeout| timeout.max(PATIENCE));
+    let timeout = config.node_timeout.unwrap_or_default().max(PATIENCE);
+    let timeout = servers.node_timeout.unwrap_or(timeout);
     let builder = builder(servers, &config, is_fenced)?;
-    Ok(builder
-        .node_timeout(servers.node_timeout.unwrap_or(timeout))
-        .build()?)
+    Ok(builder.node_timeout(timeout).build()?)
 }
 
 /// A manager that takes this lock, with the label of the holder, and the configuration. It connects to nothing yet.
@@ -55,21 +51,16 @@ pub(crate) fn has_fenced_clients(manager: &LockManager) -> bool {
 
 /// Starts the output of `--verbose`, and reads the configuration.
 fn load(servers: &Servers) -> Result<Config, Failure> {
-    log_lines::start(servers);
+    output::show_log(servers.verbose);
     config::load(servers.config.as_deref())
 }
 
 fn builder(servers: &Servers, config: &Config, is_fenced: bool) -> Result<Builder, Failure> {
     let urls = urls(servers, config)?;
     let password = secret::password(servers, config)?;
-    let protocol = match config.protocol {
-        Some(protocol) if !is_fenced => protocol,
-        _ if is_fenced => Protocol::Fenced,
-        _ => Protocol::Classic,
-    };
-    let mut builder = LockManager::builder()
-        .pool_size(CONNECTIONS)
-        .protocol(protocol);
+    let protocol = is_fenced.then_some(Protocol::Fenced).or(config.protocol);
+    let mut builder = LockManager::builder().pool_size(CONNECTIONS);
+    builder = builder.protocol(protocol.unwrap_or(Protocol::Classic));
     let user = password.as_ref().and(config.username.as_deref());
     for url in &urls {
         let with_user = user.and_then(|user| with_user(url, user));
@@ -87,7 +78,7 @@ fn builder(servers: &Servers, config: &Config, is_fenced: bool) -> Result<Builde
     if let Some(factor) = config.drift_factor {
         builder = builder.drift_factor(factor);
     }
-    certificates::with_tls(builder, &servers.tls.or(&config.tls))
+    secret::with_tls(builder, &servers.tls.or(&config.tls))
 }
 
 /// Whether one of the URLs in the environment has a password, so that the command must not inherit them.
@@ -106,13 +97,13 @@ fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
     // A variable that was not set, and another majority than the one that was meant.
     let is_empty = |urls: &String| split(urls).next().is_none();
     if servers.nodes.iter().any(is_empty) {
-        return Err(Failure::usage(
-            "--node is empty; give the URL of each server",
-        ));
+        let reason = "--node is empty; give the URL of each server";
+        return Err(Failure::usage(reason));
     }
-    let urls = match (servers.nodes.is_empty(), config.nodes.join(",")) {
-        (false, _) => typed,
-        (true, configured) => secret::variable(NODES)?.unwrap_or(configured),
+    let urls = if servers.nodes.is_empty() {
+        secret::variable(NODES)?.unwrap_or(config.nodes.join(","))
+    } else {
+        typed
     };
     let urls: Vec<String> = split(&urls).map(str::to_owned).collect();
     if urls.is_empty() {
@@ -134,10 +125,11 @@ fn has_password(url: &str) -> bool {
     if let Ok(info) = url.into_connection_info() {
         return info.redis_settings().password().is_some();
     }
-    let login = url
-        .split_once("://")
-        .and_then(|(_, rest)| rest.rsplit_once('@'));
-    login.is_some_and(|(login, _)| login.contains(':')) || url.contains("pass=")
+    let (_, rest) = url.split_once("://").unwrap_or_default();
+    let login = rest
+        .rsplit_once('@')
+        .is_some_and(|(login, _)| login.contains(':'));
+    login || url.contains("pass=")
 }
 
 /// The URL with this user, if it has no login. It stays a URL, so that the builder checks all parts of it.

@@ -15,14 +15,13 @@ const NOT_NEW: u8 = 1;
 pub(crate) fn open_nodes(arguments: &OpenNodes) -> Result<u8, Failure> {
     // Only the fenced protocol has something to open, whatever the configuration says.
     let manager = nodes::asking(&arguments.servers, true)?;
-    match manager.open_nodes() {
-        Ok(()) => {
-            output::print("opened: all servers vote from now on\n")?;
-            Ok(0)
-        }
-        Err(Error::NotOpened { nodes, .. }) => Err(refusal(&nodes)),
-        Err(error) => Err(error.into()),
+    let opened = manager.open_nodes();
+    if let Err(Error::NotOpened { nodes, .. }) = &opened {
+        return Err(refusal(nodes));
     }
+    opened?;
+    output::print("opened: all servers vote from now on\n")?;
+    Ok(0)
 }
 
 /// Names the servers that don't let themselves be opened.
@@ -51,10 +50,10 @@ fn refusal(nodes: &[NodeReport]) -> Failure {
     let said = in_use.iter().chain(&silent);
     let said = said.map(|report| (report.vote.to_string(), vec![&*report.node]));
     let said = text::once_each(said).into_iter();
-    let said = said.map(|(words, nodes)| format!("{}: {words}", nodes.join(", ")));
-    let said = said.collect::<Vec<_>>().join("; ");
-    Failure::new(
-        code,
-        format!("nothing was opened, because {why}: {said}; {advice}"),
-    )
+    let said: Vec<String> = said
+        .map(|(words, nodes)| format!("{}: {words}", nodes.join(", ")))
+        .collect();
+    let said = said.join("; ");
+    let message = format!("nothing was opened, because {why}: {said}; {advice}");
+    Failure::new(code, message)
 }

@@ -5,11 +5,15 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{AutoStream, ColorChoice};
+use log::{LevelFilter, Log, Metadata, Record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::clock;
 use crate::failure::{Failure, IO};
 use crate::text;
+
+/// Whether all log lines are shown.
+static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
 
 /// Whether each message has the time.
 static HAS_TIME: AtomicBool = AtomicBool::new(false);
@@ -97,16 +101,43 @@ pub(crate) fn complain(message: &str) {
     } else {
         format!("redlatch: {message}")
     };
-    let line = if io::stderr().is_terminal() {
-        let width = text::width_of_messages();
-        text::wrap(&line, width.saturating_sub(INDENT.len())).join(&format!("\n{INDENT}"))
-    } else {
-        line
-    };
-    io::stderr()
-        .lock()
-        .write_all(format!("{line}\n").as_bytes())
-        .ok();
+    let mut lines = vec![line];
+    if io::stderr().is_terminal() {
+        let width = text::size(io::stderr()).0.saturating_sub(INDENT.len());
+        lines = text::wrap(&lines.concat(), width);
+    }
+    let shown = lines.join(&format!("\n{INDENT}")) + "\n";
+    io::stderr().lock().write_all(shown.as_bytes()).ok();
+}
+
+/// The log lines of the library and of this program, on standard error.
+struct Lines;
+
+/// Shows log lines from now on: those about renewals that fail, which a holder is told while there is time to do something,
+/// or all.
+pub(crate) fn show_log(is_verbose: bool) {
+    IS_VERBOSE.store(is_verbose, Ordering::Relaxed);
+    if is_verbose {
+        tell_times();
+    }
+    if log::set_logger(&Lines).is_ok() {
+        log::set_max_level(LevelFilter::Info);
+    }
+}
+
+impl Log for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let (target, is_verbose) = (metadata.target(), IS_VERBOSE.load(Ordering::Relaxed));
+        target == "redlatch::renewal" || is_verbose && target.starts_with("redlatch")
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if self.enabled(record.metadata()) {
+            complain(&record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
 }
 
 /// Whether a person looks at standard error, on a terminal on which a line can be written over.
@@ -116,7 +147,7 @@ pub(crate) fn is_watched() -> bool {
 
 /// Writes a line to standard error that the next one, or the next message, is written over. It is cut behind a word.
 pub(crate) fn show_line(text: &str) {
-    let width = text::width_of_messages().saturating_sub(1);
+    let width = text::size(io::stderr()).0.saturating_sub(1);
     let line = text::cut(&presentable(text), width);
     HAS_LINE.store(true, Ordering::Relaxed);
     let mut out = io::stderr().lock();

@@ -10,16 +10,10 @@ pub(crate) const GOODBYE: &str = "goodbye\n";
 /// What happens to the group, and when. A new plan replaces the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// When it gets TERM. No TERM is sent at or after `kill_at`.
+    /// When it gets TERM; at `kill_at` it gets none.
     pub(crate) term_at: Duration,
     /// When it gets KILL.
     pub(crate) kill_at: Duration,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self::NEVER
-    }
 }
 
 impl Plan {
@@ -62,44 +56,19 @@ impl Plan {
         part(remaining, 8).max(Duration::from_millis(10))
     }
 
-    /// The time of the first action.
-    pub(crate) fn first(self) -> Duration {
-        self.term_at.min(self.kill_at)
-    }
-
     /// The plan as a message: a line, which a pipe takes as a whole or not at all.
     pub(crate) fn message(self) -> String {
         format!("{} {}\n", self.term_at.as_nanos(), self.kill_at.as_nanos())
     }
-}
 
-/// A message to the watchdog.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Message {
-    Plan(Plan),
-    Goodbye,
-    /// Neither of these.
-    Unreadable,
-}
-
-impl Message {
-    /// Takes the first message from the bytes received up to now, if it is complete.
-    pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Self> {
-        let end = bytes.iter().position(|byte| *byte == b'\n')?;
-        let line: Vec<u8> = bytes.drain(..=end).collect();
-        let line = String::from_utf8_lossy(&line);
-        if line == GOODBYE {
-            return Some(Self::Goodbye);
-        }
-        let time = |text: &str| text.parse().ok().map(Duration::from_nanos);
-        let times = line.trim_end().split_once(' ');
-        let plan = times.and_then(|(term_at, kill_at)| {
-            Some(Plan {
-                term_at: time(term_at)?,
-                kill_at: time(kill_at)?,
-            })
-        });
-        Some(plan.map_or(Self::Unreadable, Self::Plan))
+    /// Reads a message.
+    pub(crate) fn read(message: &str) -> Option<Self> {
+        let time = |text: &str| Some(Duration::from_nanos(text.parse().ok()?));
+        let (term_at, kill_at) = message.strip_suffix('\n')?.split_once(' ')?;
+        Some(Self {
+            term_at: time(term_at)?,
+            kill_at: time(kill_at)?,
+        })
     }
 }
 
@@ -134,7 +103,7 @@ mod tests {
                 assert!(plan.kill_at < seconds(remaining), "{plan:?}");
                 // Far later than the next plan is due.
                 let due = Plan::lasts(Duration::from_secs_f64(remaining));
-                assert!(plan.first() > NOW + due * 5, "{plan:?}");
+                assert!(plan.term_at > NOW + due * 5, "{plan:?}");
             }
         }
         let plan = of(5, 32.0);
@@ -152,31 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_read_whole_however_they_come() {
-        let plans = [of(5, 20.0), Plan::NEVER, Plan::kill_at(NOW)];
-        let sent = plans.map(Plan::message).concat() + GOODBYE;
-        let [a, b, c] = plans.map(Message::Plan);
-        for size in 1..=sent.len() {
-            let (mut buffer, mut messages) = (Vec::new(), Vec::new());
-            for piece in sent.as_bytes().chunks(size) {
-                buffer.extend(piece);
-                messages.extend(std::iter::from_fn(|| Message::take(&mut buffer)));
-            }
-            assert_eq!(messages, [a, b, c, Message::Goodbye], "{size}");
+    fn a_message_is_read_as_it_was_sent_and_nothing_else_is() {
+        for plan in [of(5, 20.0), Plan::NEVER, Plan::kill_at(NOW)] {
+            assert_eq!(Plan::read(&plan.message()), Some(plan));
         }
+        // The last was cut.
         for garbage in [
-            &b"x\n"[..],
-            b"1\n",
-            b"1 -1\n",
-            b"\xff 1\n",
-            b"99999999999999999999 1\n",
+            "",
+            "x\n",
+            "1\n",
+            "1 -1\n",
+            "99999999999999999999 1\n",
+            "1 2",
         ] {
-            assert_eq!(
-                Message::take(&mut garbage.to_vec()),
-                Some(Message::Unreadable)
-            );
+            assert_eq!(Plan::read(garbage), None, "{garbage}");
         }
-        // A writer that was stopped in the middle has told nothing yet.
-        assert_eq!(Message::take(&mut b"1 2".to_vec()), None);
     }
 }

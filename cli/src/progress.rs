@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 use log::info;
 use redlatch::{Error, LockManager, LockStatus};
 
-use crate::claim::Claim;
 use crate::clock;
 use crate::durations;
 use crate::failure::Failure;
 use crate::output;
 use crate::refusal::in_vain;
-use crate::request::Request;
+use crate::request::{Claim, Request};
 use crate::state::{self, State};
 
 /// How often the nodes are asked for the display, and when a wait is worth a word.
@@ -24,16 +23,9 @@ pub(crate) struct Progress<'a> {
     is_live: bool,
     /// What the nodes said, and when.
     last: Option<(String, Instant)>,
-    /// Whether an outage was told, or who has the lock.
-    has_told: Told,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Nothing,
-    /// That too few nodes answer, which is told once.
-    Outage,
-    Holder,
+    /// That too few nodes answer is told once.
+    has_told_outage: bool,
+    has_told_holder: bool,
 }
 
 impl<'a> Progress<'a> {
@@ -43,7 +35,8 @@ impl<'a> Progress<'a> {
             started: clock::now(),
             is_live: output::is_watched(),
             last: None,
-            has_told: Told::Nothing,
+            has_told_outage: false,
+            has_told_holder: false,
         }
     }
 
@@ -57,9 +50,9 @@ impl<'a> Progress<'a> {
             let advice = Failure::from(error.clone()).message;
             let wait = durations::rough(self.request.wait.unwrap_or_default());
             output::complain(&format!("{advice}; it goes on trying for {wait}"));
-            self.has_told = Told::Outage;
+            self.has_told_outage = true;
         } else if let Some(advice) = in_vain(&self.request.claim)
-            && !self.request.is_quiet
+            && !self.request.lock.quiet
         {
             output::complain(&advice);
         }
@@ -67,31 +60,24 @@ impl<'a> Progress<'a> {
 
     /// Shows or updates the line.
     pub(crate) fn show(&mut self) {
-        let waited = self.waited();
-        let is_due = waited >= FRESH || log::log_enabled!(log::Level::Info);
-        let is_told = !self.is_live && (self.has_told == Told::Holder || !is_due);
-        if is_told || self.request.is_quiet {
+        let (now, waited) = (clock::now(), self.waited());
+        let is_due = self.is_live || waited >= FRESH || log::log_enabled!(log::Level::Info);
+        let is_told = self.has_told_holder && !self.is_live;
+        if !is_due || is_told || self.request.lock.quiet {
             return;
         }
-        let now = clock::now();
         let is_fresh = |since: &Instant| now.saturating_duration_since(*since) < FRESH;
         if !self.last.as_ref().is_some_and(|(_, since)| is_fresh(since)) {
             let (text, is_known) = describe(&self.request.claim, self.request.manager);
             self.last = Some((text, now));
-            // Elsewhere than on a terminal, an outage is told once.
-            if !self.is_live && self.has_told == Told::Outage && !is_known {
-                return;
-            }
-            self.has_told = Told::Holder;
-        } else if !self.is_live {
-            return;
+            self.has_told_holder = self.is_live || is_known || !self.has_told_outage;
         }
         let text = self.last.as_ref().map_or("", |(text, _)| text);
         let wait = durations::rough(self.request.wait.unwrap_or_default());
         if self.is_live {
             let waited = durations::rough(waited);
             output::show_line(&format!("waited {waited} of {wait}: {text}"));
-        } else {
+        } else if self.has_told_holder {
             output::tell_times();
             output::complain(&format!("waiting: {text}; for up to {wait}"));
         }
@@ -101,31 +87,31 @@ impl<'a> Progress<'a> {
     pub(crate) fn got(&self) {
         let (claim, waited) = (self.request.claim, durations::rough(self.waited()));
         let message = format!("got the lock {claim} after {waited}");
-        if self.has_told == Told::Nothing {
-            info!("{message}");
-        } else {
+        if self.has_told_outage || self.has_told_holder {
             output::complain(&message);
+        } else {
+            info!("{message}");
         }
     }
 }
 
 /// Who has what is wanted, and whether that is known.
 fn describe(claim: &Claim<'_>, manager: &LockManager) -> (String, bool) {
-    let (name, state) = if let Some(permits) = claim.permits() {
+    let (name, state) = if let Some(permits) = claim.permits {
         let status = manager.semaphore_status(claim.name.as_str(), permits);
-        let told = |status: Vec<LockStatus>| {
-            let held = format!("has {} of {permits} permits held", state::held(&status));
+        let told = status.map(|status| {
             let is_unknown = |slot| matches!(slot, &LockStatus::Unknown { .. });
+            let held = format!("has {} of {permits} permits held", state::held(&status));
             (held, !status.iter().any(is_unknown))
-        };
-        (claim.name, status.map(told))
+        });
+        (claim.name, told)
     } else {
         let (name, status) = claim.status(manager);
-        let told = |status| {
-            let state = State::of(&status);
-            (state.sentence(), state.word != "unknown")
-        };
-        (name, status.map(told))
+        let state = status.map(|status| State::of(&status));
+        (
+            name,
+            state.map(|state| (state.sentence(), state.word != "unknown")),
+        )
     };
     let unseen = |error| (format!("can't be looked at: {error}"), false);
     let (state, is_known) = state.unwrap_or_else(unseen);
@@ -137,7 +123,6 @@ mod tests {
     use redlatch::fake::FakeNode;
 
     use super::*;
-    use crate::claim::Kind;
     use crate::name::Name;
 
     #[track_caller]
@@ -145,8 +130,13 @@ mod tests {
         let nodes = FakeNode::cluster(5);
         prepare(&nodes);
         let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-        let (name, kind) = (&Name::parse("job").unwrap(), Kind::Lock);
-        describe(&Claim { name, kind }, &manager).0
+        let claim = Claim {
+            name: &Name::parse("job").unwrap(),
+            permits: None,
+            is_shared: false,
+            also: &[],
+        };
+        describe(&claim, &manager).0
     }
 
     #[test]

@@ -4,11 +4,10 @@ use std::env;
 
 use redlatch::{Error, NodeReport, Vote};
 
-use crate::claim::{Claim, Kind};
 use crate::durations;
 use crate::failure::Failure;
 use crate::name::Name;
-use crate::request::Request;
+use crate::request::{Claim, Request};
 use crate::text::typed_name;
 
 /// The variables in which a command finds what its `redlatch run` has locked.
@@ -21,18 +20,20 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
         resource, nodes, ..
     } = &error
     {
-        if request.is_quiet {
-            return Failure::quiet(request.held_code);
-        }
-        return Failure::new(request.held_code, held(request, &error, resource, nodes));
+        let message = if request.lock.quiet {
+            String::new()
+        } else {
+            held(request, &error, resource, nodes)
+        };
+        return Failure::new(request.lock.conflict_exit_code, message);
     }
     let Error::Invalid { field, reason, .. } = &error else {
         return error.into();
     };
     match *field {
-        "ttl" if request.hold_time.ttl_is_from_max_hold => Failure::usage(format!(
+        "ttl" if request.ttl_is_max_hold => Failure::usage(format!(
             "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
-            durations::exact(request.hold_time.ttl)
+            durations::exact(request.ttl)
         )),
         "at_least" => Failure::usage(format!("--at-least can't be used: {reason}")),
         _ => error.into(),
@@ -50,10 +51,11 @@ fn held(request: &Request<'_>, error: &Error, resource: &str, nodes: &[NodeRepor
         (None, Some(_)) => "wait longer with --wait",
         (None, None) => "wait with --wait",
     };
-    let name = claim.names().find(|name| name.as_str() == resource);
+    let mut names = claim.names();
+    let name = names.find(|name| name.as_str() == resource);
     let name = name.unwrap_or(claim.name);
     let typed = typed_name(name.as_str());
-    if let Some(permits) = claim.permits() {
+    if let Some(permits) = claim.permits {
         return format!(
             "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see \
              'redlatch status --max {permits} {typed}'"
@@ -74,30 +76,25 @@ fn held(request: &Request<'_>, error: &Error, resource: &str, nodes: &[NodeRepor
         )
     };
     let (on, of) = (nodes.iter().filter(is_held).count(), nodes.len());
+    let on = format!("(on {on} of {of} nodes, as far as they were asked{waited})");
     let who = match (error.holder(), error.readers()) {
         (Some(holder), _) => format!("{holder} has"),
         (None, Some(1)) => "a reader has".to_owned(),
         (None, Some(readers)) => format!("{readers} readers have"),
         // The status does not show who waits.
         (None, None) if error.writer_waits() => {
-            return format!(
-                "one who wants it alone comes first at the lock {name} (on {on} of {of} nodes, as far as they were \
-                 asked{waited}); {advice}"
-            );
+            return format!("one who wants it alone comes first at the lock {name} {on}; {advice}");
         }
         (None, None) => "another holder has".to_owned(),
     };
-    format!(
-        "{who} the lock {name} (on {on} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status \
-         {typed}'"
-    )
+    format!("{who} the lock {name} {on}; {advice}, or see 'redlatch status {typed}'")
 }
 
 /// What is said before a wait for a lock that a parent has.
 pub(crate) fn in_vain(claim: &Claim<'_>) -> Option<String> {
     held_by_parent(claim).map(|name| {
         format!(
-            "a parent of this process has the lock {name} (redlatch run), and gives it back when this one has ended: to wait \
+            "a parent of this process has the lock {name} (redlatch run), and releases it when this one has ended: to wait \
              is in vain; {LEAVE_OUT}"
         )
     })
@@ -107,13 +104,13 @@ const LEAVE_OUT: &str = "leave the inner redlatch out, or give it another name";
 
 /// The name that a `redlatch run` has locked to which this process belongs. Of a semaphore, there may be another permit.
 fn held_by_parent<'a>(claim: &Claim<'a>) -> Option<&'a Name> {
-    if let Kind::Permit(_) = claim.kind {
-        return None;
-    }
     let one = env::var(RESOURCE).ok();
     let all = env::var(RESOURCES).unwrap_or_default();
     let is_held = |name: &&Name| {
         one.as_deref() == Some(name.as_str()) || all.lines().any(|other| other == name.as_str())
     };
-    claim.names().find(is_held)
+    claim
+        .names()
+        .find(is_held)
+        .filter(|_| claim.permits.is_none())
 }

@@ -1,11 +1,12 @@
-//! What the library is asked for, and how.
+//! What `run` and `hold` ask for, and how: one name, a permit, several names at once, or a name together with other readers.
 
+use std::fmt;
+use std::iter;
 use std::time::Duration;
 
-use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager};
+use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, LockStatus};
 
 use crate::arguments::Lock;
-use crate::claim::{Claim, Kind};
 use crate::config::Config;
 use crate::durations;
 use crate::failure::Failure;
@@ -18,19 +19,23 @@ const TTL: Duration = Duration::from_secs(30);
 /// waits for less gives up although nobody has the lock any more, and a job that is started once a day is skipped.
 const BEYOND_TTL: Duration = Duration::from_secs(10);
 
+/// How many of several names a message has.
+const MOST_SHOWN: usize = 3;
+
 /// Which lock to acquire, and how.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) manager: &'a LockManager,
+    pub(crate) lock: &'a Lock,
     pub(crate) claim: Claim<'a>,
-    pub(crate) hold_time: HoldTime,
+    pub(crate) ttl: Duration,
+    max_hold: Option<Duration>,
+    /// Whether the ttl was not given, and is `max_hold` because that is shorter than the default.
+    pub(crate) ttl_is_max_hold: bool,
     /// For how long nobody else may have the lock.
     pub(crate) at_least: Option<Duration>,
     /// None means one attempt.
     pub(crate) wait: Option<Duration>,
-    /// Whether it is no news that another holder has the lock.
-    pub(crate) is_quiet: bool,
-    pub(crate) held_code: u8,
 }
 
 impl<'a> Request<'a> {
@@ -40,76 +45,112 @@ impl<'a> Request<'a> {
         config: &Config,
         manager: &'a LockManager,
     ) -> Result<Self, Failure> {
-        let hold_time =
-            HoldTime::choose(lock.ttl.or(config.ttl), lock.max_hold.or(config.max_hold))?;
-        let unsaid = hold_time.ttl.saturating_add(BEYOND_TTL);
+        let (given, max_hold) = (lock.ttl.or(config.ttl), lock.max_hold.or(config.max_hold));
+        let ttl = choose_ttl(given, max_hold)?;
+        let unsaid = ttl.saturating_add(BEYOND_TTL);
         Ok(Self {
             manager,
+            lock,
             claim: Claim {
                 name: &lock.name,
-                kind: lock.max.map_or(Kind::Lock, Kind::Permit),
+                permits: lock.max,
+                is_shared: false,
+                also: &[],
             },
-            hold_time,
+            ttl,
+            max_hold,
+            ttl_is_max_hold: given.is_none() && max_hold == Some(ttl),
             at_least: None,
             wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(unsaid)),
-            is_quiet: lock.quiet,
-            held_code: lock.conflict_exit_code,
         })
     }
 
     /// Calls the library, which waits for so long. The lock is renewed from then on.
     pub(crate) fn call(&self, wait: Option<Duration>, cancel: &Cancel) -> Result<LockGuard, Error> {
-        let (manager, ttl, name) = (self.manager, self.hold_time.ttl, self.claim.name.as_str());
-        let max_hold = self.hold_time.max_hold;
-        let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
-        let request = match self.claim.kind {
-            Kind::Shared => {
-                let request = manager.rw_lock(name).ttl(ttl).keep_alive(keep_alive);
-                let request = request.cancelled_by(cancel);
-                return wait.map_or_else(|| request.try_read(), |wait| request.try_read_for(wait));
-            }
-            Kind::Permit(permits) => manager.semaphore(name, permits),
-            Kind::Lock => manager.request(name),
-            Kind::Also(_) => {
-                let names: Vec<&str> = self.claim.names().map(Name::as_str).collect();
-                manager.request_all(&names)
-            }
+        let (manager, claim, name) = (self.manager, self.claim, self.claim.name.as_str());
+        let keep_alive = self.max_hold.map(KeepAlive::max_hold);
+        let keep_alive = keep_alive.unwrap_or(KeepAlive::unbounded());
+        if claim.is_shared {
+            let request = manager.rw_lock(name).ttl(self.ttl).keep_alive(keep_alive);
+            let request = request.cancelled_by(cancel);
+            return wait.map_or_else(|| request.try_read(), |wait| request.try_read_for(wait));
+        }
+        let mut request = match claim.permits {
+            Some(permits) => manager.semaphore(name, permits),
+            None if claim.also.is_empty() => manager.request(name),
+            None => manager.request_all(claim.names().map(Name::as_str)),
         };
-        let request = request.ttl(ttl).keep_alive(keep_alive).cancelled_by(cancel);
-        let request = match self.at_least {
-            Some(minimum) => request.at_least(minimum),
-            None => request,
-        };
+        if let Some(minimum) = self.at_least {
+            request = request.at_least(minimum);
+        }
+        let request = request.ttl(self.ttl).keep_alive(keep_alive);
+        let request = request.cancelled_by(cancel);
         wait.map_or_else(|| request.try_lock(), |wait| request.try_lock_for(wait))
     }
 }
 
-/// For how long the lock is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HoldTime {
-    pub(crate) ttl: Duration,
-    pub(crate) max_hold: Option<Duration>,
-    /// Whether the ttl was not given, and is `max_hold` because that is shorter than the default.
-    pub(crate) ttl_is_from_max_hold: bool,
+fn choose_ttl(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Duration, Failure> {
+    let longest = max_hold.unwrap_or(Duration::MAX);
+    let chosen = ttl.unwrap_or_else(|| TTL.min(longest));
+    if chosen <= longest {
+        return Ok(chosen);
+    }
+    Err(Failure::usage(format!(
+        "--max-hold {} is shorter than --ttl {}; leave --ttl out, or ask for no more than --max-hold",
+        durations::exact(longest),
+        durations::exact(chosen)
+    )))
 }
 
-impl HoldTime {
-    /// Chooses the defaults.
-    fn choose(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Self, Failure> {
-        let longest = max_hold.unwrap_or(TTL);
-        let chosen = ttl.unwrap_or_else(|| TTL.min(longest));
-        if max_hold.is_some_and(|max_hold| max_hold < chosen) {
-            return Err(Failure::usage(format!(
-                "--max-hold {} is shorter than --ttl {}; leave --ttl out, or ask for no more than --max-hold",
-                durations::exact(longest),
-                durations::exact(chosen)
-            )));
+/// What is locked. It is shown as it stands in messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim<'a> {
+    pub(crate) name: &'a Name,
+    /// How many permits there are, if it is one.
+    pub(crate) permits: Option<u32>,
+    /// Whether it is locked together with others who share it.
+    pub(crate) is_shared: bool,
+    /// Names that are locked beside it.
+    pub(crate) also: &'a [Name],
+}
+
+impl<'a> Claim<'a> {
+    /// The same name, together with these.
+    pub(crate) fn also(self, also: &'a [Name]) -> Result<Self, Failure> {
+        let claim = Self { also, ..self };
+        let is_broken = |name: &&Name| name.as_str().contains(['\n', '\r']);
+        match claim.names().find(is_broken) {
+            Some(name) if !also.is_empty() => Err(Failure::usage(format!(
+                "the name {name} can't be used with --also, because REDLATCH_RESOURCES has a name a line; choose one \
+                 without a line break"
+            ))),
+            _ => Ok(claim),
         }
-        Ok(Self {
-            ttl: chosen,
-            max_hold,
-            ttl_is_from_max_hold: ttl.is_none() && max_hold == Some(chosen),
-        })
+    }
+
+    /// All names, as they were given.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a Name> + Clone {
+        iter::once(self.name).chain(self.also)
+    }
+
+    /// The status of the lock; of several, that of the first that another holder has.
+    pub(crate) fn status(&self, manager: &LockManager) -> (&'a Name, Result<LockStatus, Error>) {
+        let look = |name: &'a Name| (name, manager.status(name.as_str()));
+        let mut in_the_way = self.names().map(look);
+        in_the_way
+            .find(|(_, status)| !matches!(status, Ok(LockStatus::Free { .. })))
+            .unwrap_or_else(|| look(self.name))
+    }
+}
+
+impl fmt::Display for Claim<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.names().take(MOST_SHOWN).map(Name::to_string).collect();
+        f.write_str(&names.join(", "))?;
+        match self.names().count().saturating_sub(MOST_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }
 
@@ -120,12 +161,6 @@ mod tests {
     #[test]
     fn the_ttl_is_30_s_or_max_hold_if_that_is_shorter() {
         let seconds = |n: Option<u64>| n.map(Duration::from_secs);
-        let choose = |ttl, max_hold| {
-            let hold_time = HoldTime::choose(seconds(ttl), seconds(max_hold));
-            hold_time
-                .map(|hold_time| hold_time.ttl.as_secs())
-                .map_err(|failure| failure.code)
-        };
         for (ttl, max_hold, chosen) in [
             (None, None, Ok(30)),
             (None, Some(7200), Ok(30)),
@@ -134,7 +169,36 @@ mod tests {
             (Some(5), Some(5), Ok(5)),
             (Some(6), Some(5), Err(crate::failure::USAGE)),
         ] {
-            assert_eq!(choose(ttl, max_hold), chosen);
+            let ttl = choose_ttl(seconds(ttl), seconds(max_hold));
+            let ttl = ttl.map(|ttl| ttl.as_secs());
+            assert_eq!(ttl.map_err(|failure| failure.code), chosen);
         }
+    }
+
+    #[test]
+    fn the_first_names_are_shown_and_one_of_several_is_one_line() {
+        let names = ["a", "b b", "c", "d", "e", "f\ng"].map(|name| Name::parse(name).unwrap());
+        let claim = |name, also: std::ops::Range<usize>| {
+            let alone = Claim {
+                name,
+                permits: None,
+                is_shared: false,
+                also: &[],
+            };
+            alone.also(&names[also])
+        };
+        for (count, shown) in [
+            (1, "a"),
+            (2, "a, \"b b\""),
+            (3, "a, \"b b\", c"),
+            (5, "a, \"b b\", c and 2 more"),
+        ] {
+            assert_eq!(claim(&names[0], 1..count).unwrap().to_string(), shown);
+        }
+        for (name, also) in [(&names[0], 5..6), (&names[5], 0..1)] {
+            let failure = claim(name, also).unwrap_err();
+            assert!(failure.message.contains("\"f\\ng\""), "{}", failure.message);
+        }
+        claim(&names[5], 0..0).unwrap();
     }
 }

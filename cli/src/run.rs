@@ -1,51 +1,73 @@
-//! `redlatch run`: prepares a job, and has it done once or again and again.
+//! `redlatch run`: a command under a lock, once or, with `--forever`, in each campaign that is won.
 
-use crate::arguments::Run;
-use crate::claim::Kind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlatch::{Error, LockGuard};
+
+use crate::arguments::{OnLoss, Run};
+use crate::clock;
 use crate::command;
-use crate::event::Events;
-use crate::failure::Failure;
+use crate::durations;
+use crate::event::{Events, code_of_signal};
+use crate::failure::{Failure, LOST};
 use crate::figures::Figures;
-use crate::forever;
-use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::nodes;
 use crate::notify::Notifier;
+use crate::output;
+use crate::refusal::refusal;
 use crate::request::Request;
 use crate::session::Session;
+use crate::state::{self, State, short};
+use crate::supervise::{self, Term};
+
+/// How often a standby looks who leads.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// The pauses between a command's end and the next campaign.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// A command that ran for this long was well.
+const WELL: Duration = Duration::from_secs(10);
+
+/// What to run under which lock.
+struct Job<'a> {
+    arguments: &'a Run,
+    session: Session<'a>,
+    notifier: Notifier,
+    metrics: Option<Metrics>,
+}
 
 /// Returns the exit code.
 pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     // Before the manager, which describes its figures to the recorder when it is built.
-    let metrics = arguments.metrics.as_ref();
-    let metrics = metrics.map(|file| (file, Figures::install()));
+    let name = arguments.lock.name.as_str();
+    let figures = Figures::of(name);
+    if arguments.metrics.is_some() {
+        // It fails only if there is a recorder already, and this is called once.
+        metrics::set_global_recorder(Arc::clone(&figures)).ok();
+    }
     let (manager, config) = nodes::taking(&arguments.servers, &arguments.lock)?;
     let mut request = Request::new(&arguments.lock, &config, &manager)?;
     request.at_least = arguments.at_least;
+    request.claim.is_shared = arguments.shared;
     request.claim = request.claim.also(&arguments.also)?;
-    if arguments.shared {
-        request.claim.kind = Kind::Shared;
-    }
     if let Some(program) = arguments.command.first() {
         command::check(program)?;
     }
-    let metrics =
-        metrics.map(|(file, figures)| Metrics::start(file, &arguments.lock.name, figures));
+    let file = arguments.metrics.as_ref();
+    let metrics = file.map(|file| Metrics::start(file, name, figures));
+    let events = Events::listen()?;
     let job = Job {
         arguments,
+        session: Session { request, events },
+        notifier: Notifier::find(arguments.forever),
         metrics: metrics.transpose()?,
-        session: Session {
-            request,
-            events: Events::listen()?,
-        },
-        notifier: if arguments.forever {
-            Notifier::find()
-        } else {
-            Notifier::default()
-        },
     };
     let result = if arguments.forever {
-        forever::run(&job)
+        campaign(&job)
     } else {
         let held = job.session.acquire();
         held.and_then(|held| Ok(job.work(held)?.code))
@@ -54,4 +76,208 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         metrics.finish(*result.as_ref().unwrap_or_else(|failure| &failure.code));
     }
     result
+}
+
+impl Job<'_> {
+    /// Runs the command under this lock, and releases the lock.
+    fn work(&self, held: LockGuard) -> Result<Term, Failure> {
+        self.session.watch(&held);
+        if let Some(metrics) = &self.metrics {
+            metrics.held();
+        }
+        let mut term = match supervise::run(self.arguments, &self.session, &held, &self.notifier) {
+            Ok(term) => term,
+            Err(failure) => {
+                // The command did not run, so its failure matters more than one of the release, and another may try.
+                held.unlock_now().ok();
+                return Err(failure);
+            }
+        };
+        let is_done = term.code == 0 && !term.is_lost;
+        let released = if is_done || self.arguments.at_least_on_failure {
+            held.unlock()
+        } else {
+            held.unlock_now()
+        };
+        // A loss was told when it was found. The release removes what the servers still have: a minority, or all of them
+        // where this process stood still, and the command was ended in time.
+        term.is_lost = term.is_lost || !self.session.tell_release(released);
+        if term.is_lost && self.arguments.on_loss != OnLoss::Ignore {
+            term.code = LOST;
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.ended(term);
+        }
+        Ok(term)
+    }
+}
+
+/// Campaigns until a signal comes, and returns its exit code.
+fn campaign(job: &Job<'_>) -> Result<u8, Failure> {
+    output::tell_times();
+    let mut service = Service {
+        job,
+        leaders: String::new(),
+    };
+    service.show(Some("READY=1"), "campaigns");
+    let mut pause = Duration::ZERO;
+    loop {
+        let campaign = service.campaign().inspect_err(|_| service.stop())?;
+        let held = campaign.map_err(|error| refusal(&job.session.request, error))?;
+        let token = match held.fencing_token() {
+            Some(token) => format!("fencing token {token}"),
+            None => short(held.token()),
+        };
+        service.tell(&format!("leads ({token})"));
+        let result = job.work(held);
+        if let Some(signal) = result.as_ref().ok().and_then(|term| term.signal) {
+            return Ok(code_of_signal(signal));
+        }
+        let ran = result.as_ref().map_or(Duration::ZERO, |term| term.ran);
+        pause = pause_after(pause, ran);
+        service.resign(&result, pause);
+        if let Some(code) = job.session.pause(pause) {
+            service.stop();
+            return Ok(code);
+        }
+    }
+}
+
+/// The pause after a command that ran for this long: twice the last one where the command ended soon. A command that ends
+/// at once must not take the lock all the time, and leave no turn to others.
+fn pause_after(last: Duration, ran: Duration) -> Duration {
+    if ran < WELL {
+        last.saturating_mul(2).clamp(SHORTEST, LONGEST)
+    } else {
+        SHORTEST
+    }
+}
+
+struct Service<'a> {
+    job: &'a Job<'a>,
+    /// Who led when that was told last.
+    leaders: String,
+}
+
+impl Service<'_> {
+    /// Waits for the lock: without end, unless `--wait` was given.
+    fn campaign(&mut self) -> Result<Result<LockGuard, Error>, Failure> {
+        let started = clock::now();
+        // The first attempt does not wait, so that it is soon known who leads.
+        let mut wait = None;
+        loop {
+            let result = self.job.session.call(wait, || ())?;
+            let waited = clock::now().saturating_duration_since(started);
+            let left = self.job.arguments.lock.wait;
+            let left = left.map_or(LOOK, |longest| longest.saturating_sub(waited).min(LOOK));
+            match &result {
+                Err(error) if error.is_transient() && !left.is_zero() => self.stand_by(error),
+                _ => return Ok(result),
+            }
+            wait = Some(left);
+        }
+    }
+
+    /// Shows who leads, when that has changed.
+    fn stand_by(&mut self, error: &Error) {
+        let is_held = matches!(error, Error::Held { .. });
+        let leaders = match (error, self.leaders()) {
+            (Error::Held { .. }, Ok(Some(leaders))) => leaders,
+            // Released meanwhile, so the next attempt tells more.
+            (Error::Held { .. }, Ok(None)) => return,
+            (Error::NotALock { .. }, _) => "something else has the key".to_owned(),
+            _ => "too few servers answer".to_owned(),
+        };
+        if self.leaders == leaders {
+            return;
+        }
+        let state = format!("standby: {leaders}");
+        self.leaders = leaders;
+        self.show(None, &state);
+        let request = &self.job.session.request;
+        let claim = request.claim;
+        if !is_held {
+            output::complain(&format!(
+                "{claim}: {error}; it goes on trying, see 'redlatch health'"
+            ));
+        } else if !request.lock.quiet {
+            output::complain(&format!("{claim}: {state}"));
+        }
+    }
+
+    /// Who leads; none if there is room for another.
+    fn leaders(&self) -> Result<Option<String>, Error> {
+        let request = &self.job.session.request;
+        let (manager, claim) = (request.manager, request.claim);
+        let Some(permits) = claim.permits else {
+            let state = State::of(&claim.status(manager).1?);
+            return Ok((state.word != "free").then(|| leader(&state)));
+        };
+        let status = manager.semaphore_status(claim.name.as_str(), permits)?;
+        let is_full = status.iter().all(|slot| State::of(slot).word != "free");
+        Ok(is_full.then(|| format!("{} of {permits} lead", state::held(&status))))
+    }
+
+    /// Says why it does not lead any more.
+    fn resign(&mut self, result: &Result<Term, Failure>, pause: Duration) {
+        let why = match result {
+            Ok(term) if term.is_lost => "leads no more".to_owned(),
+            Ok(term) => format!("resigned: the command ended with {}", term.code),
+            Err(failure) => format!("resigned: {}", failure.message),
+        };
+        let next = durations::exact(pause);
+        self.tell(&format!("{why}; campaigns again in {next}"));
+    }
+
+    fn tell(&mut self, state: &str) {
+        self.leaders.clear();
+        self.show(None, state);
+        output::complain(&format!("{}: {state}", self.job.session.request.claim));
+    }
+
+    fn stop(&self) {
+        self.show(Some("STOPPING=1"), "stopping");
+    }
+
+    fn show(&self, assignment: Option<&str>, state: &str) {
+        let status = format!("{}: {state}", self.job.session.request.claim);
+        self.job.notifier.tell(assignment, &status);
+    }
+}
+
+/// Who leads, in words that stay the same while nothing changes.
+fn leader(state: &State) -> String {
+    let nobody = match (state.word, &state.token) {
+        ("held", Some(token)) => {
+            let token = short(token);
+            if state.who.starts_with(&token) {
+                return format!("{token} leads");
+            }
+            return format!("{token} ({}{}) leads", state.who, state.since(" since "));
+        }
+        ("rests", _) => "nobody leads, the lock rests",
+        ("read", _) => "nobody leads, readers have what the leader would lock",
+        ("blocked", _) => "nobody leads, and keys of others are in the way",
+        _ => "too few servers say who leads",
+    };
+    nobody.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_end_at_once_pause_for_longer_and_longer_up_to_a_bound() {
+        let mut pause = Duration::ZERO;
+        let mut seconds = |ran| {
+            pause = pause_after(pause, ran);
+            pause.as_secs()
+        };
+        let at_once = [(); 8].map(|()| seconds(Duration::ZERO));
+        assert_eq!(at_once, [1, 2, 4, 8, 16, 30, 30, 30]);
+        assert_eq!([WELL, WELL, Duration::ZERO].map(&mut seconds), [1, 1, 2]);
+        // Also before they have come to the bound.
+        assert_eq!(seconds(WELL), 1);
+    }
 }

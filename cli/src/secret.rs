@@ -1,4 +1,4 @@
-//! The password of the servers, and files that nobody else should read.
+//! The password of the servers, the certificates for `rediss://` servers, and files that nobody else should read.
 
 use std::env::VarError;
 use std::fs;
@@ -6,9 +6,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use redlatch::Credentials;
+use redlatch::{Builder, Credentials};
 
-use crate::arguments::Servers;
+use crate::arguments::{Servers, TlsFiles};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output;
@@ -70,12 +70,8 @@ pub(crate) fn warn_of_others(file: &Path, secret: &str) {
         return;
     };
     let mode = metadata.mode() & 0o7777;
-    let can = match (mode & 0o004 != 0, mode & 0o002 != 0) {
-        (_, true) => "change",
-        (true, false) => "read",
-        (false, false) => return,
-    };
-    if metadata.is_file() {
+    let can = if mode & 0o002 == 0 { "read" } else { "change" };
+    if metadata.is_file() && mode & 0o006 != 0 {
         let file = file.display();
         output::complain(&format!(
             "{file}: every user of this machine can {can} {secret} (mode {mode:04o}); forbid it with 'chmod o-rw {file}'"
@@ -95,4 +91,61 @@ fn first_line(file: &Path) -> Result<String, String> {
             "{shown}: the first line is empty; write the password there"
         )),
     }
+}
+
+impl TlsFiles {
+    /// These, and what they leave open from others. A certificate and its key are one thing.
+    pub(crate) fn or(&self, others: &Self) -> Self {
+        let own = self.tls_cert.is_some() || self.tls_key.is_some();
+        let identity = if own { self } else { others };
+        Self {
+            tls_ca: self.tls_ca.clone().or_else(|| others.tls_ca.clone()),
+            tls_cert: identity.tls_cert.clone(),
+            tls_key: identity.tls_key.clone(),
+            tls_name: self.tls_name.clone().or_else(|| others.tls_name.clone()),
+        }
+    }
+}
+
+/// Gives the certificates to the builder, which checks them.
+#[cfg(feature = "tls-rustls")]
+pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Failure> {
+    let read = |file: &Path, what: &str| {
+        fs::read(file).map_err(|error| {
+            let file = file.display();
+            Failure::usage(format!(
+                "{file}: the {what} can't be read: {error}; look at its path and rights"
+            ))
+        })
+    };
+    if *files == TlsFiles::default() {
+        return Ok(builder);
+    }
+    let mut tls = redlatch::Tls::default();
+    if let Some(file) = &files.tls_ca {
+        tls = tls.root_certificates(read(file, "certificates of the servers")?);
+    }
+    if let (Some(chain), Some(key)) = (&files.tls_cert, &files.tls_key) {
+        warn_of_others(key, "the private key");
+        tls = tls.client_certificate(read(chain, "certificate")?, read(key, "private key")?);
+    } else if files.tls_cert.is_some() || files.tls_key.is_some() {
+        return Err(Failure::usage(
+            "a certificate and its private key belong together; give both --tls-cert and --tls-key",
+        ));
+    }
+    if let Some(name) = &files.tls_name {
+        tls = tls.server_name(name);
+    }
+    Ok(builder.tls(tls))
+}
+
+/// Refuses what this build can't use.
+#[cfg(not(feature = "tls-rustls"))]
+pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Failure> {
+    if *files == TlsFiles::default() {
+        return Ok(builder);
+    }
+    Err(Failure::usage(
+        "certificates can't be used: this redlatch was built without TLS; build it with the cargo feature tls-rustls",
+    ))
 }

@@ -3,6 +3,7 @@
 //! The library waits for the lock on a thread, while this thread waits for signals, which end the wait.
 
 use std::iter;
+use std::panic;
 use std::thread;
 use std::time::Duration;
 
@@ -26,61 +27,30 @@ pub(crate) struct Session<'a> {
     pub(crate) events: Events,
 }
 
-/// Why one call for the lock got none.
-pub(crate) enum NoLock {
-    Refused(Error),
-    /// The program ends.
-    End(Failure),
-}
-
-/// What becomes of a lock that is given back before its minimum is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// It rests, so that nobody gets it before.
-    Rest,
-    /// It is free.
-    AtOnce,
-}
-
-impl Ending {
-    /// Ends this guard so.
-    pub(crate) fn of(self, held: LockGuard) -> Result<(), Error> {
-        match self {
-            Self::Rest => held.unlock(),
-            Self::AtOnce => held.unlock_now(),
-        }
-    }
-}
-
 impl Session<'_> {
     /// Waits until the lock is acquired, the time is over, or a signal comes.
     pub(crate) fn acquire(&self) -> Result<LockGuard, Failure> {
         let mut progress = Progress::new(self.request);
         // The first attempt does not wait, so that what is in the way is told at once.
-        let mut result = self.call(None, None);
-        if let (Err(NoLock::Refused(error)), Some(wait)) = (&result, self.request.wait)
+        let mut result = self.call(None, || ())?;
+        if let (Err(error), Some(wait)) = (&result, self.request.wait)
             && error.is_transient()
         {
             progress.begin(error);
             let left = wait.saturating_sub(progress.waited());
-            result = self.call(Some(left), Some(&mut progress));
+            result = self.call(Some(left), || progress.show())?;
         }
-        match result {
-            Ok(held) => {
-                progress.got();
-                Ok(held)
-            }
-            Err(NoLock::Refused(error)) => Err(refusal(&self.request, error)),
-            Err(NoLock::End(failure)) => Err(failure),
-        }
+        let held = result.map_err(|error| refusal(&self.request, error))?;
+        progress.got();
+        Ok(held)
     }
 
-    /// Calls the library once, which waits for so long, and shows meanwhile how it goes.
+    /// Calls the library once, which waits for so long, and ticks meanwhile. It is a failure if the program is to end.
     pub(crate) fn call(
         &self,
         wait: Option<Duration>,
-        mut progress: Option<&mut Progress<'_>>,
-    ) -> Result<LockGuard, NoLock> {
+        mut tick: impl FnMut(),
+    ) -> Result<Result<LockGuard, Error>, Failure> {
         let cancel = Cancel::new();
         let mut interrupted = None;
         let result = thread::scope(|scope| {
@@ -93,7 +63,7 @@ impl Session<'_> {
             let caller = thread::Builder::new()
                 .name("waiting".into())
                 .spawn_scoped(scope, asks)
-                .map_err(|error| NoLock::End(no_system("thread", &error)))?;
+                .map_err(|error| no_system("thread", &error))?;
             let mut is_over = false;
             loop {
                 match self.events.next(clock::now().checked_add(TICK)) {
@@ -101,13 +71,9 @@ impl Session<'_> {
                     // After a panic, nothing is sent. What was sent before the thread ended comes first.
                     None if is_over => break,
                     None if caller.is_finished() => is_over = true,
-                    None => {
-                        if let (Some(progress), None) = (&mut progress, interrupted) {
-                            progress.show();
-                        }
-                    }
-                    Some(event) => {
-                        if let Some(signal) = event.ends_wait() {
+                    None if interrupted.is_none() => tick(),
+                    event => {
+                        if let Some(signal) = event.and_then(|event| event.ends_wait()) {
                             interrupted.get_or_insert(code_of_signal(signal));
                             cancel.cancel();
                         }
@@ -116,14 +82,10 @@ impl Session<'_> {
             }
             output::clear_line();
             let result = caller.join();
-            let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            result.map_err(NoLock::Refused)
+            Ok(result.unwrap_or_else(|panic| panic::resume_unwind(panic)))
         });
-        match interrupted {
-            // A lock that was acquired meanwhile is released by the drop.
-            Some(code) => Err(NoLock::End(Failure::quiet(code))),
-            None => result,
-        }
+        // A lock that was acquired although a signal came is released by the drop.
+        interrupted.map_or(result, |code| Err(Failure::quiet(code)))
     }
 
     /// Waits for so long without asking for the lock. Returns the exit code of a signal that ends it.
@@ -138,7 +100,7 @@ impl Session<'_> {
         output::tell_times();
         let sender = self.events.sender.clone();
         held.on_lost(move |cause| {
-            // Once the lock is given back, nobody receives events.
+            // Once the lock is released, nobody receives events.
             sender.send(Event::Lost(cause)).ok();
         });
         let sender = self.events.sender.clone();
@@ -147,26 +109,22 @@ impl Session<'_> {
         });
     }
 
-    /// Gives the lock back, and tells people how that went. Returns whether it was ours up to now, as far as is known.
-    pub(crate) fn give_back(&self, held: LockGuard, ending: Ending) -> bool {
+    /// Tells people how the release of the lock went. Returns whether it was ours up to now, as far as is known.
+    pub(crate) fn tell_release(&self, released: Result<(), Error>) -> bool {
         let claim = self.request.claim;
-        match ending.of(held) {
-            Ok(()) => info!("gave the lock {claim} back"),
+        match released {
+            Ok(()) => info!("released the lock {claim}"),
             Err(Error::Lost { cause, .. }) => {
                 output::complain(&format!(
-                    "lost the lock {claim}, and noticed it when giving it back: {}; look whether another one has run beside \
-                     it",
+                    "lost the lock {claim}, and noticed it when releasing it: {}; look whether another one has run beside it",
                     told_of_loss(&cause)
                 ));
                 return false;
             }
             Err(error) => {
-                let end = match ending {
-                    Ending::Rest => "its time to live or its --at-least",
-                    Ending::AtOnce => "its time to live",
-                };
+                let rest = self.request.at_least.map_or("", |_| " or its --at-least");
                 output::complain(&format!(
-                    "the lock {claim} may stay until {end} is over, and no longer: {error}; see 'redlatch health'"
+                    "the lock {claim} may stay until its time to live{rest} is over, and no longer: {error}; see 'redlatch health'"
                 ));
             }
         }

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use anstyle::Style;
 use redlatch::{Holder, LockStatus, NodeError, NodeReport, Vote};
 
 use crate::durations;
-use crate::table::{Cell, Tone};
+use crate::table::{BAD, Cell, DIM, GOOD, NOTICE, PLAIN};
 use crate::text::count;
 
 /// The characters of a token of redlatch.
@@ -22,7 +23,7 @@ const RESTS: &str = "rest:";
 pub(crate) struct State {
     /// One word, or two.
     pub(crate) word: &'static str,
-    pub(crate) tone: Tone,
+    pub(crate) tone: Style,
     /// Who has it, or had it last, or why nobody can tell.
     pub(crate) who: String,
     pub(crate) since: Option<SystemTime>,
@@ -44,64 +45,63 @@ pub(crate) fn held(slots: &[LockStatus]) -> usize {
 impl State {
     pub(crate) fn of(status: &LockStatus) -> Self {
         let nodes = status.nodes();
-        let bare = |word, tone, who: &str| Self {
-            word,
-            tone,
-            who: who.to_owned(),
-            since: None,
-            left: None,
-            token: None,
-            nodes: (0, nodes.len()),
-            told: status.to_string(),
-        };
-        let mut state = match status {
-            LockStatus::Free { .. } => bare("free", Tone::Plain, ""),
-            LockStatus::Read { readers, .. } => bare("read", Tone::Good, &self::readers(*readers)),
-            LockStatus::Held { token, holder, .. } => {
-                bare("held", Tone::Good, &name_of(holder.as_ref(), token))
+        let (token, left, holder) = match status {
+            LockStatus::Held {
+                token,
+                remaining,
+                holder,
+                ..
             }
-            LockStatus::Resting { holder, .. } => {
-                let label = holder.as_ref().map_or("", |holder| &*holder.label);
-                bare("rests", Tone::Notice, label)
+            | LockStatus::Resting {
+                token,
+                remaining,
+                holder,
+                ..
+            } => (Some(token.clone()), Some(*remaining), holder.as_ref()),
+            LockStatus::Read { last, .. } => (None, Some(*last), None),
+            LockStatus::Free { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
+                (None, None, None)
+            }
+        };
+        let (word, tone, who) = match status {
+            LockStatus::Free { .. } => ("free", PLAIN, String::new()),
+            LockStatus::Read { readers, .. } => ("read", GOOD, self::readers(*readers)),
+            LockStatus::Held { token, .. } => ("held", GOOD, name_of(holder, token)),
+            LockStatus::Resting { .. } => {
+                let label = holder.map(|holder| holder.label.to_string());
+                ("rests", NOTICE, label.unwrap_or_default())
             }
             LockStatus::Blocked { .. } => {
                 let who = "nobody, and keys of others are in the way";
-                bare("blocked", Tone::Bad, who)
+                ("blocked", BAD, who.to_owned())
             }
-            LockStatus::Unknown { .. } if nodes.iter().any(|node| is_no_lock(&node.vote)) => {
-                bare("unknown", Tone::Bad, "the key lost its time to live")
+            LockStatus::Unknown { .. } => {
+                let is_no_lock = nodes.iter().any(|node| is_no_lock(&node.vote));
+                let who = if is_no_lock {
+                    "the key lost its time to live"
+                } else {
+                    "too few nodes answer"
+                };
+                ("unknown", BAD, who.to_owned())
             }
-            LockStatus::Unknown { .. } => bare("unknown", Tone::Bad, "too few nodes answer"),
         };
-        if let LockStatus::Held {
-            token,
-            remaining,
-            holder,
-            ..
-        }
-        | LockStatus::Resting {
-            token,
-            remaining,
-            holder,
-            ..
-        } = status
-        {
-            state.token = Some(token.clone());
-            state.left = Some(*remaining);
-            state.since = holder.as_ref().and_then(|holder| holder.since);
-        }
-        if let LockStatus::Read { last, .. } = status {
-            state.left = Some(*last);
-        }
-        let says_so = |node: &&NodeReport| match (state.word, &node.vote) {
-            ("held" | "rests", Vote::Held { token, .. }) => *token == state.token,
+        let says_so = |node: &&NodeReport| match (word, &node.vote) {
+            ("held" | "rests", Vote::Held { token: its, .. }) => *its == token,
             ("read" | "blocked" | "unknown", Vote::Read { .. })
             | ("free" | "unknown", Vote::Missing) => true,
             ("blocked" | "unknown", vote) => matches!(vote, Vote::Held { .. }) || is_no_lock(vote),
             _ => false,
         };
-        state.nodes.0 = nodes.iter().filter(says_so).count();
-        state
+        Self {
+            word,
+            tone,
+            who,
+            since: holder.and_then(|holder| holder.since),
+            left,
+            nodes: (nodes.iter().filter(says_so).count(), nodes.len()),
+            token,
+            told: status.to_string(),
+        }
     }
 
     /// What is known of it, as the end of a sentence that the name begins. What ends soonest to be of use comes first.
@@ -119,15 +119,13 @@ impl State {
         }
     }
 
-    /// What a table has of it: the state, how long it lasts, how many nodes say so, and who has it.
-    pub(crate) fn cells(&self) -> [Cell; 4] {
+    /// A row of a table: its name or its slot, the state, how long it lasts, how many nodes say so, and who has it.
+    pub(crate) fn cells(&self, name: &str) -> Vec<Cell> {
         let (on, of) = self.nodes;
-        [
-            Cell::new(self.tone, self.word),
-            Cell::plain(&self.left()),
-            Cell::plain(&format!("{on}/{of}")),
-            Cell::plain(&format!("{}{}", self.who, self.since(", since "))),
-        ]
+        let (nodes, since) = (format!("{on}/{of}"), self.since(", since "));
+        let who = format!("{}{since}", self.who);
+        let [name, left, nodes, who] = [name, &self.left(), &nodes, &who].map(Cell::plain);
+        vec![name, Cell::new(self.tone, self.word), left, nodes, who]
     }
 
     /// Since when, behind this text; nothing if that is not known.
@@ -191,34 +189,24 @@ pub(crate) fn row(report: &NodeReport, holder: Option<&str>) -> Vec<Cell> {
         } => {
             let token = token.as_deref().unwrap_or_default();
             let is_other = holder.is_some_and(|holder| holder != token);
-            let tone = if is_other { Tone::Notice } else { Tone::Good };
+            let tone = if is_other { NOTICE } else { GOOD };
             let word = if *resting { "rests" } else { "held" };
             (tone, word, *remaining, name_of(label.as_ref(), token))
         }
-        Vote::Read { readers, last, .. } => {
-            (Tone::Good, "read", Some(*last), self::readers(*readers))
+        Vote::Read { readers, last, .. } => (GOOD, "read", Some(*last), self::readers(*readers)),
+        Vote::WriterWaits { remaining, .. } => {
+            (NOTICE, "waits", Some(*remaining), "a writer".to_owned())
         }
-        Vote::WriterWaits { remaining, .. } => (
-            Tone::Notice,
-            "waits",
-            Some(*remaining),
-            "a writer".to_owned(),
-        ),
-        Vote::Missing => (Tone::Plain, "free", None, String::new()),
+        Vote::Missing => (PLAIN, "free", None, String::new()),
         Vote::Failed(_) | Vote::Stale { .. } => {
             let word = failure(report).unwrap_or("NO LOCK");
-            (Tone::Bad, word, None, cause(&report.vote))
+            (BAD, word, None, cause(&report.vote))
         }
-        Vote::Granted | Vote::Released | Vote::NotAsked | _ => {
-            (Tone::Dim, "-", None, String::new())
-        }
+        Vote::Granted | Vote::Released | Vote::NotAsked | _ => (DIM, "-", None, String::new()),
     };
-    vec![
-        Cell::plain(&report.node),
-        Cell::new(tone, word),
-        Cell::plain(&left.map(durations::rough).unwrap_or_default()),
-        Cell::plain(&what),
-    ]
+    let left = left.map(durations::rough).unwrap_or_default();
+    let [node, left, what] = [&*report.node, &left, &what].map(Cell::plain);
+    vec![node, Cell::new(tone, word), left, what]
 }
 
 /// How a node fails, in one word, if it does not tell what it has.

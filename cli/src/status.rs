@@ -10,13 +10,13 @@ use crate::json;
 use crate::nodes;
 use crate::output;
 use crate::state::{self, State, is_ours};
-use crate::table::{Cell, Overflow, Table};
+use crate::table::{Cell, Overflow, paint, table};
 use crate::text::{self, columns, count, shell_word, typed_name};
 
 /// The lock is nobody's.
 const FREE: u8 = 1;
 
-/// The lock rests: it was given back, and nobody gets it yet.
+/// The lock rests: it was released, and nobody gets it yet.
 const RESTING: u8 = 3;
 
 /// The width of the titles of facts.
@@ -37,7 +37,7 @@ pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
             (json::of_semaphore(name, &slots), slots)
         }
     };
-    if arguments.form.json {
+    if arguments.json {
         output::print(&format!("{json}\n"))?;
     } else if !arguments.quiet {
         let shown = match (arguments.max, &slots[..]) {
@@ -64,96 +64,65 @@ fn code(status: &LockStatus) -> u8 {
 
 fn of_lock(arguments: &Status, status: &LockStatus) -> String {
     let (state, width) = (State::of(status), text::width());
-    let row = |report| state::row(report, state.token.as_deref());
-    let table = Table {
-        head: vec!["NODE", "KEY", "LEFT", "HOLDER"],
-        rows: status.nodes().iter().map(row).collect(),
-        overflow: Overflow::Wrap,
-    };
+    let nodes = status.nodes().iter();
+    let rows = nodes.map(|report| state::row(report, state.token.as_deref()));
+    let head = ["NODE", "KEY", "LEFT", "HOLDER"];
+    let table = table(&head, rows.collect(), Overflow::Wrap, width);
     let (on, of) = state.nodes;
     let nodes = match state.word {
         "blocked" | "unknown" => String::new(),
         _ => format!(" on {on} of {}", count(of, "node")),
     };
-    let (name, word) = (&arguments.name, state.tone.paint(state.word));
-    let mut shown = format!("{}\n{name}: {word}{nodes}\n", table.show(width));
-    let mut facts = facts(&state);
+    let (name, word) = (&arguments.name, paint(state.tone, state.word));
+    let mut shown = format!("{table}\n{name}: {word}{nodes}\n");
+    let mut tell = |title, fact: &str| {
+        if !fact.is_empty() {
+            shown.push_str(&Cell::plain(title).before(TITLE, fact, width));
+        }
+    };
+    let (title, renewed) = match state.word {
+        "held" => ("holder", ", unless it is renewed"),
+        "rests" => ("done by", ""),
+        "read" => ("readers", ""),
+        _ => ("why", ""),
+    };
+    tell(title, &state.who);
+    // Another machine has said since when, whose clock may be ahead.
+    let ago = |since| clock::wall().duration_since(since).ok();
+    let ago = state.since.and_then(ago).map(durations::rough);
+    let ago = ago.map_or(String::new(), |ago| format!(" ({ago} ago)"));
+    tell("since", &(state.since("") + &ago));
+    if let Some(left) = state.left.map(durations::rough) {
+        tell("for", &format!("another {left}{renewed}"));
+    }
     if status.is_wanted() {
-        facts.push((
-            "waiting",
-            "somebody, so the next one comes at once".to_owned(),
-        ));
+        tell("waiting", "somebody, so the next one comes at once");
     }
-    for (title, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {
-        shown.push_str(&Cell::plain(title).before(TITLE, fact, width));
+    if let Some(token) = &state.token {
+        // It is whole, because it is for copying. The library has escaped what can't be shown.
+        let token_shown = Some(&**token).filter(|token| !token.is_empty());
+        let token_shown = token_shown.unwrap_or("an empty value");
+        let unlock = unlock(arguments, token, None);
+        shown = format!("{shown}token    {token_shown}\n{unlock}");
     }
-    let Some(token) = &state.token else {
-        return shown;
-    };
-    // It is whole, because it is for copying. The library has escaped what can't be shown.
-    let token_shown = if token.is_empty() {
-        "an empty value"
-    } else {
-        token
-    };
-    let unlock = unlock(arguments, token, None);
-    format!("{shown}token    {token_shown}\n{unlock}")
-}
-
-/// What is known of a lock, with titles.
-fn facts(state: &State) -> Vec<(&'static str, String)> {
-    let title = match state.word {
-        "held" => "holder",
-        "rests" => "done by",
-        "read" => "readers",
-        _ => "why",
-    };
-    let since = state.since.map_or(String::new(), |since| {
-        // Another machine has said so, whose clock may be ahead.
-        let ago = clock::wall().duration_since(since);
-        let ago = ago.map_or(String::new(), |ago| {
-            format!(" ({} ago)", durations::rough(ago))
-        });
-        format!("{}{ago}", state.since(""))
-    });
-    let renewed = match state.word {
-        "held" => ", unless it is renewed",
-        _ => "",
-    };
-    let left = state.left.map_or(String::new(), |left| {
-        format!("another {}{renewed}", durations::rough(left))
-    });
-    vec![(title, state.who.clone()), ("since", since), ("for", left)]
+    shown
 }
 
 fn of_semaphore(arguments: &Status, status: &[LockStatus]) -> String {
     let slots: Vec<State> = status.iter().map(State::of).collect();
-    let row = |(slot, state): (usize, &State)| {
-        let slot = Cell::plain(&slot.to_string());
-        [slot].into_iter().chain(state.cells()).collect()
-    };
-    let table = Table {
-        head: vec!["SLOT", "STATE", "LEFT", "NODES", "HOLDER"],
-        rows: slots.iter().enumerate().map(row).collect(),
-        overflow: Overflow::Wrap,
-    };
+    let numbered = || slots.iter().enumerate();
+    let rows = numbered().map(|(slot, state)| state.cells(&slot.to_string()));
+    let titles = ["SLOT", "STATE", "LEFT", "NODES", "HOLDER"];
+    let table = table(&titles, rows.collect(), Overflow::Wrap, text::width());
     let resting = match slots.iter().filter(|state| state.word == "rests").count() {
         0 => String::new(),
         resting => format!(", {resting} resting"),
     };
-    let mut shown = format!(
-        "{}\n{}: {} of {} held{resting}\n",
-        table.show(text::width()),
-        arguments.name,
-        state::held(status),
-        slots.len()
-    );
-    for (slot, state) in slots.iter().enumerate() {
-        if let Some(token) = &state.token {
-            shown.push_str(&unlock(arguments, token, Some(slot)));
-        }
-    }
-    shown
+    let unlocks: String = numbered()
+        .filter_map(|(slot, state)| Some(unlock(arguments, state.token.as_ref()?, Some(slot))))
+        .collect();
+    let (name, held, all) = (&arguments.name, state::held(status), slots.len());
+    format!("{table}\n{name}: {held} of {all} held{resting}\n{unlocks}")
 }
 
 /// The line to copy for who wants to end it. Where it is too long, it breaks so that a shell reads it as one.
@@ -166,11 +135,8 @@ fn unlock(arguments: &Status, token: &str, slot: Option<usize>) -> String {
     let slot = slot.map_or(String::new(), |slot| format!(" --slot {slot}"));
     let command = format!("redlatch unlock{}{slot}", servers.typed());
     // The token stands behind '=', because it may begin with a dash.
-    let rest = format!(
-        "--token={} {}",
-        shell_word(token),
-        typed_name(name.as_str())
-    );
+    let (token, name) = (shell_word(token), typed_name(name.as_str()));
+    let rest = format!("--token={token} {name}");
     let room = text::width().saturating_sub(10);
     let is_short = columns(&command).saturating_add(columns(&rest)) <= room;
     let space = if is_short { " " } else { " \\\n           " };

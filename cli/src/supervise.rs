@@ -9,24 +9,70 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::arguments::{OnLoss, Run, signal_called};
 use crate::clock;
+use crate::command;
 use crate::durations;
 use crate::event::{Event, Events, code_of_signal};
-use crate::failure::told_of_loss;
-use crate::notify::Notifier;
+use crate::failure::{Failure, no_system, told_of_loss};
+use crate::notify::{self, Notifier};
 use crate::output;
 use crate::plan::Plan;
-use crate::record::Term;
 use crate::request::Request;
+use crate::session::Session;
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Watchdog;
 
-/// The lock of the command, and what to do on a loss.
-pub(crate) struct Task<'a> {
-    pub(crate) arguments: &'a Run,
-    pub(crate) request: &'a Request<'a>,
-    pub(crate) held: &'a LockGuard,
-    /// Told when the command is sent a signal that is to end it.
-    pub(crate) notifier: &'a Notifier,
+/// How one run of the command ended.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Term {
+    /// The exit code that it has for `redlatch`.
+    pub(crate) code: u8,
+    pub(crate) ran: Duration,
+    /// Whether the lock was lost before the command had ended.
+    pub(crate) is_lost: bool,
+    /// The first signal that was to end the command. HUP is one if it has: it makes others read their settings again.
+    pub(crate) signal: Option<i32>,
+}
+
+/// Runs the command under this lock, from its start to its end.
+pub(crate) fn run(
+    arguments: &Run,
+    session: &Session<'_>,
+    held: &LockGuard,
+    notifier: &Notifier,
+) -> Result<Term, Failure> {
+    let (request, events) = (&session.request, &session.events);
+    let group = Watchdog::start().map_err(|error| no_system("process", &error))?;
+    let terminal = Terminal::find().inspect(|terminal| terminal.hand_to(group.group()));
+    let mut supervisor = Supervisor {
+        arguments,
+        request,
+        held,
+        notifier,
+        group,
+        terminal,
+        started: clock::now(),
+        tell_at: None,
+        kill_at: None,
+        is_lost: false,
+        signal: None,
+        had_hangup: false,
+        stops_too: false,
+        wants_terminal: false,
+        expects_tstp: false,
+    };
+    // The first plan is sent before the command starts, which could outlive the lock unwatched otherwise.
+    supervisor.put_off();
+    // The service manager is told by this process.
+    let hidden = arguments.forever.then_some(notify::VARIABLE);
+    // This process may have been stopped up to now.
+    let started = held.check().map_err(Failure::from).and_then(|()| {
+        let group = supervisor.group.group();
+        command::spawn(&arguments.command, request.claim, held, group, hidden)
+    });
+    let command = started.inspect_err(|_| supervisor.group.dismiss())?;
+    // If no thread can be started for it, the watchdog is dropped without a goodbye, and kills the command.
+    events.watch(command)?;
+    Ok(supervisor.wait(events, command))
 }
 
 /// Waits for the end of the command, and handles events meanwhile.
@@ -34,14 +80,16 @@ pub(crate) struct Task<'a> {
     clippy::struct_excessive_bools,
     reason = "each has happened, or not, whatever the others are"
 )]
-pub(crate) struct Supervisor<'a> {
-    task: Task<'a>,
-    group: &'a mut Watchdog,
+struct Supervisor<'a> {
+    arguments: &'a Run,
+    request: &'a Request<'a>,
+    held: &'a LockGuard,
+    /// Told when the command is sent a signal that is to end it.
+    notifier: &'a Notifier,
+    group: Watchdog,
     terminal: Option<Terminal>,
     started: Instant,
-    /// The last plan sent to the watchdog.
-    plan: Plan,
-    /// When the next plan is sent.
+    /// When the next plan is sent to the watchdog.
     tell_at: Option<Instant>,
     /// When the group gets KILL, after a loss.
     kill_at: Option<Instant>,
@@ -57,44 +105,22 @@ pub(crate) struct Supervisor<'a> {
     expects_tstp: bool,
 }
 
-impl<'a> Supervisor<'a> {
-    /// Sends the first plan. From then on the watchdog ends the group if this process sends no further plan.
-    pub(crate) fn new(task: Task<'a>, group: &'a mut Watchdog, terminal: Option<Terminal>) -> Self {
-        let mut supervisor = Self {
-            task,
-            group,
-            terminal,
-            started: clock::now(),
-            plan: Plan::NEVER,
-            tell_at: None,
-            kill_at: None,
-            is_lost: false,
-            signal: None,
-            had_hangup: false,
-            stops_too: false,
-            wants_terminal: false,
-            expects_tstp: false,
-        };
-        supervisor.put_off();
-        supervisor
-    }
-
-    /// The process group of the command.
-    pub(crate) fn group(&self) -> Pid {
-        self.group.group()
-    }
-
+impl Supervisor<'_> {
     /// Handles events until the command has ended.
-    pub(crate) fn wait(mut self, events: &Events, command: Pid) -> Term {
+    fn wait(mut self, events: &Events, command: Pid) -> Term {
         loop {
             let event = events.next(self.tell_at.into_iter().chain(self.kill_at).min());
-            self.notice_standstill();
+            // If the time of the last plan has passed, the watchdog has begun to end the command. That counts as a loss,
+            // even if the lock is still held.
+            if clock::since_boot() >= self.group.plan.term_at {
+                self.lose("redlatch was stopped, or had no processor, for too long to renew it");
+            }
             match event {
                 Some(Event::Ended(code)) => return self.end(code),
                 Some(Event::Signal(signal)) => self.forward(signal),
                 Some(Event::Stopped(signal)) => self.stop(signal),
                 // Not that of a command before this one, which may come late.
-                Some(Event::Lost(cause)) if self.task.held.check().is_err() => {
+                Some(Event::Lost(cause)) if self.held.check().is_err() => {
                     self.lose(&told_of_loss(&cause));
                     self.tell_if_out_of_reach(command);
                 }
@@ -114,42 +140,30 @@ impl<'a> Supervisor<'a> {
     /// Tells the watchdog until when the command may run.
     fn put_off(&mut self) {
         self.tell_at = None;
-        let grace = match self.task.arguments.on_loss {
+        let grace = match self.arguments.on_loss {
             OnLoss::Ignore => return,
             _ if self.is_lost => return,
             OnLoss::Kill => Duration::ZERO,
-            OnLoss::Term => self.task.arguments.grace,
+            OnLoss::Term => self.arguments.grace,
         };
         // The clock is read before the remaining time, so that the sum of both is never too late.
         let now = clock::since_boot();
-        let remaining = self.task.held.remaining();
-        let ttl = self.task.request.hold_time.ttl;
-        self.tell(Plan::of(grace, ttl, now, remaining));
+        let remaining = self.held.remaining();
+        let ttl = self.request.ttl;
+        self.group.tell(Plan::of(grace, ttl, now, remaining));
         self.tell_at = clock::now().checked_add(Plan::lasts(remaining));
     }
 
-    fn tell(&mut self, plan: Plan) {
-        self.plan = plan;
-        self.group.tell(plan);
-    }
-
-    /// If the time of the last plan has passed, the watchdog has begun to end the command. That counts as a loss, even
-    /// if the lock is still held.
-    fn notice_standstill(&mut self) {
-        if !self.is_lost && clock::since_boot() >= self.plan.first() {
-            self.lose("redlatch was stopped, or had no processor, for too long to renew it");
-        }
-    }
-
     fn is_ending(&self) -> bool {
-        self.is_lost && self.task.arguments.on_loss != OnLoss::Ignore
+        self.is_lost && self.arguments.on_loss != OnLoss::Ignore
     }
 
-    fn end(self, code: u8) -> Term {
+    fn end(mut self, code: u8) -> Term {
         if self.is_ending() {
             // Processes that the command has left behind would run without a lock.
             self.group.kill(self.terminal.as_ref());
         }
+        self.group.dismiss();
         let by_hangup = self.had_hangup && code == code_of_signal(SIGHUP);
         Term {
             code,
@@ -167,7 +181,7 @@ impl<'a> Supervisor<'a> {
                     self.terminal = Terminal::find_anyhow();
                 }
                 if let Some(terminal) = &self.terminal {
-                    terminal.hand_to(self.group());
+                    terminal.hand_to(self.group.group());
                 }
                 self.group.signal(Signal::CONT);
             }
@@ -189,9 +203,9 @@ impl<'a> Supervisor<'a> {
             SIGHUP => self.had_hangup = true,
             _ if self.signal.is_none() => {
                 self.signal = Some(signal);
-                let claim = self.task.request.claim;
+                let claim = self.request.claim;
                 let state = format!("{claim}: stopping: the command was sent the signal");
-                self.task.notifier.tell(Some("STOPPING=1"), &state);
+                self.notifier.tell(Some("STOPPING=1"), &state);
             }
             _ => {}
         }
@@ -206,7 +220,7 @@ impl<'a> Supervisor<'a> {
                 self.wants_terminal = true;
                 self.terminal = Terminal::find_anyhow();
                 if let Some(terminal) = &self.terminal {
-                    terminal.hand_to(self.group());
+                    terminal.hand_to(self.group.group());
                     self.group.signal(Signal::CONT);
                 } else if !self.is_ending() {
                     self.stand_still(terminal::stop_in_background);
@@ -227,7 +241,7 @@ impl<'a> Supervisor<'a> {
     /// Stops this process because the command is stopped. A stopped command does nothing, so the watchdog must not end
     /// it. The command goes on together with this process, which then checks the lock.
     fn stand_still(&mut self, stop: impl FnOnce()) {
-        self.tell(Plan::NEVER);
+        self.group.tell(Plan::NEVER);
         stop();
         self.put_off();
     }
@@ -239,17 +253,17 @@ impl<'a> Supervisor<'a> {
         }
         self.is_lost = true;
         self.tell_at = None;
-        let (claim, grace) = (self.task.request.claim, self.task.arguments.grace);
+        let (claim, grace) = (self.request.claim, self.arguments.grace);
         let tell =
             |what: &str| output::complain(&format!("lost the lock {claim}: {cause}; {what}"));
-        match self.task.arguments.on_loss {
+        match self.arguments.on_loss {
             OnLoss::Term => {
                 self.group.signal(Signal::TERM);
                 // A command that is stopped gets its signals when it goes on.
                 self.group.signal(Signal::CONT);
                 // The watchdog sends KILL if this process is stopped meanwhile.
                 let kill_at = clock::since_boot().saturating_add(grace);
-                self.tell(Plan::kill_at(kill_at));
+                self.group.tell(Plan::kill_at(kill_at));
                 self.kill_at = clock::now().checked_add(grace);
                 let grace = durations::exact(grace);
                 tell(&format!("the command gets TERM, and KILL after {grace}"));
@@ -267,32 +281,25 @@ impl<'a> Supervisor<'a> {
         if self.is_lost {
             return;
         }
-        let claim = self.task.request.claim;
-        match &self.task.arguments.on_wanted {
-            Some(name) => {
-                let signal = name.to_uppercase();
-                output::complain(&format!(
-                    "somebody waits for the lock {claim}; the command gets {signal}"
-                ));
-                if let Some(signal) = signal_called(name) {
-                    self.group.signal(signal);
-                }
+        let told = format!("somebody waits for the lock {}", self.request.claim);
+        if let Some(name) = &self.arguments.on_wanted {
+            output::complain(&format!("{told}; the command gets {}", name.to_uppercase()));
+            if let Some(signal) = signal_called(name) {
+                self.group.signal(signal);
             }
-            None if self.task.arguments.forever => {
-                output::complain(&format!("somebody waits for the lock {claim}"));
-            }
-            None => {}
+        } else if self.arguments.forever {
+            output::complain(&told);
         }
     }
 
     /// A command that runs as another user, as `sudo` does, can't be sent signals. Sending to the group does not fail,
     /// because it has other members, so this is checked for the command alone.
     fn tell_if_out_of_reach(&self, command: Pid) {
-        let is_to_end = self.task.arguments.on_loss != OnLoss::Ignore;
+        let is_to_end = self.arguments.on_loss != OnLoss::Ignore;
         if is_to_end && test_kill_process(command) == Err(Errno::PERM) {
             output::complain(&format!(
                 "the command may not be sent signals and runs on without the lock {}; end it as its user (process {})",
-                self.task.request.claim,
+                self.request.claim,
                 command.as_raw_nonzero()
             ));
         }

@@ -1,7 +1,7 @@
 //! Pure but for the width of the terminal: lines that break between words, and words that a shell reads.
 
 use std::fmt::Write as _;
-use std::io::{stderr, stdout};
+use std::io::stdout;
 use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
@@ -15,17 +15,8 @@ pub(crate) fn width() -> usize {
     size(stdout()).0
 }
 
-/// The columns and lines of standard output.
-pub(crate) fn size_of_screen() -> (usize, usize) {
-    size(stdout())
-}
-
-/// The columns of standard error.
-pub(crate) fn width_of_messages() -> usize {
-    size(stderr()).0
-}
-
-fn size(terminal: impl AsFd) -> (usize, usize) {
+/// The columns and lines of a terminal.
+pub(crate) fn size(terminal: impl AsFd) -> (usize, usize) {
     let size = tcgetwinsize(terminal).ok().filter(|size| size.ws_col > 0);
     size.map_or((WIDTH, 24), |size| (size.ws_col.into(), size.ws_row.into()))
 }

@@ -1,6 +1,6 @@
 //! `redlatch unlock`.
 
-use redlatch::{Error, Vote};
+use redlatch::Error;
 
 use crate::arguments::Unlock;
 use crate::failure::{Failure, LOST, USAGE};
@@ -27,15 +27,15 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
         Some(slot) => manager.release_slot(name.as_str(), slot, token),
     };
     let why = result.as_ref().err().map(|error| why_not(name, error));
-    if arguments.form.json {
+    if arguments.json {
         let object = json::of_release(name.as_str(), &result, why.as_deref());
         output::print(&format!("{object}\n"))?;
     }
     let why = why.unwrap_or_default();
     match result {
         Ok(()) => {
-            if !arguments.form.json {
-                output::print(&format!("{name}: given back\n"))?;
+            if !arguments.json {
+                output::print(&format!("{name}: released\n"))?;
             }
             if !arguments.fenced && nodes::has_fenced_clients(&manager) {
                 output::complain(&format!(
@@ -46,16 +46,14 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
             Ok(0)
         }
         Err(Error::Lost { .. }) => {
-            let advice = match arguments.slot {
-                None => format!(
-                    "see 'redlatch status {typed}'; a permit needs its --slot, and a reader's token is its REDLATCH_TOKEN"
-                ),
-                Some(slot) => format!(
-                    "see 'redlatch status --max {} {typed}'",
-                    slot.saturating_add(1)
-                ),
-            };
-            Err(Failure::new(LOST, format!("{why}; {advice}")))
+            let max = arguments
+                .slot
+                .map(|slot| format!("--max {} ", slot.saturating_add(1)));
+            let max = max.unwrap_or_default();
+            let message = format!(
+                "{why}; see 'redlatch status {max}{typed}'; a permit needs its --slot, and a reader's token is its REDLATCH_TOKEN"
+            );
+            Err(Failure::new(LOST, message))
         }
         Err(error @ Error::Unconfirmed { .. }) => Err(error.into()),
         Err(error) => Err(Failure {
@@ -70,14 +68,6 @@ fn why_not(name: &Name, error: &Error) -> String {
     let Error::Lost { cause, .. } = error else {
         return error.to_string();
     };
-    let nodes = cause.nodes();
-    if nodes.iter().all(|node| matches!(node.vote, Vote::Missing)) {
-        return format!(
-            "{name} is not held: it is free on {} of {} nodes",
-            nodes.len(),
-            nodes.len()
-        );
-    }
-    let said: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    let said: Vec<String> = cause.nodes().iter().map(ToString::to_string).collect();
     format!("{name} is not held with this token: {}", said.join("; "))
 }

@@ -19,7 +19,7 @@ use crate::list;
 use crate::nodes;
 use crate::output::{self, Reader};
 use crate::state::{self, State};
-use crate::table::{Cell, Overflow, Table, Tone};
+use crate::table::{BAD, Cell, GOOD, Overflow, table};
 use crate::text::{self, count};
 
 /// A name that has no lock, for the servers' sake.
@@ -48,7 +48,7 @@ pub(crate) fn watch(arguments: &Watch) -> Result<u8, Failure> {
     let mut told = BTreeMap::new();
     loop {
         let reader = if screen.is_some() {
-            Screen::draw(&view.show(text::size_of_screen()))
+            Screen::draw(&view.show(text::size(stdout())))
         } else {
             output::print_more(&view.changes(&mut told))?
         };
@@ -97,24 +97,17 @@ impl View {
         let time = humantime::format_rfc3339_seconds(clock::wall()).to_string();
         let locks = count(self.locks.len(), "lock");
         let title = text::cut(&format!("{time}  {locks}  q: quit"), width);
-        let nodes = Table {
-            head: vec!["NODE", "STATE", "TIME", ""],
-            rows: self.nodes.iter().map(node_row).collect(),
-            overflow: Overflow::Cut,
-        };
-        let table = list::table(&self.locks, Overflow::Cut).show(width);
-        let mut lines = vec![title, String::new()];
-        lines.extend(nodes.show(width).lines().map(str::to_owned));
-        lines.push(String::new());
-        lines.extend(table.lines().map(str::to_owned));
+        let rows = self.nodes.iter().map(node_row).collect();
+        let nodes = table(&["NODE", "STATE", "TIME", ""], rows, Overflow::Cut, width);
+        let table = list::table(&self.locks, Overflow::Cut, width);
+        let shown = format!("{title}\n\n{nodes}\n{table}");
+        let mut lines: Vec<String> = shown.lines().map(str::to_owned).collect();
         if let Some(missing) = &self.missing {
             lines.push(text::cut(&output::presentable(missing), width));
         }
-        let hidden = lines.len().saturating_sub(height);
-        if hidden > 0 && height > 0 {
-            lines.truncate(height.saturating_sub(1));
-            let more = format!("… and {} more", hidden.saturating_add(1));
-            lines.push(text::cut(&more, width));
+        if lines.len() > height && height > 0 {
+            let more = lines.split_off(height.saturating_sub(1)).len();
+            lines.push(text::cut(&format!("… and {more} more"), width));
         }
         lines
     }
@@ -131,7 +124,7 @@ impl View {
         };
         for report in &self.nodes {
             let node = output::presentable(&report.node);
-            let (_, word, why) = condition(report);
+            let (word, why) = condition(report);
             let colon = if why.is_empty() { "" } else { ": " };
             let line = format!("{node} is {word}{colon}{why}");
             tell(format!("node {node}"), word.to_owned(), line);
@@ -144,16 +137,16 @@ impl View {
                 format!("{name} {}", state.sentence()),
             );
         }
-        for (name, what) in before {
-            if told.contains_key(&name) {
-                continue;
-            }
+        let is_gone = |name: &String| !told.contains_key(name);
+        let gone: Vec<_> = before
+            .into_iter()
+            .filter(|(name, _)| is_gone(name))
+            .collect();
+        for (name, what) in gone {
             match name.strip_prefix("lock ") {
                 Some(lock) if self.missing.is_none() => lines.push(format!("{lock} is free")),
                 // It may still be there.
-                _ => {
-                    told.insert(name, what);
-                }
+                _ => drop(told.insert(name, what)),
             }
         }
         let time = humantime::format_rfc3339_seconds(clock::wall());
@@ -163,27 +156,23 @@ impl View {
 }
 
 /// Whether a node is up, and why not.
-fn condition(report: &NodeReport) -> (Tone, &'static str, String) {
-    match state::failure(report) {
-        None => (Tone::Good, "up", String::new()),
-        Some(word) => (Tone::Bad, word, state::cause(&report.vote)),
-    }
+fn condition(report: &NodeReport) -> (&'static str, String) {
+    state::failure(report).map_or(("up", String::new()), |word| {
+        (word, state::cause(&report.vote))
+    })
 }
 
 fn node_row(report: &NodeReport) -> Vec<Cell> {
-    let (tone, word, why) = condition(report);
-    let time = if tone == Tone::Bad {
-        String::new()
+    let (word, why) = condition(report);
+    // As wide as most of them, so that the table stands still.
+    let time = format!("{:>7}", durations::brief(report.elapsed));
+    let (tone, time) = if word == "up" {
+        (GOOD, &*time)
     } else {
-        // As wide as most of them, so that the table stands still.
-        format!("{:>7}", durations::brief(report.elapsed))
+        (BAD, "")
     };
-    vec![
-        Cell::plain(&report.node),
-        Cell::new(tone, word),
-        Cell::plain(&time),
-        Cell::plain(&why),
-    ]
+    let [node, time, why] = [&*report.node, time, &why].map(Cell::plain);
+    vec![node, Cell::new(tone, word), time, why]
 }
 
 /// Another screen, and no cursor.
@@ -203,11 +192,8 @@ struct Screen {
 
 impl Screen {
     fn enter() -> Self {
-        let before = if stdin().is_terminal() {
-            tcgetattr(stdin()).ok()
-        } else {
-            None
-        };
+        // None where standard input is no terminal.
+        let before = tcgetattr(stdin()).ok();
         if let Some(mut modes) = before.clone() {
             // Each key is read at once, and not shown. Ctrl-C and Ctrl-Z stay signals.
             modes

@@ -9,10 +9,12 @@
 //! It can't kill processes that have left the group (`setsid`), and can do nothing after it was killed itself. So its
 //! process name is not `redlatch`, because `killall -9 redlatch` would kill both.
 
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,15 +29,12 @@ use signal_hook::consts::signal::{
 use signal_hook::iterator::Signals;
 
 use crate::clock;
-use crate::plan::{GOODBYE, Message, Plan};
+use crate::plan::{GOODBYE, Plan};
 use crate::processes::{self, own_group};
 use crate::terminal::{self, Terminal};
 
 /// The argument that starts the watchdog. It is no subcommand, because users should not call it.
 pub(crate) const ARGUMENT: &str = "__watchdog";
-
-/// Sent by the watchdog when it is ready.
-const READY: u8 = b'r';
 
 /// How long `redlatch` waits for the watchdog to end, which takes milliseconds unless the watchdog was stopped or
 /// killed.
@@ -56,10 +55,10 @@ const NOT_FOR_IT: [i32; 14] = [
 
 /// The watchdog as `redlatch` sees it. A drop without [`dismiss`](Self::dismiss) kills the group.
 pub(crate) struct Watchdog {
+    /// Of its output only the end matters, which comes when the watchdog has ended.
     process: Child,
-    input: Option<ChildStdin>,
-    /// Only its end matters, which comes when the watchdog has ended.
-    output: ChildStdout,
+    /// The last plan that it was sent.
+    pub(crate) plan: Plan,
     is_dismissed: bool,
 }
 
@@ -78,26 +77,19 @@ impl Watchdog {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut process = processes::spawn(&mut command)?;
-        let (input, output) = (process.stdin.take(), process.stdout.take());
-        let mut ready = [0];
-        if let Some(mut output) = output
-            && output.read_exact(&mut ready).is_ok()
-            && ready == [READY]
+        let mut watchdog = Self {
+            process: processes::spawn(&mut command)?,
+            plan: Plan::NEVER,
+            is_dismissed: false,
+        };
+        let Child { stdin, stdout, .. } = &mut watchdog.process;
+        if let (Some(input), Some(output)) = (stdin, stdout)
+            && output.read_exact(&mut [0]).is_ok()
             // Writes don't block, so that a stopped watchdog delays nothing.
-            && input.as_ref().is_some_and(|input| ioctl_fionbio(input, true).is_ok())
+            && ioctl_fionbio(input, true).is_ok()
         {
-            return Ok(Self {
-                process,
-                input,
-                output,
-                is_dismissed: false,
-            });
+            return Ok(watchdog);
         }
-        drop(input);
-        let end = process.wait();
-        processes::forget(Pid::from_child(&process));
-        end?;
         Err(io::Error::other("the watchdog does not start"))
     }
 
@@ -114,7 +106,8 @@ impl Watchdog {
 
     /// Sends a plan, which holds until the next one.
     pub(crate) fn tell(&mut self, plan: Plan) {
-        if let Some(input) = &mut self.input {
+        self.plan = plan;
+        if let Some(input) = &mut self.process.stdin {
             // A failed write means that the watchdog is gone, or was stopped until the pipe was full. Then it can do
             // nothing anyway.
             input.write_all(plan.message().as_bytes()).ok();
@@ -123,7 +116,7 @@ impl Watchdog {
 
     /// Kills the command, what it has started, and the watchdog.
     pub(crate) fn kill(&mut self, terminal: Option<&Terminal>) {
-        if terminal.is_some() && self.input.take().is_some() {
+        if terminal.is_some() && self.process.stdin.take().is_some() {
             // The watchdog returns the terminal, and then kills the group.
             self.let_end();
         }
@@ -133,7 +126,7 @@ impl Watchdog {
 
     /// Dismisses the watchdog. It returns the terminal, if the group has it, and leaves the rest of the group alone.
     pub(crate) fn dismiss(&mut self) {
-        if let Some(mut input) = self.input.take() {
+        if let Some(mut input) = self.process.stdin.take() {
             if input.write_all(GOODBYE.as_bytes()).is_err() {
                 // The watchdog is gone, or the pipe is full. Without a goodbye it would kill the rest of the group, so
                 // it is killed.
@@ -148,12 +141,11 @@ impl Watchdog {
         // The watchdog is stopped if its group is. It has not been waited for, so no other process has its number.
         kill_process(self.group(), Signal::CONT).ok();
         let deadline = clock::now().checked_add(PATIENCE);
-        loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
-            let timeout = Timespec::try_from(left.unwrap_or_default()).ok();
-            // The other end of the pipe is closed when the watchdog has ended.
-            let mut output = [PollFd::new(&self.output, PollFlags::empty())];
-            if poll(&mut output, timeout.as_ref()) != Err(Errno::INTR) {
+        // The other end of the pipe is closed when the watchdog has ended.
+        while let (Some(output), Some(deadline)) = (&self.process.stdout, deadline) {
+            let left = deadline.saturating_duration_since(clock::now());
+            let mut outputs = [PollFd::new(output, PollFlags::empty())];
+            if poll(&mut outputs, Timespec::try_from(left).ok().as_ref()) != Err(Errno::INTR) {
                 return;
             }
         }
@@ -163,7 +155,7 @@ impl Watchdog {
 impl Drop for Watchdog {
     fn drop(&mut self) {
         // The input is closed before the wait: without a goodbye, that makes the watchdog kill its group.
-        drop(self.input.take());
+        drop(self.process.stdin.take());
         self.let_end();
         if self.is_dismissed {
             // Only the watchdog: the rest of the group is left alone on purpose.
@@ -186,12 +178,14 @@ pub(crate) fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     rustix::thread::set_name(c"lock-watchdog").ok();
     // The signals are caught and not read, which has the same effect here as ignoring them.
-    let heard = Signals::new(NOT_FOR_IT);
+    let (Ok(_heard), Ok(mut orders)) = (Signals::new(NOT_FOR_IT), Orders::new()) else {
+        return ExitCode::from(crate::failure::SYSTEM);
+    };
     let mut out = io::stdout();
-    if heard.is_err() || out.write_all(&[READY]).and_then(|()| out.flush()).is_err() {
+    if out.write_all(b"ready").and_then(|()| out.flush()).is_err() {
         return ExitCode::from(crate::failure::SYSTEM);
     }
-    let is_dismissed = Orders::default().are_over();
+    let is_dismissed = orders.are_over();
     if let Some(caller) = caller.and_then(Pid::from_raw) {
         terminal::give_back(caller);
     }
@@ -204,55 +198,49 @@ pub(crate) fn main() -> ExitCode {
 }
 
 /// The messages up to now.
-#[derive(Default)]
 struct Orders {
+    input: BufReader<File>,
     plan: Plan,
     /// Whether the TERM of the present plan was sent.
     has_sent_term: bool,
-    /// The bytes of the next message, as far as received.
-    part: Vec<u8>,
 }
 
 impl Orders {
+    fn new() -> io::Result<Self> {
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
+        Ok(Self {
+            input: BufReader::new(input.into()),
+            plan: Plan::NEVER,
+            has_sent_term: false,
+        })
+    }
+
     /// Waits for the goodbye, and returns false when the group is to be killed instead.
     fn are_over(&mut self) -> bool {
         loop {
             // Messages are read first, because a new plan may replace one whose time has come.
-            let end = self
-                .listen()
-                .or_else(|| self.is_kill_due().then_some(false));
-            if let Some(is_dismissed) = end {
-                return is_dismissed;
+            if self.input.buffer().is_empty() {
+                let timeout = Timespec::try_from(self.left()).ok();
+                let timeout = timeout.filter(|_| self.plan != Plan::NEVER);
+                let mut inputs = [PollFd::new(self.input.get_ref(), PollFlags::IN)];
+                match poll(&mut inputs, timeout.as_ref()) {
+                    Ok(0) if self.is_kill_due() => return false,
+                    Ok(0) | Err(Errno::INTR) => continue,
+                    Ok(_) => {}
+                    Err(_) => return false,
+                }
             }
-        }
-    }
-
-    /// Waits until a message comes, or the plan's time has come. At the last message it returns whether that is the
-    /// goodbye.
-    fn listen(&mut self) -> Option<bool> {
-        let input = io::stdin();
-        let timeout = Timespec::try_from(self.left()).ok();
-        let timeout = timeout.filter(|_| self.plan != Plan::NEVER);
-        let mut inputs = [PollFd::new(&input, PollFlags::IN)];
-        match poll(&mut inputs, timeout.as_ref()) {
-            Ok(0) | Err(Errno::INTR) => return None,
-            Ok(_) => {}
-            Err(_) => return Some(false),
-        }
-        let mut bytes = [0; 256];
-        match rustix::io::read(&input, &mut bytes) {
-            Err(Errno::INTR) => return None,
-            Ok(0) | Err(_) => return Some(false),
-            Ok(count) => self.part.extend(bytes.iter().take(count)),
-        }
-        while let Some(message) = Message::take(&mut self.part) {
-            match message {
-                Message::Plan(plan) => (self.plan, self.has_sent_term) = (plan, false),
-                Message::Goodbye => return Some(true),
-                Message::Unreadable => return Some(false),
+            let mut message = String::new();
+            self.input.read_line(&mut message).ok();
+            if message == GOODBYE {
+                return true;
             }
+            // At the end of the input, the message is empty.
+            let Some(plan) = Plan::read(&message) else {
+                return false;
+            };
+            (self.plan, self.has_sent_term) = (plan, false);
         }
-        None
     }
 
     /// How long to wait.
@@ -260,7 +248,7 @@ impl Orders {
         let next = if self.has_sent_term {
             self.plan.kill_at
         } else {
-            self.plan.first()
+            self.plan.term_at
         };
         next.saturating_sub(clock::since_boot()).min(LONGEST_NAP)
     }

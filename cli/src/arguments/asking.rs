@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::lock::permits;
-use super::servers::{Form, Servers};
+use super::servers::Servers;
 use crate::durations;
 use crate::name::Name;
 
@@ -24,8 +24,9 @@ pub(crate) struct Status {
     #[arg(short, long, conflicts_with_all = ["json", "verbose"])]
     pub(crate) quiet: bool,
 
-    #[command(flatten)]
-    pub(crate) form: Form,
+    /// Prints JSON, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) servers: Servers,
@@ -53,8 +54,9 @@ pub(crate) struct List {
     #[arg(long)]
     pub(crate) all: bool,
 
-    #[command(flatten)]
-    pub(crate) form: Form,
+    /// Prints JSON, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) servers: Servers,
@@ -80,15 +82,16 @@ pub(crate) struct Watch {
 
 /// Tells what is wrong with the servers and what to do about it.
 ///
-/// It takes a lock of its own on each server and gives it back at once, to see whether servers give locks.
+/// It takes a lock of its own on each server and releases it at once, to see whether servers give locks.
 #[derive(Debug, Args)]
 pub(crate) struct Health {
     /// Judges the servers as for a client of the fenced protocol
     #[arg(long)]
     pub(crate) fenced: bool,
 
-    #[command(flatten)]
-    pub(crate) form: Form,
+    /// Prints JSON, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) servers: Servers,
@@ -130,8 +133,9 @@ pub(crate) struct Unlock {
     #[arg(long)]
     pub(crate) foreign: bool,
 
-    #[command(flatten)]
-    pub(crate) form: Form,
+    /// Prints JSON, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) servers: Servers,

@@ -26,20 +26,15 @@ fn hint(error: &clap::Error, subcommand: Option<&str>) -> &'static str {
     let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let argument = context(ContextKind::InvalidArg);
     let takes_command = matches!(subcommand, Some("run" | "hold"));
-    let kind = error.kind();
-    let is_unknown = kind == ErrorKind::UnknownArgument;
-    let is_missing = kind == ErrorKind::MissingRequiredArgument && argument.contains("COMMAND");
-    if (is_unknown && !argument.starts_with('-') && takes_command) || is_missing {
-        COMMAND
-    } else if is_unknown && argument.starts_with('-') && !argument.starts_with("--") {
+    match (error.kind(), takes_command) {
+        (ErrorKind::UnknownArgument, _) if argument.starts_with("--") => "",
         // A word with one dash can be a name or a value.
-        DASHED
-    } else if kind == ErrorKind::InvalidValue && context(ContextKind::InvalidValue).is_empty() {
-        VALUE
-    } else if kind == ErrorKind::InvalidUtf8 {
-        BYTES
-    } else {
-        ""
+        (ErrorKind::UnknownArgument, _) if argument.starts_with('-') => DASHED,
+        (ErrorKind::UnknownArgument, true) => COMMAND,
+        (ErrorKind::MissingRequiredArgument, _) if argument.contains("COMMAND") => COMMAND,
+        (ErrorKind::InvalidValue, _) if context(ContextKind::InvalidValue).is_empty() => VALUE,
+        (ErrorKind::InvalidUtf8, _) => BYTES,
+        _ => "",
     }
 }
 
@@ -60,18 +55,15 @@ fn in_one_line(error: &clap::Error) -> String {
         }
     }
     let (fault, rest) = rendered.split_once("\n\n").unwrap_or((&rendered, ""));
+    let fault: Vec<&str> = fault.split_whitespace().collect();
+    let mut told = fault.join(" ").trim_start_matches("error: ").to_owned();
     let tips = rest
         .lines()
         .filter_map(|line| line.trim().strip_prefix("tip: "));
-    let tips = tips.filter(|tip| !tip.starts_with("to pass "));
-    let fault: Vec<&str> = fault.split_whitespace().collect();
-    let fault = fault.join(" ");
-    let fault = fault.strip_prefix("error: ").unwrap_or(&fault);
-    [fault]
-        .into_iter()
-        .chain(tips)
-        .collect::<Vec<_>>()
-        .join("; ")
+    for tip in tips.filter(|tip| !tip.starts_with("to pass ")) {
+        told = format!("{told}; {tip}");
+    }
+    told
 }
 
 #[cfg(test)]

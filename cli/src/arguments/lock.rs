@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, value_parser};
 
-use super::servers::{Form, Servers};
+use super::servers::Servers;
 use crate::durations;
 use crate::label;
 use crate::name::Name;
@@ -81,7 +81,7 @@ pub(crate) struct Lock {
 /// Holds a lock until standard input ends or a signal comes.
 ///
 /// When the lock is held, one line is printed: the token, and with --fenced a space and the fencing token. From then on
-/// the lock is renewed. It is given back when standard input ends, or at INT, TERM, HUP or QUIT. If the lock is lost,
+/// the lock is renewed. It is released when standard input ends, or at INT, TERM, HUP or QUIT. If the lock is lost,
 /// redlatch says so and ends with 76. Nothing else is stopped then: whoever relies on the lock has to notice that
 /// redlatch has ended, by the end of its standard output. Input is read and thrown away.
 ///
@@ -92,8 +92,9 @@ pub(crate) struct Hold {
     #[command(flatten)]
     pub(crate) lock: Lock,
 
-    #[command(flatten)]
-    pub(crate) form: Form,
+    /// Prints JSON, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
 
     #[command(flatten)]
     pub(crate) servers: Servers,

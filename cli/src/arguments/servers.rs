@@ -91,10 +91,3 @@ impl Servers {
         words.collect::<Vec<_>>().concat()
     }
 }
-
-#[derive(Debug, Args)]
-pub(crate) struct Form {
-    /// Prints JSON, for programs
-    #[arg(long)]
-    pub(crate) json: bool,
-}

@@ -83,19 +83,19 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     };
     for mode in [0o666, 0o620, 0o602] {
         set_mode(&file, mode);
-        let hint = format!("others may write the configuration (mode {mode:04o})");
-        refused(&[&hint, "'chmod go-w "]);
+        let hint = format!(" may be written by others (mode {mode:04o})");
+        refused(&["the configuration ", &hint, "'chmod go-w "]);
     }
     set_mode(&file, 0o644);
     for mode in [0o777, 0o775, 0o757] {
         set_mode(folder, mode);
         let hint = format!("'chmod go-w {}'", folder.display());
-        refused(&["others may replace the configuration", &hint]);
+        refused(&["its folder ", &hint]);
     }
     // Only root can give a file away.
     set_mode(folder, 0o755);
     if chown(&file, Some(65_534), None).is_ok() {
-        refused(&["the configuration belongs to user 65534", "'chown "]);
+        refused(&["belongs to user 65534", "'chown root "]);
         chown(&file, Some(0), None).unwrap();
         chown(folder, Some(65_534), None).unwrap();
         let hint = format!("its folder {} belongs to user 65534", folder.display());

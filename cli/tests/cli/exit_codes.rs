@@ -84,28 +84,6 @@ fn an_outage_is_told_once_while_it_is_waited_for_and_that_it_is_over() {
 }
 
 #[test]
-fn of_several_at_once_one_runs_at_a_time() {
-    let nodes = Nodes::start(5);
-    let file = nodes.file("inside");
-    // Whoever is inside while another one is would find its folder there.
-    let script = format!("mkdir {0} || exit 99; sleep 0.3; rmdir {0}", file.display());
-    for _ in 0..3 {
-        let start = || Running::start(&mut nodes.run(&["--no-wait"], &script));
-        let mut codes = [start(), start()].map(|one| one.end().code);
-        codes.sort();
-        // In a tie both may be refused, but never both run.
-        assert!(
-            codes[1] == Some(75) && [Some(0), Some(75)].contains(&codes[0]),
-            "{codes:?}"
-        );
-    }
-    let start = || Running::start(&mut nodes.run(&["--wait", "15s"], &script));
-    for one in [start(), start(), start()] {
-        one.end().ends_with(0);
-    }
-}
-
-#[test]
 fn what_the_command_leaves_behind_is_neither_waited_for_nor_killed() {
     let nodes = Nodes::start(1);
     let script = "sleep 30 >/dev/null 2>&1 </dev/null & echo $!";

@@ -91,7 +91,7 @@ fn unlock_gives_back_what_has_the_token_and_nothing_else() {
     nodes.hold(OTHER, 60_000);
     for (error, key) in [
         ("job is not held with this token: 127.0.0.1:", true),
-        ("job is not held: it is free on 3 of 3 nodes", false),
+        ("job is not held with this token: 127.0.0.1:", false),
     ] {
         let ended = unlock(&nodes, &["--json"]);
         ended.ends_with(76);
@@ -109,7 +109,7 @@ fn unlock_gives_back_what_has_the_token_and_nothing_else() {
     }
     nodes.hold(TOKEN, 60_000);
     let ended = unlock(&nodes, &[]);
-    ended.is(0, "job: given back\n");
+    ended.is(0, "job: released\n");
     ended.is_quiet(0);
     assert_eq!(nodes.locked(), 0);
     nodes.hold(TOKEN, 60_000);
@@ -254,7 +254,7 @@ fn with_the_fenced_protocol_they_work_as_well_and_say_what_it_needs() {
     let unlock = ["unlock", "job", "--token", guard.token(), "--fenced"];
     // Without the note that --fenced leaves, its holder sets the keys again, and that is said.
     let ended = ask(&nodes, &unlock[..4]);
-    ended.is(0, "job: given back\n");
+    ended.is(0, "job: released\n");
     ended.complains("then unlock it with --fenced");
     guard.extend(Duration::from_mins(1)).unwrap();
     // The configuration says it as well as the option.
@@ -327,7 +327,7 @@ fn a_server_that_is_slow_is_waited_for() {
         (&["status", "job"][..], "job: held on 1 of 1 node"),
         (&["list"], "job   held "),
         (&["health"], "verdict: "),
-        (&["unlock", "job", "--token", TOKEN], "given back"),
+        (&["unlock", "job", "--token", TOKEN], "released"),
     ] {
         // It hangs for less than a second, and for more than a lock would wait.
         nodes.servers[0].stop();

@@ -128,7 +128,7 @@ fn a_loss_that_is_noticed_only_at_the_end_is_told() {
         take_away(&nodes);
         drop(input);
         let ended = running.end();
-        ended.is_refused(code, "noticed it when giving it back");
+        ended.is_refused(code, "noticed it when releasing it");
         nodes.command(&["DEL", "job"]);
     }
 }

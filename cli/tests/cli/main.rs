@@ -11,7 +11,6 @@ mod config_file;
 mod ended;
 mod exit_codes;
 mod forever;
-mod forgotten;
 mod hold;
 mod killed;
 mod kinds;

@@ -98,36 +98,6 @@ fn a_file_that_can_not_be_read_or_is_empty_is_64() {
 }
 
 #[test]
-fn a_password_comes_from_a_file_or_the_environment() {
-    let nodes = with_password(3);
-    let file = nodes.write_secret("password", &format!("{SECRET}\nnot this\n"));
-    let config = write_config(&nodes, "redlatch.toml", "password_file = 'password'\n");
-    let path = file.display().to_string();
-    let with_login = nodes
-        .urls()
-        .replace("redis://", &format!("redis://:{SECRET}@"));
-    let job = ["job", "--", "true"];
-    let mut of_config = bare(&[&["run", "--config", &config], &job[..]].concat());
-    let mut of_file = nodes.redlatch(&[&["run", "--password-file", &path], &job[..]].concat());
-    of_file.env("REDLATCH_PASSWORD", "wrong");
-    let mut of_variable = nodes.redlatch(&[&["run"], &job[..]].concat());
-    of_variable.env("REDLATCH_PASSWORD", SECRET);
-    let mut of_urls = nodes.redlatch(&[&["run"], &job[..]].concat());
-    of_urls.env("REDLATCH_NODES", with_login);
-    for command in [&mut of_config, &mut of_file, &mut of_variable, &mut of_urls] {
-        end_of(command).is_quiet(0);
-    }
-    // With none, or a wrong one, which is not shown.
-    let ended = end_of(
-        nodes
-            .redlatch(&["run", "-n", "job", "--", "true"])
-            .env("REDLATCH_PASSWORD", "wr0ng"),
-    );
-    ended.ends_with(69);
-    assert!(!ended.complaint().contains("wr0ng"), "{ended:?}");
-}
-
-#[test]
 fn a_password_on_the_command_line_is_refused_and_not_repeated() {
     let nodes = with_password(1);
     let url = nodes

@@ -108,7 +108,7 @@ fn a_reader_whose_entry_is_gone_is_lost_and_the_others_run_on() {
     let (other, input) = reader(&nodes, &["--ttl", "1m"]);
     other.line();
     let unlock = ["unlock", "job", "--token", &token];
-    ask(&nodes, &unlock).is(0, "job: given back\n");
+    ask(&nodes, &unlock).is(0, "job: released\n");
     // It is told, and its command with it.
     running.end().ends_with(76);
     assert_dies(command);
