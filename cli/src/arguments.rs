@@ -23,7 +23,6 @@ pub(crate) use self::lock::{Hold, Lock};
 pub(crate) use self::run::{OnLoss, Run, signal_called};
 pub(crate) use self::servers::{Servers, TlsFiles};
 use crate::failure::Failure;
-use crate::name::Name;
 use crate::output;
 use crate::text;
 
@@ -104,7 +103,7 @@ fn parse_words(words: &[OsString]) -> Result<Arguments, clap::Error> {
         return Err(error);
     };
     let name = name.to_str().ok_or("a name is text in UTF-8".to_owned());
-    run.lock.name = name.and_then(Name::parse).map_err(|reason| {
+    run.lock.name = name.and_then(str::parse).map_err(|reason| {
         let message = format!("invalid value for '<NAME>': {reason}\n");
         clap::Error::raw(ErrorKind::ValueValidation, message)
     })?;

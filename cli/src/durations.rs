@@ -7,20 +7,17 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Parses a duration of at most a year. An error tells what to type.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let span = humantime::parse_duration(text).map_err(|_| {
-        "a duration is a number and a unit, such as 500ms, 30s, 5m or 2h".to_owned()
-    })?;
-    if span > LONGEST {
-        return Err("the longest is 365days; ask for less".into());
+    match humantime::parse_duration(text) {
+        Ok(span) if span <= LONGEST => Ok(span),
+        Ok(_) => Err("the longest is 365days; ask for less".into()),
+        Err(_) => Err("a duration is a number and a unit, such as 500ms, 30s, 5m or 2h".into()),
     }
-    Ok(span)
 }
 
 /// Parses a duration of more than zero.
 pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
-    let reason = || "it has to be more than zero".to_owned();
     let span = Some(parse(text)?).filter(|span| !span.is_zero());
-    span.ok_or_else(reason)
+    span.ok_or_else(|| "it has to be more than zero".to_owned())
 }
 
 /// Parses how long to wait. Not to wait at all has its own flag.

@@ -97,8 +97,8 @@ pub(crate) fn start_thread(
 ) -> Result<(), Failure> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
     started
-        .map(drop)
         .map_err(|error| no_system("thread", &error))
+        .map(drop)
 }
 
 /// What the operating system refused.

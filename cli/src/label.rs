@@ -26,23 +26,17 @@ fn compose(host: &str, process: u32, own: Option<&str>) -> String {
 
 /// Checks the text of `--label`.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() {
-        return Err(
-            "a label has at least one character that can be seen; leave it out, or see --no-label"
-                .to_owned(),
-        );
-    }
-    if text.len() > LONGEST {
-        return Err(format!(
-            "a label has at most {LONGEST} bytes, this has {}",
-            text.len()
-        ));
-    }
-    if text.contains(char::is_control) {
-        let reason = "a label is one line of text without control characters";
-        return Err(reason.to_owned());
-    }
-    Ok(text.trim().to_owned())
+    let length = text.len();
+    let reason = if text.trim().is_empty() {
+        "at least one character that can be seen; leave it out, or see --no-label".to_owned()
+    } else if length > LONGEST {
+        format!("at most {LONGEST} bytes, this has {length}")
+    } else if text.contains(char::is_control) {
+        "one line of text without control characters".to_owned()
+    } else {
+        return Ok(text.trim().to_owned());
+    };
+    Err(format!("a label has {reason}"))
 }
 
 #[cfg(test)]

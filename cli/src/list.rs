@@ -64,7 +64,10 @@ pub(crate) fn collect(manager: &LockManager) -> Result<Vec<(String, State)>, Err
 fn named(mut locks: Vec<ListedLock>) -> Vec<(String, State)> {
     locks.sort_by(|a, b| (&a.resource, a.slot).cmp(&(&b.resource, b.slot)));
     let named = locks.iter().map(|lock| {
-        let name = Name::parse(&lock.resource).map_or(String::new(), |name| name.to_string());
+        let name = lock
+            .resource
+            .parse()
+            .map_or(String::new(), |name: Name| name.to_string());
         let slot = lock.slot.map(|slot| format!(" slot {slot}"));
         (name + &slot.unwrap_or_default(), State::of(&lock.status))
     });

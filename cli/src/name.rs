@@ -1,20 +1,25 @@
 //! The name of a lock, and how it is shown.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// The name of a lock. It is shown in quotes if it could be misread among other words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(String);
 
-impl Name {
+impl FromStr for Name {
+    type Err = String;
+
     /// A name may have any characters. The library checks its length, because the prefix counts too.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("a name has at least one character".into());
         }
         Ok(Self(text.to_owned()))
     }
+}
 
+impl Name {
     /// The name as the library, programs and the command get it.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
@@ -50,10 +55,10 @@ mod tests {
             ("\"job\"", "\"\\\"job\\\"\""),
             ("a\\b", "\"a\\\\b\""),
         ] {
-            let name = Name::parse(typed).unwrap();
+            let name = typed.parse::<Name>().unwrap();
             assert_eq!(name.to_string(), shown);
             assert_eq!(name.as_str(), typed);
         }
-        assert!(Name::parse("").is_err());
+        assert!("".parse::<Name>().is_err());
     }
 }

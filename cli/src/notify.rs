@@ -42,10 +42,10 @@ impl Notifier {
         let assignment = assignment.map_or(String::new(), |text| format!("{text}\n"));
         let message = format!("{assignment}STATUS={}", output::presentable(status));
         let sent = match address {
-            Ok(address) => send(&message, address).err().map(|error| error.to_string()),
-            Err(error) => Some(error.to_string()),
+            Ok(address) => send(&message, address).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
         };
-        if let Some(error) = sent
+        if let Err(error) = sent
             && !self.has_complained.replace(true)
         {
             output::complain(&format!(

@@ -61,11 +61,10 @@ fn reader() -> Reader {
     let out = io::stdout();
     let mut outputs = [PollFd::new(&out, PollFlags::empty())];
     let answered = poll(&mut outputs, Some(&Timespec::default()));
-    let [output] = outputs;
-    if answered.is_ok() && output.revents().intersects(PollFlags::ERR | PollFlags::HUP) {
-        Reader::Gone
-    } else {
-        Reader::There
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    match outputs {
+        [output] if answered.is_ok() && output.revents().intersects(gone) => Reader::Gone,
+        _ => Reader::There,
     }
 }
 

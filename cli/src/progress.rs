@@ -131,7 +131,7 @@ mod tests {
         prepare(&nodes);
         let manager = LockManager::builder().fakes(&nodes).build().unwrap();
         let claim = Claim {
-            name: &Name::parse("job").unwrap(),
+            name: &"job".parse::<Name>().unwrap(),
             permits: None,
             is_shared: false,
             also: &[],

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_first_names_are_shown_and_one_of_several_is_one_line() {
-        let names = ["a", "b b", "c", "d", "e", "f\ng"].map(|name| Name::parse(name).unwrap());
+        let names = ["a", "b b", "c", "d", "e", "f\ng"].map(|name| name.parse::<Name>().unwrap());
         let claim = |name, also: std::ops::Range<usize>| {
             let alone = Claim {
                 name,

@@ -108,19 +108,29 @@ impl TlsFiles {
 }
 
 /// Gives the certificates to the builder, which checks them.
-#[cfg(feature = "tls-rustls")]
 pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Failure> {
-    let read = |file: &Path, what: &str| {
-        fs::read(file).map_err(|error| {
-            let file = file.display();
-            Failure::usage(format!(
-                "{file}: the {what} can't be read: {error}; look at its path and rights"
-            ))
-        })
-    };
     if *files == TlsFiles::default() {
         return Ok(builder);
     }
+    #[cfg(not(feature = "tls-rustls"))]
+    return Err(Failure::usage(
+        "certificates can't be used: this redlatch was built without TLS; build it with the cargo feature tls-rustls",
+    ));
+    #[cfg(feature = "tls-rustls")]
+    Ok(builder.tls(certificates(files)?))
+}
+
+#[cfg(feature = "tls-rustls")]
+fn certificates(files: &TlsFiles) -> Result<redlatch::Tls, Failure> {
+    let read = |file: &Path, what: &str| {
+        let why = |error| {
+            format!(
+                "{}: the {what} can't be read: {error}; look at its path and rights",
+                file.display()
+            )
+        };
+        fs::read(file).map_err(|error| Failure::usage(why(error)))
+    };
     let mut tls = redlatch::Tls::default();
     if let Some(file) = &files.tls_ca {
         tls = tls.root_certificates(read(file, "certificates of the servers")?);
@@ -133,19 +143,8 @@ pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Fa
             "a certificate and its private key belong together; give both --tls-cert and --tls-key",
         ));
     }
-    if let Some(name) = &files.tls_name {
-        tls = tls.server_name(name);
-    }
-    Ok(builder.tls(tls))
-}
-
-/// Refuses what this build can't use.
-#[cfg(not(feature = "tls-rustls"))]
-pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Failure> {
-    if *files == TlsFiles::default() {
-        return Ok(builder);
-    }
-    Err(Failure::usage(
-        "certificates can't be used: this redlatch was built without TLS; build it with the cargo feature tls-rustls",
-    ))
+    Ok(match &files.tls_name {
+        Some(name) => tls.server_name(name),
+        None => tls,
+    })
 }

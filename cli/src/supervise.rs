@@ -187,27 +187,18 @@ impl Supervisor<'_> {
             }
             SIGTSTP if self.expects_tstp => self.expects_tstp = false,
             _ => {
-                self.stops_too |= signal == SIGTSTP;
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.group.signal(signal);
                 }
-                self.note(signal);
+                self.stops_too |= signal == SIGTSTP;
+                self.had_hangup |= signal == SIGHUP;
+                if self.signal.is_none() && ![SIGTSTP, SIGHUP].contains(&signal) {
+                    self.signal = Some(signal);
+                    let claim = self.request.claim;
+                    let state = format!("{claim}: stopping: the command was sent the signal");
+                    self.notifier.tell(Some("STOPPING=1"), &state);
+                }
             }
-        }
-    }
-
-    /// Notes a signal that the command was sent, if it may end it.
-    fn note(&mut self, signal: i32) {
-        match signal {
-            SIGTSTP => {}
-            SIGHUP => self.had_hangup = true,
-            _ if self.signal.is_none() => {
-                self.signal = Some(signal);
-                let claim = self.request.claim;
-                let state = format!("{claim}: stopping: the command was sent the signal");
-                self.notifier.tell(Some("STOPPING=1"), &state);
-            }
-            _ => {}
         }
     }
 

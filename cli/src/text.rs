@@ -53,17 +53,14 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
         used <= room
     };
     let part: String = text.chars().take_while(fits).collect();
-    let is_between = text
-        .get(part.len()..)
-        .is_some_and(|rest| rest.starts_with([' ', ',', ':', ';']));
-    let end = if is_between { None } else { part.rfind(' ') };
-    let words = end.and_then(|end| part.get(..end)).unwrap_or(&part);
-    let words = words.trim_end_matches([' ', ',', ':', ';']);
-    if width == 0 {
-        String::new()
-    } else {
-        format!("{words}…")
-    }
+    let between = [' ', ',', ':', ';'];
+    let rest = text.get(part.len()..).unwrap_or_default();
+    let words = match part.rsplit_once(' ') {
+        Some((words, _)) if !rest.starts_with(between) => words,
+        _ => &part,
+    };
+    let sign = if width == 0 { "" } else { "…" };
+    format!("{}{sign}", words.trim_end_matches(between))
 }
 
 /// Whether a character is shown as itself behind a letter: it does not break a line, is visible, and does not turn the

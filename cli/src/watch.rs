@@ -114,40 +114,32 @@ impl View {
 
     /// What is different from what was told before, in lines with the time.
     fn changes(&self, told: &mut BTreeMap<String, String>) -> String {
-        let before = std::mem::take(told);
+        let nodes = self.nodes.iter().map(|report| {
+            let (node, (word, why)) = (output::presentable(&report.node), condition(report));
+            let colon = if why.is_empty() { "" } else { ": " };
+            let line = format!("{node} is {word}{colon}{why}");
+            (format!("node {node}"), word.to_owned(), line)
+        });
+        let locks = self.locks.iter().map(|(name, state)| {
+            let what = format!("{}{:?}", state.word, state.token);
+            let line = format!("{name} {}", state.sentence());
+            (format!("lock {name}"), what, line)
+        });
+        let now: Vec<(String, String, String)> = nodes.chain(locks).collect();
         let mut lines = Vec::new();
-        let mut tell = |name: String, what: String, line: String| {
-            if before.get(&name) != Some(&what) {
+        told.retain(|name, _| {
+            let lock = name.strip_prefix("lock ");
+            // One that is not listed may still be there if the list is not complete.
+            let gone =
+                lock.filter(|_| self.missing.is_none() && now.iter().all(|(it, ..)| it != name));
+            lines.extend(gone.map(|lock| format!("{lock} is free")));
+            gone.is_none()
+        });
+        for (name, what, line) in now {
+            if told.get(&name) != Some(&what) {
                 lines.push(line);
             }
             told.insert(name, what);
-        };
-        for report in &self.nodes {
-            let node = output::presentable(&report.node);
-            let (word, why) = condition(report);
-            let colon = if why.is_empty() { "" } else { ": " };
-            let line = format!("{node} is {word}{colon}{why}");
-            tell(format!("node {node}"), word.to_owned(), line);
-        }
-        for (name, state) in &self.locks {
-            let what = format!("{}{:?}", state.word, state.token);
-            tell(
-                format!("lock {name}"),
-                what,
-                format!("{name} {}", state.sentence()),
-            );
-        }
-        let is_gone = |name: &String| !told.contains_key(name);
-        let gone: Vec<_> = before
-            .into_iter()
-            .filter(|(name, _)| is_gone(name))
-            .collect();
-        for (name, what) in gone {
-            match name.strip_prefix("lock ") {
-                Some(lock) if self.missing.is_none() => lines.push(format!("{lock} is free")),
-                // It may still be there.
-                _ => drop(told.insert(name, what)),
-            }
         }
         let time = humantime::format_rfc3339_seconds(clock::wall());
         let lines = lines.iter().map(|line| format!("{time} {line}\n"));

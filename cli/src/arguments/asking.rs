@@ -13,7 +13,6 @@ use crate::name::Name;
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     /// What the lock is called
-    #[arg(value_parser = Name::parse)]
     pub(crate) name: Name,
 
     /// Looks at a semaphore with so many permits, as --max of run
@@ -69,7 +68,6 @@ pub(crate) struct List {
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
     /// What the locks are called [default: all that are held]
-    #[arg(value_parser = Name::parse)]
     pub(crate) names: Vec<Name>,
 
     /// How often the servers are asked
@@ -107,7 +105,6 @@ pub(crate) struct Health {
 #[derive(Debug, Args)]
 pub(crate) struct Unlock {
     /// What the lock is called
-    #[arg(value_parser = Name::parse)]
     pub(crate) name: Name,
 
     /// The token that the lock is held with, as status shows it

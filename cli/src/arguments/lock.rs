@@ -19,7 +19,6 @@ pub(super) fn permits() -> RangedI64ValueParser<u32> {
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct Lock {
     /// What the lock is called
-    #[arg(value_parser = Name::parse)]
     pub(crate) name: Name,
 
     /// How long to wait [default: the ttl and 10s]

@@ -26,18 +26,7 @@ pub(crate) const ENVIRONMENT: &str = include_str!("environment.txt");
 const SHORT_WORDS: &str = "\
 'redlatch SUBCOMMAND -h' has the usual options; --help has all, with examples.";
 
-const LONG_WORDS: &str = "\
-'redlatch SUBCOMMAND -h' has the usual options on one screen; --help has all of
-them, with examples and the exit status. 'redlatch man | man -l -' shows all of
-it on one page.
-
-The first steps:
-  export REDLATCH_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
-  redlatch health
-  redlatch run nightly-report -- /usr/local/bin/report
-  redlatch status nightly-report
-
-";
+const LONG_WORDS: &str = include_str!("beginning.txt");
 
 /// What stands behind the words of each subcommand.
 const MORE: &str = "

@@ -31,7 +31,7 @@ pub(crate) struct Run {
     ///
     /// It is one step, so two runs never wait for each other. Each name is an ordinary lock to everybody else. May be given several times, for up to
     /// 64 names in all.
-    #[arg(long, value_name = "NAME", value_parser = Name::parse, conflicts_with = "max")]
+    #[arg(long, value_name = "NAME", conflicts_with = "max")]
     pub(crate) also: Vec<Name>,
 
     /// Shares the lock with others that have --shared

@@ -4,8 +4,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
-use redlatch_testing::Server;
-
 use crate::ended::Ended;
 use crate::process::{Nodes, bare, end_of};
 
@@ -62,6 +60,9 @@ run --label x --no-label job -- true => --no-label
 status => <NAME>
 status -q --json job => --json
 status --max x job => --max
+status --config /no/such/file job => /no/such/file
+status --password-file /no/such/file job => /no/such/file
+status --password-file /dev/null job => /dev/null
 hold => <NAME>
 hold --ttl 899ms job => standard input
 open-nodes job => --help
@@ -216,31 +217,6 @@ fn tls_without_its_feature_names_the_feature() {
     for option in ["--tls-ca", "--tls-cert", "--tls-key", "--tls-name"] {
         let ended = end_of(&mut bare(&[&node[..], &[option, "x"]].concat()));
         assert_refused(&ended, 64, "tls-rustls");
-    }
-}
-
-#[test]
-fn a_password_from_elsewhere_goes_with_any_url() {
-    let socket = "--unixsocket {dir}/redis.sock";
-    let socket: Vec<&str> = socket.split(' ').collect();
-    let password = "a:b@c/d?e#f%20 g\u{fc}";
-    let server = Server::start_with(&[&*socket, &["--requirepass", password]].concat());
-    let (port, path) = (server.port(), server.dir().join("redis.sock"));
-    let path = path.display();
-    for url in [
-        format!("redis://127.0.0.1:{port}"),
-        format!("redis://default@127.0.0.1:{port}/1"),
-        format!("redis://default:@127.0.0.1:{port}/1"),
-        format!("valkey://127.0.0.1:{port}?db=2"),
-        format!("unix://{path}"),
-        format!("unix://{path}?db=1"),
-        format!("unix://{path}?user=default"),
-    ] {
-        let mut command = bare(&["status", "job", "--node-timeout", "5s"]);
-        command.env("REDLATCH_NODES", &url);
-        command.env("REDLATCH_PASSWORD", password);
-        let ended = end_of(&mut command);
-        ended.shows("\njob: free");
     }
 }
 

@@ -1,10 +1,13 @@
-//! What holds for a lock of each kind: alone, fenced, a permit, several names, shared.
+//! What holds for a lock of each kind: alone, fenced, a permit, several names, shared; and what is told of permits and names.
 
+use std::collections::BTreeSet;
+use std::process::ChildStdin;
 use std::time::Duration;
 
-use redlatch_testing::{eventually, pause};
+use redlatch_testing::{Server, eventually, pause};
 use rustix::process::{Pid, Signal};
 
+use crate::ended::Ended;
 use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, open_nodes, pid, told};
 
 const KINDS: [&[&str]; 5] = [
@@ -160,4 +163,162 @@ fn a_loss_is_76_and_ends_the_command_with_term() {
         ended.complains(&format!("lost the lock {name}"));
         assert_dies(command);
     }
+}
+
+/// A command that runs under a permit of the semaphore `job`, says which, and ends with its standard input.
+#[track_caller]
+fn run_permit(nodes: &Nodes, options: &[&str]) -> (Running, ChildStdin) {
+    Running::start_with_input(&mut nodes.run(options, "echo $REDLATCH_SLOT; read -r line; exit 0"))
+}
+
+#[track_caller]
+fn status(nodes: &Nodes, options: &[&str]) -> Ended {
+    end_of(&mut nodes.redlatch(&[&["status", "job"], options].concat()))
+}
+
+#[test]
+fn so_many_run_at_a_time_each_in_a_slot_and_the_next_one_waits_for_its_turn() {
+    let nodes = Nodes::start(3);
+    status(&nodes, &["--max", "2"]).ends_with(1);
+    let (first, first_input) = run_permit(&nodes, &["--max", "2"]);
+    let mut hold = nodes.redlatch(&["hold", "--max", "2", "--json", "job"]);
+    let (second, second_input) = Running::start_with_input(&mut hold);
+    let object: serde_json::Value = serde_json::from_str(&second.line()).unwrap();
+    let slots = BTreeSet::from([first.line(), object["slot"].to_string()]);
+    assert_eq!(slots, BTreeSet::from(["0".to_owned(), "1".to_owned()]));
+
+    let refused = end_of(&mut nodes.run(&["--max", "2", "-n"], "echo ran"));
+    refused.is_refused(75, "the permits of job, 2 in all");
+    // A lock of that name is another thing.
+    end_of(&mut nodes.run(&["-n"], "echo .$REDLATCH_SLOT")).is(0, ".\n");
+
+    let ended = status(&nodes, &["--max", "2"]);
+    ended.ends_with(0);
+    ended.shows("\njob: 2 of 2 held\nunlock   redlatch unlock --slot 0 ");
+    let object = status(&nodes, &["--max", "2", "--json"]).json();
+    assert_eq!(
+        (&object["resource"], &object["held"]),
+        (&"job".into(), &2.into())
+    );
+    assert_eq!(object["slots"][1]["state"], "held", "{object}");
+    status(&nodes, &["--max", "2", "-q"]).is(0, "");
+
+    let (third, input) = run_permit(&nodes, &["--max", "2"]);
+    drop(first_input);
+    first.end().ends_with(0);
+    assert!(slots.contains(&third.line()));
+    drop((second_input, input));
+    for running in [second, third] {
+        running.end().ends_with(0);
+    }
+    status(&nodes, &["--max", "2"]).ends_with(1);
+}
+
+#[test]
+fn unlock_gives_back_the_permit_in_a_slot() {
+    let nodes = Nodes::start(3);
+    let (killed, _input) = run_permit(&nodes, &["--max", "1", "--ttl", "10m"]);
+    assert_eq!(killed.line(), "0");
+    killed.signal(Signal::KILL);
+    let object = status(&nodes, &["--max", "1", "--json"]).json();
+    let token = object["slots"][0]["token"].as_str().unwrap();
+    for (slot, code) in [
+        (&[][..], 76),
+        (&["--slot", "256"], 64),
+        (&["--slot", "0"], 0),
+    ] {
+        let unlock = [&["unlock", "job", "--token", token], slot].concat();
+        end_of(&mut nodes.redlatch(&unlock)).ends_with(code);
+    }
+    status(&nodes, &["--max", "1"]).ends_with(1);
+}
+
+/// The locks of `job`, which `Nodes::run` takes, and of these, in another order than that of their names.
+const ALSO: [&str; 4] = ["--also", "zebra", "--also", "account:2"];
+const NAMES: [&str; 3] = ["account:2", "job", "zebra"];
+
+/// How many keys of the three names the servers have.
+#[track_caller]
+fn keys_of_names(nodes: &Nodes) -> usize {
+    let keys = |server: &Server| {
+        NAMES
+            .iter()
+            .filter(|name| server.get(name).is_some())
+            .count()
+    };
+    nodes.servers.iter().map(keys).sum()
+}
+
+#[test]
+fn each_is_a_lock_to_others_and_the_one_that_is_in_the_way_is_named() {
+    let nodes = Nodes::start(3);
+    let mut run = nodes.run(&ALSO, "echo has; read -r line; exit 0");
+    let (running, input) = Running::start_with_input(&mut run);
+    running.line();
+    for name in NAMES {
+        let status = end_of(&mut nodes.redlatch(&["status", name]));
+        status.shows(&format!("\n{name}: held on 3 of 3 nodes\n"));
+        let ended = end_of(&mut nodes.redlatch(&["run", "-n", name, "--", "echo", "ran"]));
+        ended.is_refused(75, &format!(" has the lock {name} (on "));
+    }
+    drop(input);
+    running.end().ends_with(0);
+    assert_eq!(keys_of_names(&nodes), 0);
+
+    for server in &nodes.servers {
+        server.hold("zebra", "another", 60_000);
+    }
+    let options = [&ALSO[..], &["-n"]].concat();
+    let ended = end_of(&mut nodes.run(&options, "echo ran"));
+    ended.is_refused(75, "another holder has the lock zebra (on ");
+    ended.complains("see 'redlatch status zebra'");
+    // None of the others was taken.
+    assert_eq!(keys_of_names(&nodes), 3);
+    let code = [&options[..], &["-E", "9", "-q"]].concat();
+    end_of(&mut nodes.run(&code, "echo ran")).is_quiet(9);
+}
+
+#[test]
+fn who_waits_for_several_gets_them_when_the_last_one_is_free_and_their_loss_is_of_all() {
+    let nodes = Nodes::start(3).hasty();
+    let hold = |name: &str| {
+        let arguments = ["run", name, "--", "sh", "-c", "echo has; read -r line"];
+        Running::start_with_input(&mut nodes.redlatch(&arguments))
+    };
+    let (first, first_input) = hold("zebra");
+    let (second, second_input) = hold("account:2");
+    assert_eq!([first.line(), second.line()], ["has", "has"]);
+    let options = [&ALSO[..], &["--wait", "5m", "--verbose", "--ttl", "1500ms"]].concat();
+    let waits = Running::start(&mut nodes.run(&options, "echo ran; sleep 60"));
+    told(&waits, "waiting: zebra is held for another ");
+    for (holder, input) in [(first, first_input), (second, second_input)] {
+        drop(input);
+        holder.end();
+    }
+    told(&waits, "got the lock job, zebra, account:2 after ");
+    assert_eq!(waits.line(), "ran");
+    nodes.command(&["SET", "account:2", "another", "PX", "60000"]);
+    let lost = told(&waits, "lost the lock job, zebra, account:2: ");
+    assert!(lost.contains("\"account:2\""), "{lost}");
+    waits.end().ends_with(76);
+    // What was left of it is given back, and that of the other holder is not.
+    assert_eq!(keys_of_names(&nodes), 3);
+}
+
+#[test]
+fn as_many_names_as_there_may_be_are_locked_and_a_service_leads_under_several() {
+    let nodes = Nodes::start(3);
+    let most: Vec<String> = (0..63).map(|n| format!("--also=name-{n}")).collect();
+    let most: Vec<&str> = most.iter().map(String::as_str).collect();
+    end_of(&mut nodes.run(&most, "true")).ends_with(0);
+    for server in &nodes.servers {
+        server.hold("zebra", "another", 600_000);
+    }
+    let options = [&ALSO[..], &["--forever"]].concat();
+    let running = Running::start(&mut nodes.run(&options, "echo ran; exec sleep 60"));
+    told(&running, "job, zebra, account:2: standby: another leads");
+    nodes.command(&["DEL", "zebra"]);
+    assert_eq!(running.line(), "ran");
+    running.terminate();
+    assert!(eventually(LIMIT, || keys_of_names(&nodes) == 0));
 }

@@ -1,14 +1,16 @@
-//! `redlatch list`: the locks that are held, for people and as JSON.
+//! `redlatch list` and `redlatch watch`: the locks that are held, once or live, for people and programs.
 
-use std::io::Read;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
 
 use redlatch_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::tcgetattr;
 use serde_json::Value;
 
 use crate::ended::Ended;
 use crate::process::{LIMIT, Nodes, Running, TOKEN, end_of, let_children_heed_signals};
+use crate::terminal::Terminal;
 
 fn hold(nodes: &Nodes, key: &str, value: &str) {
     nodes.command(&["SET", key, value, "PX", "600000"]);
@@ -76,24 +78,6 @@ rests           rests  9m    3/3
         assert_eq!(is_labelled, prefix == "job", "{object}");
     }
     assert_eq!(list(&nodes, &["--json"]).stdout.lines().count(), 6);
-}
-
-#[test]
-fn the_list_is_complete_without_one_server_and_is_none_without_two_or_without_the_right_to_scan() {
-    let mut nodes = Nodes::start(3).hasty();
-    hold(&nodes, "job", TOKEN);
-    nodes.servers[0].kill();
-    let ended = list(&nodes, &["--prefix", "job"]);
-    ended.shows("  2/3  ");
-    ended.ends_with(0);
-    let user = "ACL SETUSER default on nopass ~* +@all -scan";
-    let user: Vec<&str> = user.split(' ').collect();
-    for server in &nodes.servers[1..] {
-        server.command(&user);
-    }
-    list(&nodes, &[]).is_refused(69, "to list locks, allow SCAN and STRLEN");
-    nodes.servers[1].stop();
-    list(&nodes, &[]).is_refused(69, "the list of locks is incomplete");
 }
 
 #[test]
@@ -177,4 +161,127 @@ fn what_was_found_is_told_before_what_is_missing() {
         ended.shows(line);
         ended.complains("the list of locks is incomplete");
     }
+}
+
+fn watch(nodes: &Nodes, more: &[&str]) -> Command {
+    nodes.redlatch(&[&["watch", "--every", "50ms"], more].concat())
+}
+
+/// Lines of standard output up to one with this text.
+#[track_caller]
+fn wait_for(running: &Running, text: &str) -> String {
+    loop {
+        let line = running.line();
+        if line.contains(text) {
+            return line;
+        }
+    }
+}
+
+#[test]
+fn without_a_terminal_each_change_is_a_line_with_the_time() {
+    let mut nodes = Nodes::start(3).hasty();
+    for names in [&["job"][..], &[]] {
+        let running = Running::start(&mut watch(&nodes, names));
+        wait_for(&running, &format!("{} is up", nodes.servers[2].name()));
+        if !names.is_empty() {
+            wait_for(&running, "Z job is free on 3 of 3 nodes");
+        }
+        nodes.hold(&format!("{TOKEN} web-3 4711 nightly"), 60_000);
+        let line = wait_for(&running, "Z job is held for another ");
+        assert!(line.contains(" by web-3 4711 nightly, on "), "{line}");
+        // A time to live that shrinks is no change, and another holder is one.
+        nodes.hold(&format!("rest:{TOKEN} web-4 1 nightly"), 60_000);
+        wait_for(&running, "Z job rests for another ");
+        nodes.command(&["DEL", "job"]);
+        wait_for(&running, "Z job is free");
+        nodes.servers[0].kill();
+        let name = nodes.servers[0].name();
+        wait_for(&running, &format!("{name} is FAILED: "));
+        nodes.servers[0].restart();
+        wait_for(&running, &format!("{name} is up"));
+        running.signal(Signal::INT);
+        let ended = running.end();
+        ended.is_quiet(0);
+    }
+}
+
+#[test]
+fn it_ends_when_nobody_reads_it() {
+    let nodes = Nodes::start(1);
+    let mut child = watch(&nodes, &["job"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    drop(lines);
+    let mut is_held = false;
+    // Each change is a line, which nobody reads.
+    let ended = || {
+        is_held = !is_held;
+        let words: &[&str] = if is_held {
+            &["SET", "job", TOKEN, "PX", "60000"]
+        } else {
+            &["DEL", "job"]
+        };
+        nodes.servers[0].command(words);
+        child.try_wait().unwrap().is_some()
+    };
+    assert!(eventually(LIMIT, ended));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn on_a_terminal_it_shows_locks_and_servers_until_q_and_leaves_the_terminal_as_it_was() {
+    let_children_heed_signals();
+    let mut nodes = Nodes::start(3).hasty();
+    nodes.hold(&format!("{TOKEN} web-3 \u{1b}[31m"), 600_000);
+    nodes.servers[2].kill();
+    // It is not the terminal of the session of the child, so Ctrl-C is no signal there.
+    for end in ["q", "INT"] {
+        let terminal = Terminal::sized(80, 24);
+        let tty = terminal.other_end();
+        let before = tcgetattr(&tty).unwrap().local_modes;
+        let mut command = watch(&nodes, &["job", "other"]);
+        command.env("NO_COLOR", "1");
+        let mut child = terminal.take(&mut command).spawn().unwrap();
+        let failed = format!("{}  FAILED ", nodes.servers[2].name());
+        let why = terminal.wait_for(&failed);
+        assert!(why.starts_with("no connection: "), "{why}");
+        terminal.wait_for("job    held   9m    2/3    ");
+        terminal.wait_for("other  free         2/3");
+        assert_ne!(tcgetattr(&tty).unwrap().local_modes, before);
+        match end {
+            "INT" => kill_process(Pid::from_child(&child), Signal::INT).unwrap(),
+            key => terminal.press(key),
+        }
+        assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert_eq!(tcgetattr(&tty).unwrap().local_modes, before);
+        let is_left = || terminal.shown().ends_with("\u{1b}[?25h\u{1b}[?1049l");
+        assert!(eventually(LIMIT, is_left), "{:?}", terminal.shown());
+        assert!(!terminal.shown().contains("\u{1b}[31m"));
+    }
+}
+
+#[test]
+fn ten_thousand_locks_and_twenty_columns_are_shown_as_far_as_there_is_room() {
+    let nodes = Nodes::start(1);
+    let script = "for i = 1, 10000 do redis.call('SET', 'job-' .. i, ARGV[1], 'PX', 600000) end";
+    nodes.servers[0].command(&["EVAL", script, "0", TOKEN]);
+    let terminal = Terminal::sized(20, 12);
+    let mut child = terminal.take(&mut watch(&nodes, &[])).spawn().unwrap();
+    assert!(eventually(LIMIT, || terminal.shown().contains(" more")));
+    terminal.press("q");
+    assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(
+        terminal.shown().contains("job-1 "),
+        "{:?}",
+        terminal.shown()
+    );
+
+    let ended = end_of(&mut nodes.redlatch(&["list"]));
+    assert_eq!(ended.stdout.lines().count(), 10_001, "{}", ended.stderr);
 }

@@ -191,39 +191,6 @@ fn the_exit_code_of_health_is_its_severity() {
     assert!(!object["findings"].as_array().unwrap().is_empty());
 }
 
-/// Servers that answer questions are of no use if they take no writes.
-#[test]
-fn health_is_critical_where_servers_answer_and_give_no_lock() {
-    let nodes = Nodes::start(3);
-    let set = |name: &str, value: &str| nodes.command(&["CONFIG", "SET", name, value]);
-    set("appendonly", "yes");
-    ask(&nodes, &["health"]).ends_with(0);
-    for (name, well, ill, word) in [
-        ("min-replicas-to-write", "0", "1", "NOREPLICAS"),
-        ("maxmemory", "0", "1", "OOM"),
-    ] {
-        set(name, ill);
-        let ended = ask(&nodes, &["health"]);
-        ended.ends_with(2);
-        ended.shows("no lock can be taken");
-        assert_eq!(ended.stdout.matches(word).count(), 1, "{ended:?}");
-        let object = ask(&nodes, &["health", "--json"]).json();
-        assert_eq!(object["missing_votes"], 2, "{object}");
-        assert_eq!(object["nodes"][0]["state"], "refuses", "{object}");
-        ask(&nodes, &["run", "--no-wait", "job", "--", "true"]).ends_with(69);
-        set(name, well);
-        ask(&nodes, &["health"]).ends_with(0);
-    }
-    nodes.command(&["ACL", "SETUSER", "default", "-set"]);
-    let ended = ask(&nodes, &["health"]);
-    ended.ends_with(1);
-    let told = ended.words();
-    assert_eq!(told.matches("could not try").count(), 1, "{ended:?}");
-    for server in &nodes.servers {
-        assert_eq!(told.matches(&server.name()).count(), 2, "{ended:?}");
-    }
-}
-
 #[test]
 fn with_the_fenced_protocol_they_work_as_well_and_say_what_it_needs() {
     let nodes = Nodes::start(3);

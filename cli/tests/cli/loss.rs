@@ -1,10 +1,12 @@
-//! A lock that is lost while its command runs: what the command gets, and what the exit code is.
+//! A lock that is lost while its command runs, or whose `redlatch` is stopped or killed: what the command gets, and what the exit code is.
 
 use std::time::Duration;
 
-use redlatch_testing::{Server, now};
+use redlatch::Protocol;
+use redlatch_testing::{Server, eventually, now, pause};
+use rustix::process::{Signal, getpgid, kill_process};
 
-use crate::process::{Nodes, Running, assert_dies, is_alive, pid, told};
+use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, is_alive, pid, state, told};
 
 /// Renewed every half second, so that a loss is soon noticed.
 const TTL: [&str; 2] = ["--ttl", "1500ms"];
@@ -83,7 +85,7 @@ fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss_and_one_of_them_is_n
     nodes.servers[0].kill();
     let running = run(&nodes, &[], "echo ready; sleep 30");
     running.line();
-    redlatch_testing::pause(Duration::from_secs(3));
+    pause(Duration::from_secs(3));
     nodes.servers[1].kill();
     let ended = running.end();
     ended.ends_with(76);
@@ -131,4 +133,180 @@ fn a_loss_that_is_noticed_only_at_the_end_is_told() {
         ended.is_refused(code, "noticed it when releasing it");
         nodes.command(&["DEL", "job"]);
     }
+}
+
+/// Long enough that a busy machine does not lose the lock before it is meant to.
+const LONG_TTL: [&str; 2] = ["--ttl", "6s"];
+
+/// Tells its process, and works.
+const WORK: &str = "echo $$; for i in $(seq 3000); do sleep 0.02; done";
+
+#[test]
+fn the_command_of_a_stopped_redlatch_is_dead_when_the_next_holder_has_the_lock() {
+    let nodes = Nodes::start(3).hasty();
+    let other = nodes.manager(Protocol::Classic);
+    // Of the first one nothing that a signal could do but KILL. The other one gets TERM before.
+    for (trap, told) in [
+        ("trap '' INT TERM HUP QUIT", None),
+        ("trap 'echo term > told; exit 0' TERM", Some("term\n")),
+    ] {
+        let script = format!("{trap}; sh -c '{WORK}' & {WORK}");
+        let running = Running::start(&mut nodes.run(&LONG_TTL, &script));
+        let pids = [pid(&running.line()), pid(&running.line())];
+        // Later than the first renewal, so that it is not the end of the first lease that counts.
+        pause(Duration::from_millis(1500));
+        assert!(pids.iter().all(|pid| is_alive(*pid)));
+        running.signal(Signal::STOP);
+        let guard = other.lock("job", Duration::from_mins(1)).unwrap();
+        let alive = pids.map(is_alive);
+        assert_eq!(alive, [false; 2], "they run on beside the next holder");
+        let text = std::fs::read_to_string(nodes.file("told")).ok();
+        assert_eq!(text.as_deref(), told);
+        running.signal(Signal::CONT);
+        // Whatever the command returned.
+        running.end().is_refused(76, "lost the lock job");
+        guard.unlock().unwrap();
+    }
+}
+
+#[test]
+fn a_command_that_is_stopped_as_well_does_not_go_on_beside_the_next_holder() {
+    let nodes = Nodes::start(3).hasty();
+    let running = Running::start(&mut nodes.run(&LONG_TTL, WORK));
+    let command = pid(&running.line());
+    let watchdog = getpgid(Some(command)).unwrap();
+    // All three, as a debugger or a freezer would.
+    let all = [running.pid(), watchdog, command];
+    for pid in all {
+        kill_process(pid, Signal::STOP).unwrap();
+        assert!(eventually(LIMIT, || state(pid) == Some('T')));
+    }
+    assert!(eventually(LIMIT, || nodes.locked() == 0));
+    for pid in all {
+        // The watchdog may have ended the command by then.
+        kill_process(pid, Signal::CONT).ok();
+    }
+    assert_dies(command);
+    running.end().ends_with(76);
+}
+
+#[test]
+fn a_redlatch_that_goes_on_in_time_keeps_its_lock_and_its_command() {
+    let nodes = Nodes::start(3);
+    let script = "echo $$; while [ ! -e go ]; do sleep 0.02; done; exit 3";
+    let running = Running::start(&mut nodes.run(&["--ttl", "1m"], script));
+    let command = pid(&running.line());
+    running.signal(Signal::STOP);
+    assert!(eventually(LIMIT, || state(running.pid()) == Some('T')));
+    pause(Duration::from_secs(1));
+    running.signal(Signal::CONT);
+    assert!(is_alive(command));
+    std::fs::write(nodes.file("go"), "").unwrap();
+    running.end().is_quiet(3);
+}
+
+#[test]
+fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
+    let nodes = Nodes::start(3).hasty();
+    let other = nodes.manager(Protocol::Classic);
+    let options = ["--ttl", "1500ms", "--on-loss", "ignore"];
+    let running = Running::start(&mut nodes.run(&options, WORK));
+    let command = pid(&running.line());
+    running.signal(Signal::STOP);
+    drop(other.lock("job", Duration::from_mins(1)).unwrap());
+    assert!(is_alive(command));
+}
+
+#[test]
+fn a_redlatch_that_is_stopped_in_the_grace_leaves_the_kill_to_the_watchdog() {
+    let nodes = Nodes::start(3).hasty();
+    let options = ["--ttl", "1500ms", "--grace", "1s"];
+    let script = format!("trap '' TERM; {WORK}");
+    let running = Running::start(&mut nodes.run(&options, &script));
+    let command = pid(&running.line());
+    nodes.command(&["SET", "job", "another", "PX", "60000"]);
+    assert!(running.error_line().contains("KILL after 1s"));
+    running.signal(Signal::STOP);
+    assert_dies(command);
+    running.signal(Signal::CONT);
+    running.end().ends_with(76);
+}
+
+#[test]
+fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
+    let nodes = Nodes::start(3).hasty();
+    // Nothing that a signal could do but KILL. Signals to the group, as of scripts that clean up with `kill 0`, and those
+    // that end who does not expect them, are not for the watchdog.
+    let script = "trap '' INT TERM HUP QUIT USR1 USR2 ALRM; for s in INT TERM HUP QUIT USR1 USR2 ALRM; do kill -$s 0; done; \
+                  sh -c 'echo $$; for i in $(seq 1500); do sleep 0.02; done' & echo $$; wait";
+    let running = Running::start(&mut nodes.run(&["--ttl", "1s"], script));
+    let pids = [pid(&running.line()), pid(&running.line())];
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    assert!(nodes.locked() >= 2);
+    // A `killall -9 redlatch` is not to find the watchdog, which leads the group.
+    let watchdog = getpgid(Some(pids[1])).unwrap().as_raw_nonzero();
+    let name = std::fs::read_to_string(format!("/proc/{watchdog}/comm")).unwrap();
+    assert_eq!(name, "lock-watchdog\n");
+    running.signal(Signal::TERM);
+    running.signal(Signal::KILL);
+    for pid in pids {
+        assert_dies(pid);
+    }
+    assert!(eventually(LIMIT, || nodes.locked() == 0), "the lock stays");
+}
+
+#[test]
+fn a_run_that_begins_when_a_holder_was_killed_gets_its_turn_unless_it_says_how_long_it_waits() {
+    let nodes = Nodes::start(3).hasty();
+    // A holder that was killed leaves its keys for longer than ten seconds.
+    let ttl = ["--ttl", "12s"];
+    let killed = Running::start(&mut nodes.run(&ttl, "echo started; exec sleep 60"));
+    killed.line();
+    killed.signal(Signal::KILL);
+    drop(killed);
+    assert!(nodes.locked() >= 2);
+    let ended = end_of(&mut nodes.run(&ttl, "echo ran"));
+    ended.is(0, "ran\n");
+}
+
+#[test]
+fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
+    let nodes = Nodes::start(1).hasty();
+    let file = nodes.file("pids");
+    let script = format!(
+        "echo $$ >> {}; for i in $(seq 1500); do sleep 0.02; done",
+        file.display()
+    );
+    // A short time to live, so that the next one need not wait for long.
+    let brief = ["--node-timeout", "50ms", "--ttl", "300ms", "--wait", "5s"];
+    // Over the whole time of its start: before the lock, with it, before the command, after it.
+    for step in 0..24 {
+        let running = Running::start(&mut nodes.run(&brief, &script));
+        pause(Duration::from_millis(step));
+        running.signal(Signal::KILL);
+    }
+    let last = Running::start(&mut nodes.run(&["--ttl", "1s"], &script));
+    let written = || std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(eventually(LIMIT, || !written().is_empty()));
+    last.signal(Signal::KILL);
+    drop(last);
+    let all_dead = || written().lines().all(|line| !is_alive(pid(line)));
+    assert!(eventually(LIMIT, all_dead), "{}", written());
+    assert!(eventually(LIMIT, || nodes.locked() == 0));
+}
+
+#[test]
+fn a_group_that_is_stopped_with_its_watchdog_does_not_hold_redlatch_up() {
+    let nodes = Nodes::start(1);
+    let running = Running::start(&mut nodes.run(&[], "echo $$; kill -STOP 0"));
+    let command = pid(&running.line());
+    let watchdog = getpgid(Some(command)).unwrap();
+    for pid in [command, watchdog] {
+        assert!(eventually(LIMIT, || state(pid) == Some('T')));
+    }
+    kill_process(command, Signal::KILL).unwrap();
+    let ended = running.end();
+    ended.ends_with(137);
+    assert_eq!(nodes.locked(), 0);
+    assert_dies(watchdog);
 }

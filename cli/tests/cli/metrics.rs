@@ -121,22 +121,6 @@ fn a_run_that_fails_or_is_skipped_keeps_when_the_last_one_succeeded() {
     assert_eq!(failed.map(f64::to_bits), Some(1.0_f64.to_bits()));
 }
 
-#[test]
-fn a_signal_while_it_waits_is_an_end_as_well() {
-    let nodes = Nodes::start(3);
-    let path = nodes.file("job.prom");
-    nodes.hold("another", 60_000);
-    let options = ["--metrics", path.to_str().unwrap()];
-    let running = Running::start(&mut nodes.run(&options, "exit 0"));
-    assert!(eventually(LIMIT, || path.exists()));
-    assert!(is(&read(&path), "redlatch_held", 0));
-    // Before it listens it would end at once. The other holder's key is the first of each server.
-    let is_waiting = || nodes.servers.iter().any(|server| server.count("set") > 1);
-    assert!(eventually(LIMIT, is_waiting));
-    running.terminate();
-    assert!(is(&read(&path), &format!("{RUN}exit_code"), 143));
-}
-
 /// What is there would be replaced by a file: `/dev/null` for all programs, if root runs it. A pipe would be waited for.
 #[test]
 fn a_file_that_can_not_be_written_or_is_no_file_is_an_error_before_the_lock_is_taken() {
