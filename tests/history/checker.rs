@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::event::{Access, Call, Event, Leased, Nanos, On, Span, What, Who};
+use crate::event::{Asks, Call, Event, Nanos, On, Span, Way, What, Who};
 
 /// What holds in a run, and so what may be asked of its locks.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +12,7 @@ pub struct Assumed {
     /// Whether nodes may forget locks, so that a lock may be lost while its lease lasts.
     pub nodes_forget: bool,
     /// How many permits each semaphore has.
-    pub permits: BTreeMap<u32, u32>,
+    pub permits: BTreeMap<usize, u32>,
     /// By how much a loss by the clock may be told too early.
     pub notice: Nanos,
     /// Whether nothing comes between an event and the time that is noted for it, as where a process may be stopped there.
@@ -24,6 +24,8 @@ pub struct Assumed {
 pub enum Rule {
     /// Two guards have at the same time what only one may have.
     Exclusion,
+    /// One reads what another has alone.
+    Readers,
     /// More permits are held than there are.
     Permits,
     /// A fencing token, or a token, was there before.
@@ -32,8 +34,10 @@ pub enum Rule {
     Order,
     /// A lease has other tokens than its lock, or the guard that adopts it has.
     Adoption,
-    /// A guard is over when it is returned, or is valid for longer than was asked for.
+    /// A guard is over when it is returned.
     Validity,
+    /// A guard is valid for longer than was asked for.
+    TooLong,
     /// A lease ends earlier than it did, or later without being asked to.
     Extension,
     /// An extension succeeds that began after the end of the lease.
@@ -58,6 +62,27 @@ pub enum Rule {
     Other,
 }
 
+impl Rule {
+    /// The number of the promise in docs/safety.md that the rule stands for, where it has one.
+    #[must_use]
+    pub fn promise(self) -> Option<u8> {
+        Some(match self {
+            Self::Exclusion | Self::Permits => 1,
+            Self::Readers => 14,
+            Self::Twice => 10,
+            Self::Order => 11,
+            Self::TooLong => 2,
+            Self::Validity => 3,
+            Self::Extension | Self::AfterEnd | Self::LateMove | Self::Revival => 4,
+            Self::Rest => 13,
+            Self::Release => 6,
+            Self::Unended => 18,
+            Self::Uncalled => 8,
+            Self::Adoption | Self::LateLoss | Self::EarlyLoss | Self::Other => return None,
+        })
+    }
+}
+
 /// Something that no lock can have done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -73,6 +98,9 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(promise) = self.rule.promise() {
+            write!(f, "P{promise}: ")?;
+        }
         f.write_str(&self.text)
     }
 }
@@ -81,23 +109,14 @@ impl fmt::Display for Violation {
 #[derive(Debug, Default)]
 pub struct Checker {
     pub(crate) assumed: Assumed,
-    pub(crate) asked: HashMap<Call, Asked>,
+    /// The calls that have not ended, and when they began.
+    pub(crate) asked: HashMap<Call, (Nanos, Asks)>,
     pub(crate) holds: HashMap<Call, Hold>,
     /// Which guard had the lock with this token last.
     pub(crate) by_token: HashMap<Arc<str>, Call>,
     pub(crate) places: Places,
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: HashMap<Slot, Given>,
     found: Vec<Violation>,
-}
-
-/// A call that has not ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) at: Nanos,
-    pub(crate) who: Who,
-    pub(crate) on: On,
-    pub(crate) ttl: Option<Nanos>,
-    pub(crate) adopts: Option<Leased>,
 }
 
 /// A guard.
@@ -134,14 +153,16 @@ pub(crate) struct Extending {
     pub(crate) is_late: bool,
 }
 
+/// A place, and the slot of a semaphore.
+pub(crate) type Slot = (usize, Option<u32>);
+
 /// The guards on each place that were valid last, and who took each place last.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    pub(crate) open: HashMap<u32, Vec<Call>>,
-    /// By slot.
-    pub(crate) last: HashMap<(u32, Option<u32>), Last>,
+    pub(crate) open: HashMap<usize, Vec<Call>>,
+    pub(crate) last: HashMap<Slot, Last>,
     /// Whose lock rests, and until when.
-    pub(crate) resting: HashMap<(u32, Option<u32>), (Call, Nanos)>,
+    pub(crate) resting: HashMap<Slot, (Call, Nanos)>,
 }
 
 /// Who took a place last, and when.
@@ -151,12 +172,7 @@ pub(crate) struct Last {
     pub(crate) read: Option<(Call, Nanos)>,
 }
 
-/// The fencing tokens of each place and slot.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    pub(crate) of: HashMap<(u32, Option<u32>), Given>,
-}
-
+/// The fencing tokens of a place, or slot.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     /// With the token of the lock.
@@ -170,7 +186,7 @@ pub(crate) struct Given {
 impl Hold {
     /// Whether it has a permit, and nobody says which.
     pub(crate) fn shares_permits(&self) -> bool {
-        self.on.access == Access::Permit && self.slot.is_none()
+        self.on.way == Way::Permit && self.slot.is_none()
     }
 
     /// Whether it has ended before its time.
@@ -212,37 +228,23 @@ impl Checker {
 
     fn hears_of_a_call(&mut self, call: Call, at: Nanos, what: &What) {
         match what {
-            What::Asks {
-                who,
-                on,
-                ttl,
-                adopts,
-            } => {
-                let asked = Asked {
-                    at,
-                    who: *who,
-                    on: on.clone(),
-                    ttl: *ttl,
-                    adopts: adopts.clone(),
-                };
-                self.asked.insert(call, asked);
-            }
+            What::Asks(asks) => drop(self.asked.insert(call, (at, asks.clone()))),
             What::Gets(given) => {
-                let Some(asked) = self.asked.remove(&call) else {
+                let Some((began, asks)) = self.asked.remove(&call) else {
                     let words = "a guard was returned to a call that nobody waits for".to_owned();
                     return self.finds(Rule::Uncalled, at, &[call], words);
                 };
-                let hold = self.begins((call, at), &asked, given);
-                self.is_of_its_lease(call, &hold, &asked, &given.token);
-                self.in_order(call, &hold, &asked, &given.token);
+                let hold = self.begins((call, at), &asks, given);
+                self.is_of_its_lease(call, &hold, &asks, &given.token);
+                self.in_order(call, &hold, (began, &asks), &given.token);
                 self.does_not_rest(call, &hold);
                 self.by_token.insert(Arc::clone(&given.token), call);
-                self.is_had(call, hold, &asked);
+                self.is_had(call, hold, &asks);
                 self.excludes(call, at);
             }
             What::Fails(why) => {
-                if let Some(asked) = self.asked.remove(&call) {
-                    self.fails(call, at, &asked, *why);
+                if let Some((_, asks)) = self.asked.remove(&call) {
+                    self.fails(call, at, &asks, *why);
                 }
             }
             What::Extends(ttl) => self.extends(call, at, *ttl),
@@ -266,7 +268,7 @@ impl Checker {
 
     /// A client is killed: its calls do not end any more, and its guards say nothing.
     fn dies(&mut self, client: u32, at: Nanos) {
-        self.asked.retain(|_, asked| asked.who.client != client);
+        self.asked.retain(|_, (_, asks)| asks.who.client != client);
         let holds = self.holds.values_mut();
         for hold in holds.filter(|hold| hold.who.client == client) {
             hold.released = hold.released.or(Some(at));
@@ -277,7 +279,7 @@ impl Checker {
     pub fn ends(&mut self, at: Nanos) {
         let mut asked: Vec<_> = std::mem::take(&mut self.asked).into_iter().collect();
         asked.sort_by_key(|(call, _)| *call);
-        for (call, Asked { who, on, .. }) in asked {
+        for (call, (_, Asks { who, on, .. })) in asked {
             let words = format!("{who} asked for {on}, and its call has not ended");
             self.finds(Rule::Unended, at, &[call], words);
         }
@@ -297,12 +299,4 @@ impl Checker {
             text,
         });
     }
-}
-
-/// Whether two guards on the same place exclude each other there.
-pub(crate) fn are_apart(one: Access, other: Access) -> bool {
-    !matches!(
-        (one, other),
-        (Access::Read, Access::Read) | (Access::Permit, Access::Permit)
-    )
 }

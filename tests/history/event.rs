@@ -28,58 +28,51 @@ pub struct Who {
     pub thread: u32,
 }
 
-/// What a call wants.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct On {
-    /// The numbers of the resources, in order and one at least; or that of the semaphore.
-    pub places: Vec<u32>,
-    pub access: Access,
-}
-
-/// Who else may have a place at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Access {
-    /// Nobody.
-    Alone,
-    /// Other readers.
+/// In which way a lock is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Way {
+    /// `lock` and its like.
+    Lock,
+    /// `write` and its like, which is the same for everybody else.
+    Write,
+    /// `read` and its like: other readers may have it at the same time.
     Read,
-    /// Other holders of permits, as many as there are.
+    /// Several resources, all or none.
+    All,
+    /// A permit of a semaphore: as many may have one as there are.
     Permit,
 }
 
-impl On {
-    /// One resource, alone.
-    #[must_use]
-    pub fn alone(place: u32) -> Self {
-        Self::all([place])
-    }
+impl Way {
+    pub const EACH: [Self; 5] = [Self::Lock, Self::Write, Self::Read, Self::All, Self::Permit];
+}
 
-    /// Several resources, alone.
+/// What a call wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct On {
+    pub way: Way,
+    /// The numbers of the resources, in order and one at least; or that of the semaphore.
+    pub places: Vec<usize>,
+}
+
+impl On {
     #[must_use]
-    pub fn all(places: impl IntoIterator<Item = u32>) -> Self {
-        let mut places: Vec<u32> = places.into_iter().collect();
+    pub fn new(way: Way, places: impl IntoIterator<Item = usize>) -> Self {
+        let mut places: Vec<usize> = places.into_iter().collect();
         places.sort_unstable();
         places.dedup();
-        let access = Access::Alone;
-        Self { places, access }
+        Self { way, places }
     }
 
-    /// One resource, together with other readers.
     #[must_use]
-    pub fn read(place: u32) -> Self {
-        Self {
-            access: Access::Read,
-            ..Self::alone(place)
-        }
+    pub fn is_read(&self) -> bool {
+        self.way == Way::Read
     }
 
-    /// A permit of a semaphore.
+    /// Whether two guards on one place exclude each other there.
     #[must_use]
-    pub fn permit(place: u32) -> Self {
-        Self {
-            access: Access::Permit,
-            ..Self::alone(place)
-        }
+    pub fn excludes(&self, other: &Self) -> bool {
+        !(self.way == other.way && matches!(self.way, Way::Read | Way::Permit))
     }
 }
 
@@ -105,6 +98,17 @@ pub struct Leased {
     pub fencing: Option<u64>,
 }
 
+/// What a call asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asks {
+    pub who: Who,
+    pub on: On,
+    /// For how long; none where what is left of a lease is wanted.
+    pub ttl: Option<Nanos>,
+    /// The lease that is to be adopted; none where it is to be a new lock.
+    pub adopts: Option<Leased>,
+}
+
 /// A guard as a call returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
@@ -119,24 +123,13 @@ pub struct Given {
 /// What can happen to the call, or the guard, of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
-    /// The call begins.
-    Asks {
-        who: Who,
-        on: On,
-        /// For how long; none where what is left of a lease is wanted.
-        ttl: Option<Nanos>,
-        /// The lease that is to be adopted; none where it is to be a new lock.
-        adopts: Option<Leased>,
-    },
-    /// The call returns a guard.
+    Asks(Asks),
     Gets(Given),
-    /// The call returns none.
     Fails(Why),
     /// An extension by this time begins.
     Extends(Nanos),
     /// It has succeeded. Until when the guard says that it is valid now; none if it was over when it was looked at.
     Extended(Option<Span>),
-    /// It has failed.
     NotExtended(Why),
     /// From now on the guard is renewed in the background, so that its end moves by itself.
     Keeps,
@@ -201,14 +194,12 @@ pub enum Says {
 
 impl fmt::Display for On {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, place) in self.places.iter().enumerate() {
-            let plus = if i == 0 { "" } else { "+" };
-            write!(f, "{plus}r{place}")?;
-        }
-        f.write_str(match self.access {
-            Access::Alone => "",
-            Access::Read => " to read",
-            Access::Permit => " as a permit",
+        let names = self.places.iter().map(|place| format!("r{place}"));
+        f.write_str(&names.collect::<Vec<_>>().join("+"))?;
+        f.write_str(match self.way {
+            Way::Lock | Way::Write | Way::All => "",
+            Way::Read => " to read",
+            Way::Permit => " as a permit",
         })
     }
 }

@@ -1,17 +1,12 @@
 //! Leases: from when to when a guard is valid, who is told when, and what is said of it at its end.
 
-use crate::checker::{Asked, Checker, Extending, Hold, Rule};
-use crate::event::{Call, Given, Nanos, Says, Span, Why};
+use crate::checker::{Checker, Extending, Hold, Rule};
+use crate::event::{Asks, Call, Given, Nanos, Says, Span, Why};
 
 impl Checker {
     /// A call returns a guard.
-    pub(crate) fn begins(
-        &mut self,
-        (call, at): (Call, Nanos),
-        asked: &Asked,
-        given: &Given,
-    ) -> Hold {
-        let (who, on) = (asked.who, &asked.on);
+    pub(crate) fn begins(&mut self, (call, at): (Call, Nanos), asks: &Asks, given: &Given) -> Hold {
+        let (who, on) = (asks.who, &asks.on);
         let former = self.by_token.get(&given.token);
         let former = former.and_then(|former| self.holds.get(former)).cloned();
         let end = given.end.unwrap_or(Span::exactly(at));
@@ -19,11 +14,11 @@ impl Checker {
             let words = format!("{who} was given {on} when it had expired");
             self.finds(Rule::Validity, at, &[call], words);
         }
-        if asked.ttl.is_some_and(|ttl| end.low > at + ttl) {
+        if asks.ttl.is_some_and(|ttl| end.low > at + ttl) {
             let words = format!("{who} has {on} for longer than it asked for");
-            self.finds(Rule::Validity, at, &[call], words);
+            self.finds(Rule::TooLong, at, &[call], words);
         }
-        let former = former.filter(|_| asked.adopts.is_some());
+        let former = former.filter(|_| asks.adopts.is_some());
         let next = former.as_ref().and_then(|former| self.next_after(former));
         if let Some(next) = next.filter(|_| end.high > at) {
             let words = format!("{who} took {on} over, which another client has had since");
@@ -47,8 +42,8 @@ impl Checker {
     }
 
     /// A call fails.
-    pub(crate) fn fails(&mut self, call: Call, at: Nanos, asked: &Asked, why: Why) {
-        let former = asked.adopts.as_ref();
+    pub(crate) fn fails(&mut self, call: Call, at: Nanos, asks: &Asks, why: Why) {
+        let former = asks.adopts.as_ref();
         let former = former.and_then(|leased| self.by_token.get(&leased.token));
         let former = former.copied();
         let Some(former) = former.filter(|_| why == Why::Gone) else {
@@ -59,7 +54,7 @@ impl Checker {
             .get(&former)
             .is_some_and(|hold| at < hold.end.low);
         if lasts && !self.assumed.nodes_forget {
-            let (who, on) = (asked.who, &asked.on);
+            let (who, on) = (asks.who, &asks.on);
             let words = format!("{who} was told that {on} is lost while its lease lasted");
             self.finds(Rule::EarlyLoss, at, &[former, call], words);
         }
@@ -91,7 +86,7 @@ impl Checker {
         let longest = extending.map(|extending| former.high.max(at + extending.ttl));
         if longest.is_some_and(|longest| end.low > longest) {
             let words = format!("{who} has {on} for longer than it asked for");
-            self.finds(Rule::Validity, at, &[call], words);
+            self.finds(Rule::TooLong, at, &[call], words);
         }
         let was_lost_before = lost.is_some_and(|lost| lost < at);
         if lost == Some(at) {

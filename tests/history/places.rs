@@ -3,24 +3,25 @@
 
 use std::sync::Arc;
 
-use crate::checker::{Asked, Checker, Hold, Rule, are_apart};
-use crate::event::{Access, Call, Nanos};
+use crate::checker::{Checker, Hold, Rule};
+use crate::event::{Asks, Call, Nanos};
 
 impl Checker {
     /// A guard is returned.
-    pub(crate) fn is_had(&mut self, call: Call, hold: Hold, asked: &Asked) {
+    pub(crate) fn is_had(&mut self, call: Call, hold: Hold, asks: &Asks) {
         for place in &hold.on.places {
             // A guard that had ended when it was returned has held nothing.
             let is_over = hold.is_over_at(hold.start);
-            if asked.adopts.is_some() || hold.shares_permits() || is_over {
+            if asks.adopts.is_some() || hold.shares_permits() || is_over {
                 continue;
             }
             let last = self.places.last.entry((*place, hold.slot)).or_default();
-            *if hold.on.access == Access::Read {
+            let last = if hold.on.is_read() {
                 &mut last.read
             } else {
                 &mut last.alone
-            } = Some((call, hold.start));
+            };
+            *last = Some((call, hold.start));
         }
         self.holds.insert(call, hold);
     }
@@ -64,7 +65,7 @@ impl Checker {
         let mut places = hold.on.places.iter();
         places.find_map(|place| {
             let last = self.places.last.get(&(*place, hold.slot))?;
-            let read = last.read.filter(|_| hold.on.access != Access::Read);
+            let read = last.read.filter(|_| !hold.on.is_read());
             let mut others = last.alone.into_iter().chain(read);
             others.find_map(|(call, at)| (call != first && at > since).then_some(call))
         })
@@ -91,9 +92,9 @@ impl Checker {
             let mut permits = 1;
             for (other, their) in others.filter(|_| hold.is_valid_at(at)) {
                 let is_same_slot = hold.slot.is_some() && hold.slot == their.slot;
-                if are_apart(hold.on.access, their.on.access) || is_same_slot {
-                    let words = two_holders(hold, their, *place);
-                    found = found.or(Some((Rule::Exclusion, vec![other, call], words)));
+                if hold.on.excludes(&their.on) || is_same_slot {
+                    let (rule, words) = two_holders(hold, their, *place);
+                    found = found.or(Some((rule, vec![other, call], words)));
                 }
                 permits += 1;
             }
@@ -113,10 +114,10 @@ impl Checker {
         &mut self,
         call: Call,
         hold: &Hold,
-        asked: &Asked,
+        asks: &Asks,
         token: &Arc<str>,
     ) {
-        let Some(leased) = &asked.adopts else {
+        let Some(leased) = &asks.adopts else {
             return;
         };
         let (at, who, on) = (hold.start, hold.who, &hold.on);
@@ -138,10 +139,16 @@ impl Checker {
     }
 
     /// A guard is returned: its fencing token was not there before, and none was larger.
-    pub(crate) fn in_order(&mut self, call: Call, hold: &Hold, asked: &Asked, token: &Arc<str>) {
+    pub(crate) fn in_order(
+        &mut self,
+        call: Call,
+        hold: &Hold,
+        (began, asks): (Nanos, &Asks),
+        token: &Arc<str>,
+    ) {
         let at = hold.start;
         let who = hold.who;
-        let is_adopted = asked.adopts.is_some();
+        let is_adopted = asks.adopts.is_some();
         let former = self.by_token.get(token).copied();
         if let Some(former) = former.filter(|_| !is_adopted) {
             let words = format!("{who} was given the token {token}, which was there before");
@@ -150,20 +157,20 @@ impl Checker {
         let Some(fencing) = hold.fencing else {
             return;
         };
-        if hold.on.access == Access::Read {
+        if hold.on.is_read() {
             let words = format!("{who} reads with the fencing token {fencing}");
             self.finds(Rule::Order, at, &[call], words);
             return;
         }
         let mut found = None;
         for place in &hold.on.places {
-            let given = self.tokens.of.entry((*place, hold.slot)).or_default();
+            let given = self.tokens.entry((*place, hold.slot)).or_default();
             let on = &hold.on;
             let words = |other: u64| {
                 format!("{who} has {on} with the fencing token {fencing}, and {other} was before")
             };
             let known = given.largest.iter().rev();
-            let before = known.skip_while(|(returned, ..)| *returned > asked.at);
+            let before = known.skip_while(|(returned, ..)| *returned > began);
             let before = before.map(|(_, largest, whose)| (*largest, *whose)).next();
             // Valid guards follow one after the other.
             let is_valid = at < hold.end.low;
@@ -200,11 +207,19 @@ impl Checker {
     }
 }
 
-fn two_holders(one: &Hold, other: &Hold, place: u32) -> String {
-    let (first, second) = (one.who, other.who);
-    match (one.on.access, other.on.access) {
-        (Access::Read, _) => format!("two holders: {first} reads r{place}, which {second} has"),
-        (_, Access::Read) => format!("two holders: {second} reads r{place}, which {first} has"),
-        _ => format!("two holders: {first} and {second} both have r{place}"),
+fn two_holders(one: &Hold, other: &Hold, place: usize) -> (Rule, String) {
+    let reads = |reader: &Hold, holder: &Hold| {
+        let (reader, holder) = (reader.who, holder.who);
+        let words = format!("two holders: {reader} reads r{place}, which {holder} has");
+        (Rule::Readers, words)
+    };
+    match (one.on.is_read(), other.on.is_read()) {
+        (true, _) => reads(one, other),
+        (_, true) => reads(other, one),
+        (false, false) => {
+            let (first, second) = (one.who, other.who);
+            let words = format!("two holders: {first} and {second} both have r{place}");
+            (Rule::Exclusion, words)
+        }
     }
 }

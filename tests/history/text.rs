@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::checker::Violation;
-use crate::event::{Event, Nanos, Span, What};
+use crate::event::{Asks, Event, Nanos, Span, What};
 
 /// How many lines there are at most.
 const MOST_LINES: usize = 200;
@@ -23,9 +23,9 @@ fn until(end: Option<Span>) -> String {
 
 fn words(what: &What) -> String {
     match what {
-        What::Asks {
+        What::Asks(Asks {
             who, on, adopts, ..
-        } => match adopts {
+        }) => match adopts {
             Some(leased) => format!("{who} adopts {on} with {}", leased.token),
             None => format!("{who} asks for {on}"),
         },

@@ -2,9 +2,9 @@
 
 use super::clocks::{MICRO, MILLI, Nanos};
 use super::network::Connection;
-use super::queue::Event;
+use super::plan::nanos;
 use super::wire::Message;
-use super::world::State;
+use super::world::{Event, State};
 use crate::wire::resp::Reply;
 
 /// A server that is idle looks ten times a second for clients whose time is over.
@@ -27,7 +27,6 @@ impl State {
         self.network.connections[id].bell = Some(bell.clone());
     }
 
-    /// A client listens on its connection from now on, unless the bell has rung already.
     pub(super) fn listens(&mut self, id: usize, message: &Message) {
         let node = self.network.connections[id].node;
         let (reply, until) = self.nodes[node].listens(id, message, self.now);
@@ -38,7 +37,7 @@ impl State {
                 MICRO
             };
             self.note(|| format!("       n{node} #{id} listens"));
-            return self.push(until + late, Event::Unblock { connection: id });
+            return self.push(until + late, Event::Unblock(id));
         };
         self.count(if matches!(&reply, Reply::Array(_)) {
             "the bell had rung"
@@ -48,7 +47,6 @@ impl State {
         self.reply(id, reply);
     }
 
-    /// The node has executed a command, which may wake clients.
     pub(super) fn rings(&mut self, node: usize) {
         for (id, reply) in self.nodes[node].woken(self.now) {
             self.count("woken by the bell");
@@ -57,9 +55,14 @@ impl State {
         }
     }
 
-    /// The node looks for clients whose time of listening is over.
+    /// The node looks for clients whose time of listening is over, if its process runs.
     pub(super) fn unblock(&mut self, node: usize) {
-        for id in self.nodes[node].no_longer_listen(self.now) {
+        let its = &mut self.nodes[node];
+        if its.hung > 0 {
+            return;
+        }
+        let time = its.time(self.now);
+        for id in its.blocked.end(time) {
             self.count("listened in vain");
             self.note(|| format!("       n{node} #{id} has listened in vain"));
             self.reply(id, Reply::Nil);
@@ -69,11 +72,10 @@ impl State {
     /// If the clock of the node was set back since it began, a client listens for longer.
     pub(super) fn listens_on(&mut self, connection: usize) {
         let node = &self.nodes[self.network.connections[connection].node];
-        if let Some(until) = node
-            .listens_until(connection)
-            .filter(|until| *until > self.now)
-        {
-            self.push(until, Event::Unblock { connection });
+        let until = node.blocked.until(connection);
+        let until = until.map(|until| node.clock.when(nanos(until)));
+        if let Some(until) = until.filter(|until| *until > self.now) {
+            self.push(until, Event::Unblock(connection));
         }
     }
 
@@ -81,17 +83,14 @@ impl State {
     pub(super) fn closes(&mut self, id: usize) {
         let connection = &mut self.network.connections[id];
         connection.is_closed = true;
-        let (client, node) = (connection.client, connection.node);
+        let node = connection.node;
         self.network.open[node].retain(|other| *other != id);
-        if self.is_over || !self.nodes[node].has_listener(id) {
+        if self.is_over || self.nodes[node].blocked.until(id).is_none() {
             return;
         }
         let delay = self.delay();
-        let at = match self.partition(client, node) {
-            Some((_, false)) => return,
-            Some((end, true)) => end,
-            None => self.now,
-        };
-        self.push(at + delay, Event::Gone { connection: id });
+        if let Some(at) = self.end_can_be_known(id) {
+            self.push(at + delay, Event::Gone(id));
+        }
     }
 }

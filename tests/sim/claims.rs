@@ -2,34 +2,30 @@
 
 use std::time::Duration;
 
-use redlatch_history::{Call, Span, What, Why};
+use redlatch_history::{Call, On, Says, Span, What, Why};
 
-use super::access::Access;
 use super::clocks::{MILLI, Nanos};
 use super::plan::nanos;
-use super::returned::Returned;
 use super::world::{State, World};
-use crate::LossCause;
 use crate::guard::LockGuard;
 use crate::lease::LeaseWatch;
+use crate::{Error, LossCause};
 
 /// A guard, and until which true time it says to be valid.
-pub(crate) struct Claim {
+pub(super) struct Claim {
     pub(super) id: u64,
     /// Its number in the history.
     pub(super) hold: Call,
     pub(super) client: usize,
-    pub(super) on: Access,
+    pub(super) on: On,
     pub(super) token: String,
-    /// Since when this lock is out, by this guard or by those that it was adopted from.
-    pub(super) since: Nanos,
     pub(super) until: Nanos,
     /// Its value before the last change.
     pub(super) former: Nanos,
     /// The same as the guard has it: by its client's clock, and zero when the lock is lost.
     deadline: Nanos,
     /// Its value before the loss.
-    pub(super) last: Nanos,
+    last: Nanos,
     /// The latest time at which the attempt that got it may have begun, or the adoption.
     got: Nanos,
     /// When the time that it has now was asked for, or before.
@@ -38,9 +34,16 @@ pub(crate) struct Claim {
     pub(super) asks: Option<Nanos>,
     /// When it has to end, whatever happens.
     limit: Option<Nanos>,
-    /// Whether it may end before that.
-    pub(super) may_end_sooner: bool,
+    may_end_sooner: bool,
     watch: LeaseWatch,
+}
+
+/// A guard that was given back.
+pub(super) struct Returned {
+    pub(super) id: u64,
+    /// What it was on, and the end of its validity, also if it was ended before that.
+    pub(super) claim: Option<(On, Nanos)>,
+    hold: Option<Call>,
 }
 
 /// By how much sooner a loss may be told than the validity ends.
@@ -48,14 +51,11 @@ pub(super) const NOTICE: Nanos = MILLI;
 
 impl State {
     /// Looks at the guards themselves, as often as anything may have changed.
-    pub(crate) fn look_at_claims(&mut self) {
-        if self.is_over {
-            return;
-        }
+    pub(super) fn look_at_claims(&mut self) {
         for i in 0..self.witness.guards.len() {
             let claim = &self.witness.guards[i];
             let deadline = claim.watch.deadline().as_nanos();
-            if deadline != claim.deadline {
+            if deadline != claim.deadline && !self.is_over {
                 self.has_changed(i, deadline);
             }
         }
@@ -64,51 +64,44 @@ impl State {
     /// The validity of a guard was found to have changed during the step that has just ended.
     fn has_changed(&mut self, i: usize, deadline: Nanos) {
         let now = self.now;
-        let claim = &self.witness.guards[i];
-        let (id, client, limit) = (claim.id, claim.client, claim.limit);
-        let on = claim.on.clone();
-        let (before, old, hold) = (claim.deadline, claim.until, claim.hold);
-        let may_end_sooner = claim.may_end_sooner;
-        let clock = self.clients[client].clock;
+        let claim = &mut self.witness.guards[i];
+        let clock = self.clients[claim.client].clock;
         let shown = clock.shows(now);
+        let (before, old) = (claim.deadline, claim.until);
         // A lock that is lost, or has reached its limit, has ended before or ends now.
         let until = if deadline <= shown {
             old.min(now)
         } else {
             clock.when(deadline)
         };
-        let claim = &mut self.witness.guards[i];
         (claim.deadline, claim.until, claim.former) = (deadline, until, old);
         claim.asked = claim.asks.take().unwrap_or(claim.asked);
         claim.last = if deadline == 0 { before } else { deadline };
+        let (id, client, on) = (claim.id, claim.client, claim.on.clone());
+        let (hold, limit, is_limited) = (claim.hold, claim.limit, claim.may_end_sooner);
         if deadline == 0 {
             self.note(|| format!("c{client} has no lock any more: {on}"));
             // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
-            let why = if may_end_sooner {
+            let why = if is_limited {
                 Why::Limited
             } else {
                 Why::Expired
             };
             return self.records(Some(hold), What::Lost(why));
         }
-        self.note(|| {
-            format!(
-                "c{client} HAS {on} now to {}",
-                Duration::from_nanos(until).as_secs_f64()
-            )
-        });
+        let end = Duration::from_nanos(until).as_secs_f64();
+        self.note(|| format!("c{client} HAS {on} now to {end}"));
         if self.is_in_background() {
             self.count("renewed in the background");
         }
         if before <= shown && self.witness.told.contains_key(&id) {
             self.fail(format!(
-                "c{client} was told that {on} is lost, and has it again"
+                "P4: c{client} was told that {on} is lost, and has it again"
             ));
         }
         if limit.is_some_and(|limit| until > limit) {
             self.fail(format!("c{client} has {on} for longer than max_hold"));
         }
-        let is_limited = may_end_sooner;
         let end = until;
         self.records(Some(hold), What::Moves { end, is_limited });
         self.counts_company(id);
@@ -121,30 +114,20 @@ impl State {
     }
 
     pub(super) fn is_held(&self, id: u64) -> bool {
-        let mut claims = self.witness.guards.iter();
-        claims.any(|claim| claim.id == id && claim.until > self.now)
+        self.end_of(id).is_some_and(|until| until > self.now)
     }
 
-    /// When the validity of a guard that is out ended, or ends.
     pub(super) fn end_of(&self, id: u64) -> Option<Nanos> {
         let mut claims = self.witness.guards.iter();
         claims.find(|claim| claim.id == id).map(|claim| claim.until)
     }
 
-    /// A guard says that it is valid from now on: nobody else has had its lock since the first time, and its own call began at the
-    /// second one, or later.
-    fn claims(
-        &mut self,
-        id: u64,
-        (client, on): (usize, &Access),
-        (since, began): (Nanos, Nanos),
-        guard: &LockGuard,
-    ) {
-        let now = self.now;
+    /// A guard says that it is valid from now on; its own call began then, or later.
+    fn claims(&mut self, id: u64, (client, on): (usize, &On), began: Nanos, guard: &LockGuard) {
         let watch = guard.watch();
         let deadline = watch.deadline().as_nanos();
         let until = self.clients[client].clock.when(deadline);
-        let span = Duration::from_nanos(until.saturating_sub(now));
+        let span = Duration::from_nanos(until.saturating_sub(self.now));
         let number = self.witness.number(guard.token());
         self.note(|| format!("c{client} HOLDS {on} t{number} for {span:?}"));
         if self.is_over {
@@ -160,7 +143,6 @@ impl State {
             client,
             on: on.clone(),
             token: guard.token().to_owned(),
-            since,
             until,
             former: until,
             deadline,
@@ -180,45 +162,40 @@ impl State {
 
 impl World {
     /// A guard was returned. Returns the number by which the witness knows it.
-    pub(crate) fn acquired(
-        &self,
-        client: usize,
-        on: &Access,
-        guard: &LockGuard,
-        ttl: Duration,
-    ) -> u64 {
+    pub(super) fn acquired(&self, client: usize, on: &On, guard: &LockGuard, ttl: Duration) -> u64 {
         self.says_the_same(client, guard);
         let mut state = self.state();
-        let now = state.now;
         state.witness.next += 1;
         state.count("taken");
         let id = state.witness.next;
         let began = state.begins((client, on), guard, ttl);
-        state.claims(id, (client, on), (now, began), guard);
+        state.claims(id, (client, on), began, guard);
         state.is_given_with(guard.fencing_token());
-        state.passes_nobody(client, on, guard.token());
-        state.counts(on);
+        if on.is_read() {
+            state.count("a read lock");
+        } else if on.places.len() > 1 {
+            state.count("several resources");
+        }
         id
     }
 
     /// A lock was handed on, and this guard is its next: the same claim again.
-    pub(crate) fn adopted(&self, client: usize, handed: &Returned, guard: &LockGuard) {
+    pub(super) fn adopted(&self, client: usize, handed: &Returned, guard: &LockGuard) {
         self.says_the_same(client, guard);
         let mut state = self.state();
-        let Some(claim) = &handed.claim else {
+        let Some((on, _)) = &handed.claim else {
             return;
         };
         state.witness.handed.remove(guard.token());
         // What its former client was told does not concern this one.
         state.witness.told.remove(&handed.id);
         state.witness.unlocked.remove(&handed.id);
-        let (on, since) = (&claim.on, claim.since);
         let began = state.now;
-        state.claims(handed.id, (client, on), (since, began), guard);
+        state.claims(handed.id, (client, on), began, guard);
     }
 
-    /// During a call, the guard may end before its validity does: it is given a limit, or handed on.
-    pub(crate) fn may_end_sooner<T>(&self, id: u64, call: impl FnOnce() -> T) -> T {
+    /// During a call, the guard may end before its validity does: it is given a limit.
+    pub(super) fn may_end_sooner<T>(&self, id: u64, call: impl FnOnce() -> T) -> T {
         let may_end_sooner = |is_so| {
             if let Some(claim) = self.state().claim(id) {
                 claim.may_end_sooner = is_so;
@@ -228,22 +205,18 @@ impl World {
         let result = call();
         self.look_now();
         may_end_sooner(false);
-        self.has_ended_by_its_limit(id);
-        result
-    }
-
-    /// The lock was given a limit that had passed, so it has ended. No loss that is told from now on is too early.
-    fn has_ended_by_its_limit(&self, id: u64) {
+        // A limit that had passed has ended the lock. No loss that is told from now on is too early.
         let watch = self.state().claim(id).map(|claim| claim.watch.clone());
         let said = watch.and_then(|watch| self.as_witness(|| watch.wait_lost(Duration::ZERO)));
         let is_over = matches!(said, Some(LossCause::MaxHold { .. }));
         if let Some(claim) = self.state().claim(id).filter(|_| is_over) {
             claim.last = 0;
         }
+        result
     }
 
     /// The guard is never held for longer than that, counted from when the attempt began that got it.
-    pub(crate) fn limit(&self, id: u64, max_hold: Duration) {
+    pub(super) fn limit(&self, id: u64, max_hold: Duration) {
         let mut state = self.state();
         let Some(claim) = state.claim(id) else {
             return;
@@ -259,56 +232,44 @@ impl World {
         }
     }
 
-    /// An extension has succeeded.
-    pub(crate) fn extended(&self, id: u64, guard: &LockGuard) {
-        self.look_now();
-        let Some(client) = self.client_of(id) else {
+    /// An extension has succeeded, or failed: then the lock is as it was, or lost.
+    pub(super) fn extended(&self, id: u64, guard: &LockGuard, result: Result<(), Why>) {
+        let mut state = self.state();
+        if result.is_ok() {
+            state.look_at_claims();
+        }
+        if state.is_over {
+            return;
+        }
+        let Some(claim) = state.claim(id) else {
             return;
         };
+        let client = claim.client;
+        // A renewal in the background was noticed at the end of its step.
+        let is_longer = claim.watch.deadline().as_nanos() > claim.deadline;
+        if let Err(why) = result {
+            state.require(!is_longer, || {
+                format!("P4: c{client} failed to extend its lock and has it for longer")
+            });
+            state.look_at_claims();
+            drop(state);
+            self.records(id, What::NotExtended(why));
+            return self.says_the_same(client, guard);
+        }
+        drop(state);
         self.says_the_same(client, guard);
         let end = self.state().end_of(id).map(Span::exactly);
         self.records(id, What::Extended(end));
         self.state().count("extended");
     }
 
-    /// An extension has failed; the lock is as it was, or lost.
-    pub(crate) fn not_extended(&self, id: u64, guard: &LockGuard, why: Why) {
-        let Some(client) = self.client_of(id) else {
-            return;
-        };
-        let mut state = self.state();
-        // A renewal in the background was noticed at the end of its step.
-        let claim = state.witness.guards.iter().find(|claim| claim.id == id);
-        let is_longer = claim.is_some_and(|c| c.watch.deadline().as_nanos() > c.deadline);
-        state.require(!is_longer, || {
-            format!("c{client} failed to extend its lock and has it for longer")
-        });
-        state.look_at_claims();
-        drop(state);
-        self.records(id, What::NotExtended(why));
-        self.says_the_same(client, guard);
-    }
-
-    pub(crate) fn broken_promise(&self, what: String) {
-        let mut state = self.state();
-        if !state.is_over {
-            state.fail(what);
-        }
-    }
-
     /// Looks at the guards in the middle of a step.
-    pub(crate) fn look_now(&self) {
+    pub(super) fn look_now(&self) {
         self.state().look_at_claims();
     }
 
-    fn client_of(&self, id: u64) -> Option<usize> {
-        let state = self.state();
-        let claim = state.witness.guards.iter().find(|claim| claim.id == id)?;
-        (!state.is_over).then_some(claim.client)
-    }
-
     /// What a program can ask agrees with what the witness looks at, at one moment.
-    pub(crate) fn says_the_same(&self, client: usize, guard: &LockGuard) {
+    pub(super) fn says_the_same(&self, client: usize, guard: &LockGuard) {
         let watch = guard.watch();
         let (own, others) = self.as_witness(|| (guard.remaining(), watch.remaining()));
         // To check a lock that has ended notes that it is lost; a program does that when it likes, and the witness never.
@@ -316,12 +277,72 @@ impl World {
             !own.is_zero() && self.as_witness(|| guard.check().is_err() || watch.check().is_err());
         let mut state = self.state();
         let shown = state.clients[client].clock.shows(state.now);
-        let left = watch.deadline().as_nanos().saturating_sub(shown);
-        let truth = Duration::from_nanos(left);
-        if (own, others, says_no) != (truth, truth, false) && !state.is_over {
+        let truth = Duration::from_nanos(watch.deadline().as_nanos().saturating_sub(shown));
+        if (own, others, says_no) != (truth, truth, false) {
             state.fail(format!(
                 "c{client} is told {own:?} by its guard and {others:?} by a watch, and it is {truth:?}"
             ));
+        }
+    }
+
+    /// Gives a guard back by a call. From now on it may end, and then it claims nothing any more, its hooks are not called, and each
+    /// watch of it says so.
+    pub(super) fn gives_back<T>(
+        &self,
+        id: u64,
+        guard: LockGuard,
+        call: impl FnOnce(LockGuard) -> T,
+    ) -> (Returned, T) {
+        let watch = guard.watch();
+        let mut state = self.state();
+        let client = state.client();
+        state.look_at_claims();
+        state.hooks_were_called_of(id);
+        let is_over = state.is_over;
+        let mut returned = Returned {
+            id,
+            claim: None,
+            hold: None,
+        };
+        if let Some(claim) = state.claim(id).filter(|_| !is_over) {
+            claim.may_end_sooner = true;
+            let (hold, on, last) = (claim.hold, claim.on.clone(), claim.last);
+            state.note(|| format!("c{client} gives {on} back"));
+            returned.claim = Some((on, state.clients[client].clock.when(last)));
+            returned.hold = Some(hold);
+            state.records(Some(hold), What::Releases);
+        }
+        drop(state);
+        let result = call(guard);
+        let mut state = self.state();
+        state.hooks_are_over(id);
+        state.look_at_claims();
+        let guards = &mut state.witness.guards;
+        if let Some(i) = guards.iter().position(|claim| claim.id == id) {
+            let claim = guards.remove(i);
+            // It may have been renewed up to the moment at which it was ended.
+            let end = state.clients[client].clock.when(claim.last);
+            if let Some((_, until)) = returned.claim.as_mut().filter(|(_, until)| *until != end) {
+                *until = end;
+                let is_limited = true;
+                state.records(Some(claim.hold), What::Moves { end, is_limited });
+            }
+        }
+        drop(state);
+        let left = self.as_witness(|| watch.remaining());
+        let check = self.as_witness(|| watch.check());
+        if !left.is_zero() || !matches!(check, Err(Error::Lost { .. })) {
+            self.fail(format!(
+                "P2: c{client} gave a lock back, and has it for {left:?}"
+            ));
+        }
+        (returned, result)
+    }
+
+    /// A guard has ended, and `says` is what its end has said.
+    pub(super) fn ends(&self, returned: &Returned, says: Says) {
+        if returned.hold.is_some() {
+            self.state().records(returned.hold, What::Released(says));
         }
     }
 }

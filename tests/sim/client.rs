@@ -4,44 +4,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlatch_history::Says;
+use redlatch_history::{On, Says};
 
-use super::access::Access;
-use super::calls::Wish;
 use super::clocks::MILLI;
-use super::history::why;
 use super::hooks::name;
-use super::keeping::Keeping;
 use super::line::Dialer;
-use super::permits::given;
 use super::plan::{Labels, Plan, nanos, pick};
 use super::process::{ClientTime, has_its_slots};
-use super::returned::Returned;
-use super::sharing::Way;
+use super::wanted::given;
+use super::wish::{Keep, Waits, Wish, why};
 use super::world::World;
 use crate::clock::Clock;
 use crate::wire::transport::Connect;
 use crate::{Error, LockGuard, LockManager, Protocol};
 
-/// One thread of a client.
-pub(crate) struct Worker {
+pub(super) struct Worker {
     pub(super) world: Arc<World>,
     pub(super) plan: Plan,
-    /// The client's number.
     pub(super) id: usize,
-    /// Its own number among the threads of the client.
     pub(super) number: usize,
     pub(super) manager: LockManager,
     pub(super) rng: fastrand::Rng,
-    /// How many locks it has.
     pub(super) depth: usize,
     /// The locks that this worker has forgotten, as a program does that dies.
     abandoned: Vec<LockGuard>,
 }
 
 impl Worker {
-    /// The workers of client `id`, which share a manager.
-    pub(crate) fn of_client(world: &Arc<World>, plan: &Plan, id: usize) -> Vec<Self> {
+    pub(super) fn of_client(world: &Arc<World>, plan: &Plan, id: usize) -> Vec<Self> {
         let nodes = (0..plan.nodes).map(|node| {
             let dialer: Box<dyn Connect> = Box::new(Dialer {
                 world: Arc::clone(world),
@@ -87,8 +77,7 @@ impl Worker {
             .collect()
     }
 
-    /// Its whole life.
-    pub(crate) fn live(mut self) {
+    pub(super) fn live(mut self) {
         self.does_its_part();
         while self.is_stormy() {
             self.work();
@@ -101,19 +90,14 @@ impl Worker {
             self.work_in_calm_weather();
         }
         self.world.assemble();
-        self.leaves_nothing_in_the_process();
-        self.count_queued();
-        // From now on no message gets through.
-        self.abandoned.clear();
-    }
-
-    /// Once for each manager.
-    fn count_queued(&self) {
         if self.number == 0 {
+            self.leaves_nothing_in_the_process();
             let queued = self.manager.stats().queued;
             let mut state = self.world.state();
             *state.witness.tally.entry("queued").or_default() += queued;
         }
+        // From now on no message gets through.
+        self.abandoned.clear();
     }
 
     pub(super) fn is_stormy(&self) -> bool {
@@ -135,44 +119,53 @@ impl Worker {
         self.world.block(until, None);
     }
 
-    /// Tries to get a lock, and does something with it.
     fn work(&mut self) {
         if self.crowds() || self.hurries() || (self.rng.u8(0..3) == 0 && self.take_over()) {
             return;
         }
-        let ((way, on), ttl) = (self.draw_wanted(), self.ttl());
+        let (on, ttl) = (self.draw_wanted(), self.ttl());
         let timeout = match self.rng.u8(0..4) {
             0 | 1 => Duration::ZERO,
             2 => ttl,
             _ => ttl * 3,
         };
-        let keeping = self.draw_keeping(ttl);
+        let keep = self.draw_keeping(ttl);
         let id = self.id;
-        let words =
-            || format!("c{id} wants {on} for {ttl:?}, and waits for {timeout:?}; {keeping:?}");
+        let words = || format!("c{id} wants {on} for {ttl:?}, and waits for {timeout:?}; {keep:?}");
         self.world.state().note(words);
-        let minimum = self.draw_minimum(ttl).filter(|_| way != Way::Read);
         let wish = Wish {
-            keeping,
-            minimum,
+            keep,
+            at_least: self.draw_minimum(ttl),
             label: self.own_label(),
-            ..Wish::new(ttl, timeout)
+            ..Wish::new(ttl, Waits::For(timeout))
         };
-        match self.ask((way, &on), &wish) {
+        match self.ask(&on, &wish) {
             Ok(guard) => {
-                self.is_named_as(&guard);
-                let on = given(&guard, &on);
-                let claim = self.world.acquired(self.id, &on, &guard, ttl);
-                if let Some(keeping) = keeping {
-                    self.is_kept(claim, keeping);
-                }
-                if let Some(minimum) = minimum {
-                    self.world.has_a_minimum(self.id, &guard, minimum);
-                }
-                self.hold(&on, claim, guard, keeping);
+                self.is_named_as_it_is(&guard);
+                let (claim, on) = self.has(&guard, &on, &wish);
+                self.hold(&on, claim, guard, keep);
             }
             Err(error) => self.refused(&error),
         }
+    }
+
+    /// It was given this guard by its wish.
+    pub(super) fn has(&self, guard: &LockGuard, on: &On, wish: &Wish) -> (u64, On) {
+        let on = given(guard, on);
+        let claim = self.world.acquired(self.id, &on, guard, wish.ttl);
+        if let Some(keep) = wish.keep {
+            self.is_kept(claim, keep);
+        }
+        if let Some(minimum) = wish.at_least.filter(|_| !on.is_read()) {
+            self.world.has_a_minimum(self.id, guard, minimum);
+        }
+        (claim, on)
+    }
+
+    /// What this worker is called in place of its client.
+    pub(super) fn own_label(&self) -> Option<String> {
+        let is_named = self.plan.labels[self.id] == Labels::Thread;
+        self.label().filter(|_| is_named)
     }
 
     /// The label that others see of this worker's locks.
@@ -185,32 +178,17 @@ impl Worker {
         }
     }
 
-    /// What this worker is called in place of its client.
-    pub(super) fn own_label(&self) -> Option<String> {
-        let is_named = self.plan.labels[self.id] == Labels::Thread;
-        self.label().filter(|_| is_named)
-    }
-
     /// The holder of this worker's lock has the worker's own name, also where another thread has passed the lock on.
-    fn is_named_as(&self, guard: &LockGuard) {
-        let named = guard
-            .watch()
-            .holder()
-            .map(|holder| holder.label.to_string());
+    fn is_named_as_it_is(&self, guard: &LockGuard) {
+        let watch = guard.watch();
+        let named = watch.holder().map(|holder| holder.label.to_string());
         if named != self.label() {
             let id = self.id;
-            self.world
-                .broken_promise(format!("c{id} has a lock as {named:?}"));
+            self.world.fail(format!("c{id} has a lock as {named:?}"));
         }
     }
 
-    pub(super) fn hold(
-        &mut self,
-        on: &Access,
-        claim: u64,
-        guard: LockGuard,
-        mut keeping: Option<Keeping>,
-    ) {
+    pub(super) fn hold(&mut self, on: &On, claim: u64, guard: LockGuard, mut keep: Option<Keep>) {
         self.depth += 1;
         let ttl = self.ttl();
         for _ in 0..self.rng.usize(0..=3) {
@@ -224,13 +202,13 @@ impl Worker {
                 self.world.hook(claim, self.id, &guard);
             }
             // A kept lock is held for several ttls.
-            let work = self.some_time(if keeping.is_some() { ttl * 3 } else { ttl });
+            let work = self.some_time(if keep.is_some() { ttl * 3 } else { ttl });
             self.work_under(claim, &guard, work);
             if self.depth == 1 && self.plan.resources > 1 && self.rng.u8(0..4) == 0 {
                 self.work();
             }
             if self.rng.u8(0..8) == 0 {
-                keeping = keeping.or_else(|| self.keep_from_now_on(claim, &guard));
+                keep = keep.or_else(|| self.keep_from_now_on(claim, &guard));
             } else if self.rng.bool() {
                 let longer = self.ttl();
                 let result = self.world.extends(claim, &guard, longer);
@@ -240,18 +218,19 @@ impl Worker {
         self.depth -= 1;
         match self.rng.u8(0..10) {
             // A kept lock would never end.
-            0 if !self.plan.lossless && keeping.is_none() => {
+            0 if !self.plan.lossless && keep.is_none() => {
                 self.world.state().clients[self.id].abandoned += guard.resources().len();
                 self.abandoned.push(guard);
             }
             0 | 1 => self.hand_on(claim, guard),
-            _ if self.ends_at_once() => self.unlock_now(claim, guard),
+            // So that it does not rest.
+            _ if self.plan.rests && self.rng.u8(0..4) == 0 => {
+                self.world.state().count("given back at once");
+                self.ends_by(claim, guard, LockGuard::unlock_now);
+            }
             2..=4 => {
                 self.world.is_to_rest(claim, on, &guard);
-                let watch = guard.watch();
-                let mut returned = self.world.gives_back(claim);
-                drop(guard);
-                self.is_over(&mut returned, &watch);
+                let (returned, ()) = self.world.gives_back(claim, guard, drop);
                 self.world.ends(&returned, Says::Nothing);
             }
             _ => {
@@ -265,40 +244,28 @@ impl Worker {
     }
 
     pub(super) fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
-        let watch = guard.watch();
-        let mut returned = self.world.gives_back(claim);
-        let result = guard.unlock();
-        self.is_over(&mut returned, &watch);
-        self.was_unlocked(&returned, &result)
+        self.ends_by(claim, guard, LockGuard::unlock)
     }
 
-    /// Unlocks so that the lock does not rest.
-    fn unlock_now(&self, claim: u64, guard: LockGuard) {
-        self.world.state().count("given back at once");
-        let watch = guard.watch();
-        let mut returned = self.world.gives_back(claim);
-        let result = guard.unlock_now();
-        self.is_over(&mut returned, &watch);
-        self.was_unlocked(&returned, &result);
-    }
-
-    fn was_unlocked(&self, returned: &Returned, result: &Result<(), Error>) -> bool {
-        let end = match result {
-            Ok(()) => "held to its end",
-            Err(Error::Lost { cause, .. }) => name(cause),
-            Err(_) => "not known",
+    fn ends_by(
+        &self,
+        claim: u64,
+        guard: LockGuard,
+        unlock: fn(LockGuard) -> Result<(), Error>,
+    ) -> bool {
+        let (returned, result) = self.world.gives_back(claim, guard, unlock);
+        let (end, says) = match &result {
+            Ok(()) => ("held to its end", Says::Okay),
+            Err(error @ Error::Lost { cause, .. }) => (name(cause), Says::Not(why(error))),
+            Err(error) => ("not known", Says::Not(why(error))),
         };
-        self.world.state().is_unlocked(returned.id, end);
-        match result {
-            Ok(()) => self.world.ends(returned, Says::Okay),
-            Err(error) => {
-                let id = self.id;
-                self.world
-                    .state()
-                    .note(|| format!("c{id} unlocks: {error}"));
-                self.world.ends(returned, Says::Not(why(error)));
-            }
+        let (id, mut state) = (self.id, self.world.state());
+        state.is_unlocked(claim, end);
+        if let Err(error) = &result {
+            state.note(|| format!("c{id} unlocks: {error}"));
         }
+        drop(state);
+        self.world.ends(&returned, says);
         result.is_ok()
     }
 
@@ -314,37 +281,30 @@ impl Worker {
             longest.max(second)
         };
         let id = self.id;
-        let (way, on) = self.draw_wanted_of(resource);
-        let keeping = self.draw_keeping(ttl);
+        let on = self.draw_wanted_of(resource);
         let wish = Wish {
-            keeping,
-            ..Wish::new(ttl, ttl.max(second) * 5)
+            keep: self.draw_keeping(ttl),
+            ..Wish::new(ttl, Waits::For(ttl.max(second) * 5))
         };
-        match self.ask((way, &on), &wish) {
+        match self.ask(&on, &wish) {
             Ok(guard) => {
-                let on = given(&guard, &on);
-                let claim = self.world.acquired(id, &on, &guard, ttl);
-                if let Some(keeping) = keeping {
-                    self.is_kept(claim, keeping);
-                }
+                let (claim, _) = self.has(&guard, &on, &wish);
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));
                 self.sleep(work);
                 if !self.unlock(claim, guard) {
                     self.world
-                        .broken_promise(format!("c{id} could not unlock in calm weather"));
+                        .fail(format!("P6: c{id} could not unlock in calm weather"));
                 }
             }
             Err(Error::Unavailable { .. }) if self.plan.is_beyond => {}
-            Err(error) => {
-                self.world
-                    .broken_promise(format!("c{id} got no lock in calm weather: {error}"));
-            }
+            Err(error) => self
+                .world
+                .fail(format!("P9: c{id} got no lock in calm weather: {error}")),
         }
         self.world.nothing_is_left();
-        let wish = Wish::new(ttl, Duration::ZERO);
-        if let Ok(guard) = self.ask((way, &on), &wish) {
-            let on = given(&guard, &on);
-            let claim = self.world.acquired(id, &on, &guard, ttl);
+        let wish = Wish::new(ttl, Waits::For(Duration::ZERO));
+        if let Ok(guard) = self.ask(&on, &wish) {
+            let (claim, _) = self.has(&guard, &on, &wish);
             self.unlock(claim, guard);
         }
         self.world.nothing_is_left();

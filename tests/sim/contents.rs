@@ -25,14 +25,12 @@ enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) token: String,
-    /// When it ends, by the node's clock.
     pub(crate) until: Duration,
 }
 
 /// What a command is about.
 #[derive(Clone, Copy)]
 pub(crate) struct Own<'a> {
-    /// The token that it has.
     pub(crate) token: &'a str,
     /// The token of the lock that the command ends, too.
     pub(crate) ends: Option<&'a str>,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use redlatch_history::Way;
+
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::plan::{Kind, Plan, nanos, pick};
 use super::preempt::Preemption;
-use super::sharing::Way;
 use super::trouble::{Episode, Trouble};
 use crate::Fanout;
 use crate::fencing::FENCE_IDLE;
@@ -13,7 +14,6 @@ use crate::fencing::FENCE_IDLE;
 /// What clients do while the storm lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workload {
-    /// Each worker draws what it does.
     Drawn,
     /// One writes now and then, and all others read without a pause.
     Stream,
@@ -218,7 +218,6 @@ impl Plan {
         plan
     }
 
-    /// All want one lock, for a short time each. Nothing goes wrong.
     pub(super) fn woken(seed: u64) -> Self {
         let rng = &mut drawn_by(seed, 8);
         let nodes = pick(rng, &[5, 5, 3, 1]);

@@ -1,24 +1,22 @@
 //! What happens in a run, noted for the judge of histories, which hears it at once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redlatch_history::{
-    Assumed, Call, Checker, Event, Given, Leased, Nanos, On, Rule, Span, Violation, What, Who, Why,
-    write,
+    Asks, Assumed, Call, Checker, Event, Given, Leased, Nanos, On, Rule, Span, Violation, Way,
+    What, Who, Why, write,
 };
 
-use super::access::Access;
 use super::claims::NOTICE;
 use super::plan::{Plan, nanos};
 use super::world::{State, World};
-use crate::{Error, Lease, LockGuard, LossCause};
+use crate::{Error, Lease, LockGuard};
 
-/// The place of the only semaphore.
-const SEMAPHORE: u32 = 0;
+const SEMAPHORE: usize = 0;
 
-/// The history of a run, and its judge.
-pub(crate) struct Record {
+pub(super) struct Record {
     events: Vec<Event>,
     calls: u64,
     checker: Checker,
@@ -28,7 +26,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan) -> Self {
         let permits = plan.permits.iter();
         let assumed = Assumed {
             nodes_forget: plan.nodes_forget(),
@@ -54,7 +52,7 @@ impl Record {
 
     /// Writes the events of a violation that the judge found, or what happened just before the run was ended. Returns where
     /// they are.
-    pub(crate) fn write(&self, kind: &str, seed: u64, what: &str) -> String {
+    pub(super) fn write(&self, kind: &str, seed: u64, what: &str) -> String {
         let other = Violation {
             rule: Rule::Other,
             at: self.events.last().map_or(0, |event| event.at),
@@ -64,25 +62,6 @@ impl Record {
         let found = self.violation.as_ref().unwrap_or(&other);
         let path = write(&format!("sim-{kind}-{seed}"), &self.events, found);
         path.unwrap().display().to_string()
-    }
-}
-
-pub(super) fn why(error: &Error) -> Why {
-    if let Error::Lost { cause, .. } = error {
-        why_lost(cause)
-    } else if matches!(error, Error::Held { .. }) {
-        Why::Held
-    } else {
-        Why::Unknown
-    }
-}
-
-pub(super) fn why_lost(cause: &LossCause) -> Why {
-    match cause {
-        LossCause::Expired { .. } | LossCause::Unreachable { .. } => Why::Expired,
-        LossCause::Taken { .. } | LossCause::Vanished { .. } => Why::Gone,
-        LossCause::MaxHold { .. } => Why::Limited,
-        LossCause::Released => Why::Unknown,
     }
 }
 
@@ -102,7 +81,6 @@ impl State {
         }
     }
 
-    /// The run has ended.
     pub(super) fn all_calls_have_ended(&mut self) {
         let before = self.record.checker.violations().len();
         self.record.checker.ends(self.now);
@@ -139,60 +117,49 @@ impl State {
             })
     }
 
-    fn who(&self) -> Who {
-        let thread = self.task() % self.plan.workers;
-        Who {
-            client: number(self.client()),
-            thread: number(thread),
+    /// The name of a token: its number in the trace.
+    fn named(&self, token: &str) -> Arc<str> {
+        match self.witness.tokens.get(token) {
+            Some(token) => format!("t{}", token.number).into(),
+            None => token.into(),
         }
     }
 
-    fn on(&self, on: &Access) -> On {
-        if self.plan.permits.is_some() {
-            return On::permit(SEMAPHORE);
-        }
-        let places = on.resources().iter().map(|resource| number(*resource));
-        if on.is_read() {
-            On::read(number(on.resources()[0]))
-        } else {
-            On::all(places)
-        }
-    }
-
-    /// The running task begins to call for a lock.
-    pub(super) fn records_call(&mut self, on: &Access, ttl: Option<Nanos>, adopts: Option<&Lease>) {
-        let (call, task) = (self.record.new_call(), self.task());
-        let (who, on) = (self.who(), self.on(on));
-        let adopts = adopts.map(|lease| Leased {
-            token: lease.token().into(),
-            fencing: lease.fencing_token(),
-        });
-        self.record.asking.insert(task, call);
-        let what = What::Asks {
-            who,
-            on,
+    pub(super) fn records_call(&mut self, on: &On, ttl: Option<Nanos>, adopts: Option<&Lease>) {
+        let (call, task) = (self.record.new_call(), self.task);
+        let number = |number: usize| u32::try_from(number).unwrap();
+        let asks = Asks {
+            who: Who {
+                client: number(self.client()),
+                thread: number(task % self.plan.workers),
+            },
+            on: match self.plan.permits {
+                Some(_) => On::new(Way::Permit, [SEMAPHORE]),
+                None => on.clone(),
+            },
             ttl,
-            adopts,
+            adopts: adopts.map(|lease| Leased {
+                token: self.named(lease.token()),
+                fencing: lease.fencing_token(),
+            }),
         };
-        self.records(Some(call), what);
+        self.record.asking.insert(task, call);
+        self.records(Some(call), What::Asks(asks));
     }
 
-    /// The running task has got no guard.
     pub(super) fn records_failure(&mut self, why: Why) {
-        let task = self.task();
-        if let Some(call) = self.record.asking.remove(&task) {
+        if let Some(call) = self.record.asking.remove(&self.task) {
             self.records(Some(call), What::Fails(why));
         }
     }
 
     /// The task that is running has got a guard. Returns the number by which the judge knows it.
     pub(super) fn records_guard(&mut self, guard: &LockGuard, end: Nanos) -> Call {
-        let task = self.task();
         // One that was not asked for is the judge's: it has heard of no such call.
-        let asked = self.record.asking.remove(&task);
+        let asked = self.record.asking.remove(&self.task);
         let call = asked.unwrap_or_else(|| self.record.new_call());
         let given = Given {
-            token: guard.token().into(),
+            token: self.named(guard.token()),
             fencing: guard.fencing_token(),
             slot: guard.slot(),
             end: Some(Span::exactly(end)),
@@ -203,13 +170,14 @@ impl State {
 
     /// Counts the guards that share something, as they may.
     pub(super) fn counts_company(&mut self, id: u64) {
-        let now = self.now;
-        let valid = self.witness.guards.iter().filter(|claim| claim.until > now);
-        let held = valid.clone().count();
-        let mine = self.witness.guards.iter().find(|claim| claim.id == id);
-        let mine = mine.filter(|mine| mine.on.is_read() && mine.until > now);
-        let mut others = valid.filter(|other| other.id != id);
-        if mine.is_some_and(|mine| others.any(|other| other.on == mine.on)) {
+        let valid = || self.witness.guards.iter().filter(|it| it.until > self.now);
+        let mine = valid().find(|claim| claim.id == id && claim.on.is_read());
+        let has_company = mine.is_some_and(|mine| {
+            let mut others = valid().filter(|other| other.id != id);
+            others.any(|other| other.on == mine.on)
+        });
+        let held = valid().count();
+        if has_company {
             self.count("readers at the same time");
         }
         let permits = self.plan.permits.as_ref();
@@ -220,23 +188,12 @@ impl State {
     }
 }
 
-fn number(number: usize) -> u32 {
-    u32::try_from(number).unwrap()
-}
-
 impl World {
-    /// Something happens now to the guard of a claim.
     pub(super) fn records(&self, id: u64, what: What) {
         let mut state = self.state();
         if let Some(hold) = state.claim(id).map(|claim| claim.hold) {
             state.records(Some(hold), what);
         }
-    }
-
-    /// A guard is about to be asked whether it is valid. Returns whether it is.
-    pub(super) fn begins_to_look(&self, id: u64) -> bool {
-        self.look_now();
-        self.state().is_held(id)
     }
 
     /// A guard was asked whether it is valid, and said yes. What has ended since that was asked was right to say so.

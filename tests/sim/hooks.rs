@@ -8,12 +8,9 @@ use super::world::{State, World};
 use crate::error::LossCause;
 use crate::guard::LockGuard;
 
-/// What is to be called when a lock is lost.
-pub(crate) struct Hook {
+pub(super) struct Hook {
     client: usize,
-    /// The number of the guard's claim.
     claim: u64,
-    /// When it was registered.
     since: Nanos,
     was_called: bool,
     /// Whether the guard has been given back since.
@@ -21,8 +18,7 @@ pub(crate) struct Hook {
 }
 
 impl World {
-    /// Registers a hook for the guard of a claim.
-    pub(crate) fn hook(self: &Arc<Self>, claim: u64, client: usize, guard: &LockGuard) {
+    pub(super) fn hook(self: &Arc<Self>, claim: u64, client: usize, guard: &LockGuard) {
         let mut state = self.state();
         let (number, since) = (state.witness.hooks.len(), state.now);
         state.witness.hooks.push(Hook {
@@ -40,18 +36,17 @@ impl World {
             }
         });
     }
+}
 
+impl State {
     /// The guard of this claim has been given back, so that none of its hooks is called from now on.
-    pub(super) fn hooks_are_over(&self, claim: u64) {
-        let mut state = self.state();
-        let hooks = state.witness.hooks.iter_mut();
+    pub(super) fn hooks_are_over(&mut self, claim: u64) {
+        let hooks = self.witness.hooks.iter_mut();
         for hook in hooks.rev().filter(|hook| hook.claim == claim) {
             hook.is_over = true;
         }
     }
-}
 
-impl State {
     fn hook_called(&mut self, number: usize, cause: &LossCause) {
         if self.is_over {
             return;
@@ -61,29 +56,28 @@ impl State {
         self.count(name(cause));
         let hook = &mut self.witness.hooks[number];
         let (client, claim) = (hook.client, hook.claim);
-        let (was_called, is_over) = (hook.was_called, hook.is_over);
-        hook.was_called = true;
-        self.is_told(claim, name(cause));
+        let was_called = std::mem::replace(&mut hook.was_called, true);
+        let is_over = hook.is_over;
+        self.is_told(claim, cause);
         self.note(|| format!("c{client} is told of its loss: {cause}"));
         // A thread that has taken a hook out and then stops calls it later.
-        if is_over && self.plan.preemption.is_none() {
-            self.fail(format!(
-                "c{client} was told of the loss of a lock that it had given back: {cause}"
-            ));
+        let wrong = if is_over && self.plan.preemption.is_none() {
+            "of the loss of a lock that it had given back"
         } else if was_called {
-            self.fail(format!("c{client} was told twice of one loss: {cause}"));
+            "twice of one loss"
         } else if matches!(cause, LossCause::Released) {
-            self.fail(format!("c{client} was told that it gave its lock back"));
+            "that it gave its lock back"
         } else if self.is_held(claim) {
-            self.fail(format!(
-                "c{client} was told of the loss of a lock that it holds: {cause}"
-            ));
-        }
-        self.hooks_are_in_time(claim, |other, _| other == number);
+            "of the loss of a lock that it holds"
+        } else {
+            return self.hooks_are_in_time(claim, |other, _| other == number);
+        };
+        self.fail(format!("c{client} was told {wrong}: {cause}"));
     }
 
     /// A client is told of the loss of a claim. All that it is ever told of it has one cause.
-    pub(super) fn is_told(&mut self, claim: u64, cause: &'static str) {
+    pub(super) fn is_told(&mut self, claim: u64, cause: &LossCause) {
+        let cause = name(cause);
         let before = self.witness.told.insert(claim, cause);
         self.is_one_story(claim, before.unwrap_or(cause), cause);
         if let Some(end) = self.witness.unlocked.get(&claim) {
@@ -91,7 +85,6 @@ impl State {
         }
     }
 
-    /// `unlock` says this of a claim.
     pub(super) fn is_unlocked(&mut self, claim: u64, end: &'static str) {
         self.witness.unlocked.insert(claim, end);
         if let Some(told) = self.witness.told.get(&claim) {
@@ -100,7 +93,7 @@ impl State {
     }
 
     fn is_one_story(&mut self, claim: u64, one: &str, other: &str) {
-        if one != other && !self.is_over {
+        if one != other {
             self.fail(format!(
                 "of claim {claim} its client is told: {one}, and: {other}"
             ));
@@ -113,7 +106,7 @@ impl State {
     }
 
     /// The hooks of all locks that were never given back.
-    pub(crate) fn hooks_were_called(&mut self) {
+    pub(super) fn hooks_were_called(&mut self) {
         let claims: Vec<u64> = self.witness.guards.iter().map(|claim| claim.id).collect();
         for claim in claims {
             self.hooks_were_called_of(claim);
@@ -129,12 +122,11 @@ impl State {
         let now = self.now;
         let mut hooks = self.witness.hooks.iter().enumerate().rev();
         let late = hooks.find_map(|(number, hook)| {
-            if hook.claim != claim || !which(number, hook) {
-                return None;
-            }
             let due = end.max(hook.since);
-            let could_be_told = self.clients[hook.client].could_go_on(due..now);
-            could_be_told.then(|| (hook.client, now - due))
+            let is_late = hook.claim == claim
+                && which(number, hook)
+                && self.clients[hook.client].could_go_on(due..now);
+            is_late.then(|| (hook.client, now - due))
         });
         if let Some((client, late)) = late {
             let late = Duration::from_nanos(late);
@@ -145,7 +137,6 @@ impl State {
     }
 }
 
-/// The name of a loss in the tally.
 pub(super) fn name(cause: &LossCause) -> &'static str {
     match cause {
         LossCause::Expired { .. } => "lost: expired",

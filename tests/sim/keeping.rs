@@ -5,65 +5,42 @@ use std::time::Duration;
 use redlatch_history::What;
 
 use super::client::Worker;
-use super::history::why_lost;
 use super::hooks::name;
 use super::plan::nanos;
-use super::returned::Returned;
-use crate::{Error, KeepAlive, LeaseWatch, LockGuard};
-
-/// How a lock is kept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Keeping {
-    pub(super) keep_alive: KeepAlive,
-    max_hold: Option<Duration>,
-}
-
-impl Keeping {
-    pub(super) fn unbounded() -> Self {
-        Self {
-            keep_alive: KeepAlive::unbounded(),
-            max_hold: None,
-        }
-    }
-}
+use super::wish::{Keep, why_lost};
+use crate::{Error, LockGuard, LossCause};
 
 impl Worker {
-    /// Whether a lock of this ttl is to be kept, and how.
-    pub(super) fn draw_keeping(&mut self, ttl: Duration) -> Option<Keeping> {
+    pub(super) fn draw_keeping(&mut self, ttl: Duration) -> Option<Keep> {
         if self.rng.u8(0..3) > 0 || ttl < self.plan.node_timeout * 3 {
             return None;
         }
-        let max_hold = self.rng.bool().then(|| {
+        let limit = self.rng.bool().then(|| {
             let longer = Duration::from_nanos(self.rng.u64(0..=4 * nanos(ttl)));
             ttl + longer
         });
-        let keep_alive = max_hold.map_or_else(KeepAlive::unbounded, KeepAlive::max_hold);
-        Some(Keeping {
-            keep_alive,
-            max_hold,
-        })
+        Some(Keep { limit })
     }
 
-    /// The guard of this claim is kept.
-    pub(super) fn is_kept(&self, claim: u64, keeping: Keeping) {
+    pub(super) fn is_kept(&self, claim: u64, keep: Keep) {
         self.world.records(claim, What::Keeps);
         self.world.state().count("kept");
-        if let Some(max_hold) = keeping.max_hold {
-            self.world.limit(claim, max_hold);
+        if let Some(limit) = keep.limit {
+            self.world.limit(claim, limit);
         }
     }
 
     /// Has a lock kept that was taken or adopted without that.
-    pub(super) fn keep_from_now_on(&mut self, claim: u64, guard: &LockGuard) -> Option<Keeping> {
+    pub(super) fn keep_from_now_on(&mut self, claim: u64, guard: &LockGuard) -> Option<Keep> {
         let ttl = self.ttl();
-        let keeping = self.draw_keeping(ttl)?;
+        let keep = self.draw_keeping(ttl)?;
         self.world.records(claim, What::Keeps);
-        let keep = || guard.keep_alive(ttl, keeping.keep_alive);
-        let result = self.world.may_end_sooner(claim, keep);
+        let call = || guard.keep_alive(ttl, keep.alive());
+        let result = self.world.may_end_sooner(claim, call);
         let is_kept = result.is_ok();
         self.was_extended(claim, guard, result);
-        is_kept.then(|| self.is_kept(claim, keeping))?;
-        Some(keeping)
+        is_kept.then(|| self.is_kept(claim, keep))?;
+        Some(keep)
     }
 
     /// Works for so long under a lock, or until it is told that the lock is lost.
@@ -78,29 +55,22 @@ impl Worker {
             }
         };
         if let Some(cause) = &told {
-            let mut state = self.world.state();
-            state.count("a wait for a loss ended");
-            state.is_told(claim, name(cause));
-            drop(state);
-            self.is_lost(claim, guard);
+            self.world.state().count("a wait for a loss ended");
+            self.is_lost(claim, guard, cause);
         }
         if self.rng.bool() {
-            let was_held = self.world.begins_to_look(claim);
+            self.world.look_now();
+            let was_held = self.world.state().is_held(claim);
             match guard.check() {
                 Ok(()) => self.world.records_look(claim, was_held),
                 Err(Error::Lost { cause, .. }) => {
-                    let mut state = self.world.state();
-                    state.count(name(&cause));
-                    state.is_told(claim, name(&cause));
-                    drop(state);
-                    self.is_lost(claim, guard);
-                    let why = why_lost(&cause);
-                    self.world.records(claim, What::Lost(why));
+                    self.world.state().count(name(&cause));
+                    self.is_lost(claim, guard, &cause);
+                    self.world.records(claim, What::Lost(why_lost(&cause)));
                 }
                 Err(error) => {
                     let id = self.id;
-                    self.world
-                        .broken_promise(format!("c{id} was told nonsense: {error}"));
+                    self.world.fail(format!("c{id} was told nonsense: {error}"));
                 }
             }
         }
@@ -108,26 +78,15 @@ impl Worker {
     }
 
     /// After a loss was told, nothing may say that the lock is held.
-    fn is_lost(&self, claim: u64, guard: &LockGuard) {
+    fn is_lost(&self, claim: u64, guard: &LockGuard, cause: &LossCause) {
+        self.world.state().is_told(claim, cause);
         let left = self.world.as_witness(|| guard.remaining());
         self.world.look_now();
         let is_held = self.world.state().is_held(claim);
         if is_held || !left.is_zero() {
             let id = self.id;
             self.world
-                .broken_promise(format!("c{id} was told of a loss, and has it for {left:?}"));
-        }
-    }
-
-    /// The guard of a claim has been given back, and each watch of it says so.
-    pub(super) fn is_over(&self, returned: &mut Returned, watch: &LeaseWatch) {
-        self.world.has_given_back(returned);
-        let left = self.world.as_witness(|| watch.remaining());
-        let check = self.world.as_witness(|| watch.check());
-        if !left.is_zero() || !matches!(check, Err(Error::Lost { .. })) {
-            let id = self.id;
-            self.world
-                .broken_promise(format!("c{id} gave a lock back, and has it for {left:?}"));
+                .fail(format!("c{id} was told of a loss, and has it for {left:?}"));
         }
     }
 }

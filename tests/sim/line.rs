@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::iter;
 use std::sync::Arc;
 
 use super::clocks::MICRO;
@@ -13,27 +12,17 @@ use crate::error::NodeError;
 use crate::wire::resp::Reply;
 use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
-/// Where a command stands in its write.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    First,
-    Behind,
-}
-
-/// The client's end of a connection.
-pub(super) struct Line {
-    pub(super) world: Arc<World>,
-    pub(super) client: usize,
-    pub(super) id: usize,
+struct Line {
+    world: Arc<World>,
+    client: usize,
+    id: usize,
 }
 
 impl Line {
     /// Waits until something has come, or until `until`; returns whether something has.
     fn wait(&self, until: Timestamp) -> bool {
         self.world.step();
-        let state = self.world.state();
-        let until = state.clients[self.client].clock.when(until.as_nanos());
-        drop(state);
+        let until = self.world.state().clients[self.client].when(until);
         loop {
             let state = self.world.state();
             let connection = &state.network.connections[self.id];
@@ -63,7 +52,8 @@ impl Transport for Line {
         self.world.step();
         self.world.may_die();
         let mut state = self.world.state();
-        if state.network.connections[self.id].is_reset || state.is_over {
+        let id = self.id;
+        if state.network.connections[id].is_reset || state.is_over {
             return Err(closed(io::ErrorKind::BrokenPipe));
         }
         let chance = state.plan.weather.stuck;
@@ -75,14 +65,12 @@ impl Transport for Line {
         };
         let messages = commands.iter().map(|command| Message::read(command));
         let messages: Vec<Message> = messages.collect();
-        state.writes(self.id, &messages);
-        let places = iter::once(Place::First).chain(iter::repeat(Place::Behind));
-        for (message, place) in messages.into_iter().zip(places).take(count) {
-            state.send(self.id, message, place);
+        state.writes(id, &messages);
+        for (place, message) in messages.into_iter().take(count).enumerate() {
+            state.send(id, message, place > 0);
         }
         if is_stuck {
-            let deadline = state.clients[self.client].clock.when(deadline.as_nanos());
-            let id = self.id;
+            let deadline = state.clients[self.client].when(deadline);
             state.count("stuck write");
             state.note(|| format!("#{id} takes no more bytes"));
             drop(state);
@@ -115,18 +103,16 @@ impl Transport for Line {
         if has_come {
             return Err(closed(io::ErrorKind::UnexpectedEof));
         }
-        let (id, client, node) = (
-            self.id,
-            self.client,
-            state.network.connections[self.id].node,
-        );
+        let (id, client) = (self.id, self.client);
+        let node = state.network.connections[id].node;
         state.note(|| format!("c{client} <- n{node} #{id} no reply in time"));
         Err(NodeError::TimedOut)
     }
 
     fn stop_asking(&mut self) {
-        let mut state = self.world.state();
-        state.network.connections[self.id].unread.stops_asking();
+        self.world.state().network.connections[self.id]
+            .unread
+            .is_left = true;
     }
 
     fn has_surplus(&self) -> bool {
@@ -136,7 +122,9 @@ impl Transport for Line {
 
     fn is_quiet(&mut self) -> bool {
         let mut state = self.world.state();
-        if state.has_records_without_data() {
+        if state.is_sealed_now() {
+            // More than an idle connection is used with.
+            state.count("too many records without data");
             return false;
         }
         let connection = &state.network.connections[self.id];
@@ -158,7 +146,7 @@ impl State {
     }
 
     /// What a wait for a reply says that ends before its time; none if this one does not.
-    pub(super) fn has_come_in_records(&mut self) -> Option<bool> {
+    fn has_come_in_records(&mut self) -> Option<bool> {
         if !self.is_sealed_now() || self.is_over {
             return None;
         }
@@ -170,33 +158,24 @@ impl State {
         });
         Some(is_part_of_a_reply)
     }
-
-    /// Whether so many records without data have come to an idle connection that it is not used again.
-    pub(super) fn has_records_without_data(&mut self) -> bool {
-        let has_too_many = self.is_sealed_now();
-        if has_too_many {
-            self.count("too many records without data");
-        }
-        has_too_many
-    }
 }
 
-/// What a manager connects with.
-pub(crate) struct Dialer {
-    pub(crate) world: Arc<World>,
-    pub(crate) client: usize,
-    pub(crate) node: usize,
+pub(super) struct Dialer {
+    pub(super) world: Arc<World>,
+    pub(super) client: usize,
+    pub(super) node: usize,
 }
 
 impl Connect for Dialer {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        let refused = || unconnected(io::ErrorKind::ConnectionRefused.into());
         self.world.step();
         let mut state = self.world.state();
         if state.is_over {
             return Err(refused());
         }
         let (client, node) = (self.client, self.node);
-        let deadline = state.clients[client].clock.when(deadline.as_nanos());
+        let deadline = state.clients[client].when(deadline);
         let chance = state.plan.weather.stuck;
         let is_stuck = state.is_unlucky(chance);
         let mut done = state.now + state.delay() + state.delay();
@@ -215,7 +194,7 @@ impl Connect for Dialer {
         drop(state);
         self.world.block(done, None);
         let mut state = self.world.state();
-        if state.nodes[node].is_down() || state.is_over {
+        if state.nodes[node].down > 0 || state.is_over {
             state.count("connection refused");
             return Err(refused());
         }
@@ -224,8 +203,4 @@ impl Connect for Dialer {
         let world = Arc::clone(&self.world);
         Ok(Box::new(Line { world, client, id }))
     }
-}
-
-fn refused() -> NodeError {
-    unconnected(io::ErrorKind::ConnectionRefused.into())
 }

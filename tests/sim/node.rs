@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
 use super::clocks::{Clockwork, Nanos};
 use super::contents::{Contents, Entry};
 use super::drawn::Workload;
@@ -15,42 +13,40 @@ use crate::fake::blocked::Blocked;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
 use crate::node::command::{self, MarkerAction};
+use crate::wire::resp::Reply;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-pub(crate) struct Node {
-    pub(crate) clock: Clockwork,
-    store: Store,
+pub(super) struct Node {
+    pub(super) clock: Clockwork,
+    pub(super) store: Store,
     /// What is on its disk, or on a replica.
     saved: Vec<Store>,
     /// How many troubles hold it stopped, or down.
-    hung: u32,
-    down: u32,
+    pub(super) hung: u32,
+    pub(super) down: u32,
     /// Whether it comes up without memory.
     forgets: bool,
     /// When it last forgot something.
     pub(super) forgot: Option<Nanos>,
     /// Connections of an earlier life are gone.
-    pub(crate) life: u32,
+    pub(super) life: u32,
     /// What has arrived while it was stopped, with the connections it came on.
-    backlog: VecDeque<(usize, Message)>,
+    pub(super) backlog: VecDeque<(usize, Message)>,
     /// The connections whose clients wait for a bell.
-    blocked: Blocked<usize>,
+    pub(super) blocked: Blocked<usize>,
 }
 
-/// What a command did to the keys that it was about.
-pub(crate) struct Executed {
-    pub(crate) reply: Reply,
-    /// Of each key.
-    pub(crate) before: Vec<Contents>,
-    pub(crate) after: Vec<Contents>,
+pub(super) struct Executed {
+    pub(super) reply: Reply,
+    pub(super) before: Vec<Contents>,
+    pub(super) after: Vec<Contents>,
 }
 
 impl Node {
     /// The node with this number, on a clock of its own; open, where the protocol has that.
-    pub(crate) fn new(number: u64, clock: Clockwork, plan: &Plan) -> Self {
-        let process = Process::new(number, Duration::ZERO, VIRTUAL_EPOCH_US);
-        let mut store = Store::of(process);
+    pub(super) fn new(number: u64, clock: Clockwork, plan: &Plan) -> Self {
+        let mut store = Store::of(Process::new(number, Duration::ZERO, VIRTUAL_EPOCH_US));
         if let Some(rules) = plan.rules().filter(|_| plan.workload != Workload::New) {
             let open = command::open(&rules, MarkerAction::Open);
             let open = open.in_full();
@@ -71,83 +67,59 @@ impl Node {
         }
     }
 
-    pub(crate) fn is_down(&self) -> bool {
-        self.down > 0
-    }
-
-    pub(crate) fn is_hung(&self) -> bool {
-        self.hung > 0
-    }
-
-    pub(crate) fn hang(&mut self) {
-        self.hung += 1;
-    }
-
     /// Ends one cause of standing still; returns what is to be executed now.
-    pub(crate) fn go_on(&mut self) -> VecDeque<(usize, Message)> {
+    pub(super) fn go_on(&mut self) -> VecDeque<(usize, Message)> {
         self.hung -= 1;
-        if self.is_hung() || self.is_down() {
+        if self.hung > 0 || self.down > 0 {
             return VecDeque::new();
         }
         std::mem::take(&mut self.backlog)
     }
 
-    pub(crate) fn put_off(&mut self, connection: usize, message: Message) {
-        self.backlog.push_back((connection, message));
-    }
-
-    pub(crate) fn crash(&mut self, keeps: bool) {
+    pub(super) fn crash(&mut self, keeps: bool) {
         self.down += 1;
         self.forgets |= !keeps;
         self.disconnect();
     }
 
-    pub(crate) fn disconnect(&mut self) {
+    pub(super) fn disconnect(&mut self) {
         self.life += 1;
         self.backlog.clear();
         self.blocked.clear();
     }
 
     /// Ends one cause of being down.
-    pub(crate) fn come_up(&mut self, now: Nanos) {
+    pub(super) fn come_up(&mut self, now: Nanos) {
         self.down -= 1;
-        if self.is_down() {
+        if self.down > 0 {
             return;
         }
-        if self.forgets {
+        if std::mem::take(&mut self.forgets) {
             // Until now nobody could be told that the keys are gone.
-            self.store.forget();
-            self.forgets = false;
-            self.forgot = Some(now);
+            self.flush(now);
         }
         let time = self.time(now);
         self.store.restart(time);
     }
 
     /// Ends one cause of being down: from now on another server is there, with nothing of what this one has saved.
-    pub(crate) fn is_replaced(&mut self, lag: Nanos, now: Nanos) {
+    pub(super) fn is_replaced(&mut self, lag: Nanos, now: Nanos) {
         self.clock.falls_behind(lag);
-        for saved in &mut self.saved {
-            saved.forget();
-        }
+        self.saved.iter_mut().for_each(Store::forget);
         self.come_up(now);
     }
 
-    pub(crate) fn flush(&mut self, now: Nanos) {
+    pub(super) fn flush(&mut self, now: Nanos) {
         self.forgot = Some(now);
         self.store.forget();
     }
 
-    pub(crate) fn forget_scripts(&mut self) {
-        self.store.forget_scripts();
-    }
-
-    pub(crate) fn save(&mut self) {
+    pub(super) fn save(&mut self) {
         self.saved.push(self.store.clone());
     }
 
     /// Ends, and comes up with what was saved first.
-    pub(crate) fn go_back(&mut self, now: Nanos) {
+    pub(super) fn go_back(&mut self, now: Nanos) {
         let saved = self.saved.remove(0);
         self.store.go_back(saved);
         self.forgot = Some(now);
@@ -157,15 +129,19 @@ impl Node {
     }
 
     /// Redis counts in milliseconds, so that a key may live for up to one less than it was told.
-    fn time(&self, now: Nanos) -> Duration {
+    pub(super) fn time(&self, now: Nanos) -> Duration {
         Duration::from_millis(self.clock.shows(now) / 1_000_000)
     }
 
-    pub(crate) fn execute(&mut self, message: &Message, now: Nanos) -> Executed {
-        let before = self.contents_of(&message.keys, now);
+    pub(super) fn execute(&mut self, message: &Message, now: Nanos) -> Executed {
         let time = self.time(now);
+        let contents = |node: &mut Self| {
+            let keys = message.keys.iter();
+            keys.map(|key| node.contents(key, now)).collect()
+        };
+        let before = contents(self);
         let reply = self.store.execute(&message.bytes, time);
-        let after = self.contents_of(&message.keys, now);
+        let after = contents(self);
         Executed {
             reply,
             before,
@@ -193,35 +169,7 @@ impl Node {
         self.blocked.woken(&mut self.store, time)
     }
 
-    /// The clients whose time of listening is over, if the process runs.
-    pub(super) fn no_longer_listen(&mut self, now: Nanos) -> Vec<usize> {
-        if self.is_hung() {
-            return Vec::new();
-        }
-        let time = self.time(now);
-        self.blocked.end(time)
-    }
-
-    pub(super) fn listens_until(&self, connection: usize) -> Option<Nanos> {
-        let until = self.blocked.until(connection)?;
-        Some(self.clock.when(nanos(until)))
-    }
-
-    pub(super) fn has_listener(&self, connection: usize) -> bool {
-        self.blocked.until(connection).is_some()
-    }
-
-    /// The client of this connection has gone.
-    pub(super) fn leaves(&mut self, connection: usize) {
-        self.blocked.leave(connection);
-    }
-
-    fn contents_of(&mut self, keys: &[String], now: Nanos) -> Vec<Contents> {
-        keys.iter().map(|key| self.contents(key, now)).collect()
-    }
-
-    /// What is under the key.
-    pub(crate) fn contents(&mut self, key: &str, now: Nanos) -> Contents {
+    pub(super) fn contents(&mut self, key: &str, now: Nanos) -> Contents {
         let time = self.time(now);
         let until = self.store.get(key, time).map(|entry| entry.until);
         let Some(until) = until else {
@@ -240,7 +188,7 @@ impl Node {
     }
 
     /// The true time at which this token has the key no longer, if it has it.
-    pub(crate) fn expiry(&mut self, key: &str, token: &str, now: Nanos) -> Option<Nanos> {
+    pub(super) fn expiry(&mut self, key: &str, token: &str, now: Nanos) -> Option<Nanos> {
         let time = self.time(now);
         let entry = self.store.get(key, time)?;
         let until = if let Some(value) = entry.text() {
@@ -250,6 +198,6 @@ impl Node {
             let own = readers.find(|(value, _)| token_of(value) == token);
             own.map(|(_, until)| until)
         };
-        Some(self.clock.when(u64::try_from(until?.as_nanos()).unwrap()))
+        Some(self.clock.when(nanos(until?)))
     }
 }

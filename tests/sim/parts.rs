@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use super::access::Access;
-use super::calls::Wish;
+use redlatch_history::{On, Way};
+
 use super::client::Worker;
 use super::clocks::{MILLI, Nanos, SECOND};
 use super::drawn::{LOOKS_AGAIN, OPENED, SETTLED, Workload};
-use super::keeping::Keeping;
 use super::plan::{Kind, nanos};
-use super::sharing::Way;
-use super::witness::key;
+use super::wish::{Keep, Waits, Wish};
 use crate::{Error, LockGuard};
 
 /// How long each reads, or writes, among a stream of readers.
@@ -34,7 +32,6 @@ const BUSY: Nanos = 100 * MILLI;
 const CROWDS: Nanos = 50 * MILLI;
 
 impl Worker {
-    /// What all do in runs of one subject.
     pub(super) fn does_its_part(&mut self) {
         match self.plan.workload {
             Workload::Drawn => {}
@@ -50,13 +47,13 @@ impl Worker {
     fn streams(&mut self) {
         let writes = (self.id, self.number) == (0, 0);
         let last = self.plan.resources - 1;
-        let (way, on, longest) = match (writes, last) {
-            (false, read) => (Way::Read, Access::to_read(read), LONGEST_WAIT_TO_READ),
-            (true, 0) => (Way::Write, Access::to(0), LONGEST_WAIT_TO_WRITE),
-            (true, last) => (Way::All, Access::to_all(0..=last), LONGEST_WAIT_TO_WRITE),
+        let (on, longest) = match (writes, last) {
+            (false, read) => (On::new(Way::Read, [read]), LONGEST_WAIT_TO_READ),
+            (true, 0) => (On::new(Way::Write, [0]), LONGEST_WAIT_TO_WRITE),
+            (true, last) => (On::new(Way::All, 0..=last), LONGEST_WAIT_TO_WRITE),
         };
         while self.is_stormy() {
-            self.takes_its_turn((way, &on), longest, SECTION);
+            self.takes_its_turn(&on, longest, SECTION);
             if writes {
                 let pause = self.some_time(SECTION * 2);
                 self.sleep(pause);
@@ -70,22 +67,22 @@ impl Worker {
             let pause = self.some_time(LOOKS_AGAIN / 20);
             self.sleep(pause);
             let work = self.some_time(LOOKS_AGAIN / 10);
-            self.takes_its_turn((Way::Lock, &Access::to(0)), LOOKS_AGAIN * 60, work);
+            self.takes_its_turn(&On::new(Way::Lock, [0]), LOOKS_AGAIN * 60, work);
         }
     }
 
-    fn takes_its_turn(&self, (way, on): (Way, &Access), longest: Duration, work: Duration) {
+    fn takes_its_turn(&self, on: &On, longest: Duration, work: Duration) {
         let (id, ttl) = (self.id, self.plan.ttls[0]);
         let wish = Wish {
             label: self.own_label(),
-            ..Wish::new(ttl, LOOKS_AGAIN * 60)
+            ..Wish::new(ttl, Waits::For(LOOKS_AGAIN * 60))
         };
         let began = self.world.state().now;
-        let guard = match self.ask((way, on), &wish) {
+        let guard = match self.ask(on, &wish) {
             Ok(guard) => guard,
             Err(error) => {
-                let why = format!("c{id} did not get {on} in its turn: {error}");
-                return self.world.broken_promise(why);
+                let why = format!("P9: c{id} did not get {on} in its turn: {error}");
+                return self.world.fail(why);
             }
         };
         let mut state = self.world.state();
@@ -96,8 +93,8 @@ impl Worker {
         drop(state);
         let claim = self.world.acquired(id, on, &guard, ttl);
         if waited > longest {
-            let why = format!("c{id} waited for {on} for {waited:?} among others");
-            self.world.broken_promise(why);
+            let why = format!("P17: c{id} waited for {on} for {waited:?} among others");
+            self.world.fail(why);
         }
         self.sleep(work);
         self.unlock(claim, guard);
@@ -123,11 +120,10 @@ impl Worker {
 
     /// Tries to have a lock, again and again, and works for some time whenever it has it.
     pub(super) fn takes_lock_after_lock(&mut self, resource: usize, until: Nanos, work: Duration) {
-        let (name, ttl, on) = (key(resource), self.ttl(), Access::to(resource));
-        let manager = self.manager.clone();
-        let request = manager.request(&name).ttl(ttl);
+        let (ttl, on) = (self.ttl(), On::new(Way::Lock, [resource]));
+        let wish = Wish::new(ttl, Waits::Once);
         while self.is_stormy() && self.world.state().now < until {
-            let call = || Some(request.try_lock());
+            let call = || Some(self.call(&on, &wish));
             match self.world.while_asking(&on, ttl, call).unwrap() {
                 Ok(guard) => {
                     let claim = self.world.acquired(self.id, &on, &guard, ttl);
@@ -159,7 +155,7 @@ impl Worker {
             let id = self.id;
             state.note(|| format!("c{id} opens nodes: {result:?}"));
             if state.now > SETTLED - SECOND {
-                state.fail(format!("c{id} opened nodes for too long"));
+                state.fail(format!("P18: c{id} opened nodes for too long"));
             }
             match result {
                 Ok(()) => state.count("nodes opened"),
@@ -174,11 +170,11 @@ impl Worker {
     }
 
     /// A lock; or, where the plan has that, a read lock or one on several resources.
-    fn wanted_throughout(&self) -> (Way, Access) {
+    fn wanted_throughout(&self) -> On {
         match (self.plan.sharing, self.plan.seed % 4) {
-            (None, _) => (Way::Lock, Access::to(0)),
-            (Some(_), 0 | 3) => (Way::Read, Access::to_read(0)),
-            (Some(_), _) => (Way::All, Access::to_all([0, 1])),
+            (None, _) => On::new(Way::Lock, [0]),
+            (Some(_), 0 | 3) => On::new(Way::Read, [0]),
+            (Some(_), _) => On::new(Way::All, [0, 1]),
         }
     }
 
@@ -188,18 +184,16 @@ impl Worker {
             return;
         }
         let ttl = Duration::from_nanos(self.plan.longest_ttl());
-        let keeping = Keeping::unbounded();
-        let (way, on) = self.wanted_throughout();
+        let on = self.wanted_throughout();
         let wish = Wish {
-            keeping: Some(keeping),
-            ..Wish::new(ttl, ttl * 20)
+            keep: Some(Keep { limit: None }),
+            ..Wish::new(ttl, Waits::For(ttl * 20))
         };
-        let guard = match self.ask((way, &on), &wish) {
+        let guard = match self.ask(&on, &wish) {
             Ok(guard) => guard,
             Err(error) => return self.refused(&error),
         };
-        let claim = self.world.acquired(self.id, &on, &guard, ttl);
-        self.is_kept(claim, keeping);
+        let (claim, _) = self.has(&guard, &on, &wish);
         while self.is_stormy() {
             self.sleep(ttl / 5);
             if !self.still_has(&on, &guard) {
@@ -209,13 +203,13 @@ impl Worker {
         self.unlock(claim, guard);
     }
 
-    fn still_has(&self, on: &Access, guard: &LockGuard) -> bool {
+    fn still_has(&self, on: &On, guard: &LockGuard) -> bool {
         let held = self.world.as_witness(|| guard.check());
         let Err(error) = held else { return true };
         // A node is healed only when all of several resources are free there at one moment, and others want them too.
-        if on.resources().len() == 1 && self.plan.kind == Kind::Sound {
+        if on.places.len() == 1 && self.plan.kind == Kind::Sound {
             let why = format!("a kept lock did not outlive restarts: {error}");
-            self.world.broken_promise(why);
+            self.world.fail(why);
         }
         false
     }
@@ -238,9 +232,9 @@ impl Worker {
 
     fn takes_its_own_lock(&mut self) {
         let own = self.id * self.plan.workers + self.number;
-        let ((way, on), ttl) = (self.draw_wanted_in_a_crowd(own), self.ttl());
-        let wish = Wish::new(ttl, Duration::ZERO);
-        let call = || self.world.despite_death(|| self.call((way, &on), &wish));
+        let (on, ttl) = (self.draw_wanted_in_a_crowd(own), self.ttl());
+        let wish = Wish::new(ttl, Waits::For(Duration::ZERO));
+        let call = || self.world.despite_death(|| self.call(&on, &wish));
         let Some(result) = self.world.while_asking_for(&on, &wish, call) else {
             return;
         };

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::drawn::Workload;
-use super::permits::Permits;
 use super::preempt::Preemption;
-use super::sharing::Sharing;
 use super::trouble::{Episode, Fleet, Trouble, episodes};
 use super::wall::Offset;
+use super::wanted::{Permits, Sharing};
 use crate::Fanout;
 use crate::fencing::Rules;
 use crate::quorum;
@@ -29,7 +28,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether every promise has to hold.
     pub(crate) fn is_sound(self) -> bool {
         matches!(self, Self::Sound | Self::Fenced | Self::Mixed)
     }
@@ -83,7 +81,6 @@ pub(crate) struct Plan {
     pub(crate) fenced: Vec<bool>,
     /// How likely a connection behaves at a moment as only one with TLS does, in a million; never if it is zero.
     pub(crate) sealed: u32,
-    /// Whose labels the locks of each client have.
     pub(crate) labels: Vec<Labels>,
     pub(crate) resources: usize,
     /// Set if the resources are the slots of a semaphore.
@@ -115,9 +112,7 @@ pub(crate) struct Plan {
     pub(crate) preemption: Option<Preemption>,
     pub(crate) weather: Weather,
     pub(crate) episodes: Vec<Episode>,
-    /// When nodes are replaced.
     pub(crate) replaced: Vec<Nanos>,
-    /// When the troubles end.
     pub(crate) storm: Nanos,
 }
 
@@ -210,15 +205,14 @@ impl Plan {
             labels: labels(rng, clients),
             ttls,
         };
-        if kind == Kind::Fenced {
-            let plan = plan.with_slower_rates().with_replacements();
-            if plan.replaced.is_empty() && seed.is_multiple_of(2) {
-                return plan.with_wall_clocks_apart();
-            }
-            plan
-        } else {
-            plan
+        if kind != Kind::Fenced {
+            return plan;
         }
+        let plan = plan.with_slower_rates().with_replacements();
+        if plan.replaced.is_empty() && seed.is_multiple_of(2) {
+            return plan.with_wall_clocks_apart();
+        }
+        plan
     }
 
     /// What the managers of the fenced protocol agree on.
@@ -231,8 +225,7 @@ impl Plan {
 
     /// Whether a node forgets a lock that has not ended.
     pub(crate) fn nodes_forget(&self) -> bool {
-        let forgets = |episode: &Episode| {
-            let trouble = episode.trouble;
+        let forgets = |trouble| {
             matches!(
                 trouble,
                 Trouble::Crash { keeps: false, .. }
@@ -242,7 +235,8 @@ impl Plan {
                     | Trouble::Jump { .. }
             )
         };
-        !self.kind.nodes_remember() && self.episodes.iter().any(forgets)
+        let mut episodes = self.episodes.iter();
+        !self.kind.nodes_remember() && episodes.any(|episode| forgets(episode.trouble))
     }
 
     pub(crate) fn longest_ttl(&self) -> Nanos {
@@ -276,6 +270,7 @@ fn weather(
     let mut maybe = |share: u32| if rng.bool() { rng.u32(0..=share) } else { 0 };
     let (tail, lost_request, lost_reply) = (maybe(100_000), maybe(30_000), maybe(30_000));
     let (stuck, stumble, pause) = (maybe(20_000), maybe(50_000), maybe(5_000));
+    let unless_lossless = |share| if lossless { 0 } else { share };
     // In calm weather there is time to connect and to be answered: four times on the way.
     let twelfth = node_timeout / 12;
     let lowest = rng.u64(SHORTEST_DELAY..=twelfth.min(500 * MICRO));
@@ -283,12 +278,12 @@ fn weather(
         delay: (lowest, lowest + rng.u64(10 * MICRO..=twelfth)),
         tail,
         longest: pick(rng, &[node_timeout * 3, longest_ttl / 2, longest_ttl * 2]).max(MILLI),
-        lost_request: if lossless { 0 } else { lost_request },
-        lost_reply: if lossless { 0 } else { lost_reply },
-        stuck: if lossless { 0 } else { stuck },
+        lost_request: unless_lossless(lost_request),
+        lost_reply: unless_lossless(lost_reply),
+        stuck: unless_lossless(stuck),
         // A release for which the time ran out while its client stood still may stay unsent.
-        stumble: if lossless { 0 } else { stumble },
-        pause: if lossless { 0 } else { pause },
+        stumble: unless_lossless(stumble),
+        pause: unless_lossless(pause),
         longest_pause: longest_ttl * 2,
     }
 }

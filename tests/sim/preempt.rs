@@ -17,10 +17,9 @@ use std::thread::panicking;
 use super::client::Worker;
 use super::clocks::{MICRO, Nanos};
 use super::plan::{Plan, pick};
-use super::world::{State, World, switch};
+use super::world::{State, Wait, World, switch};
 use crate::sync::points::{Point, Scheduler, Side};
 
-/// How threads are preempted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Preemption {
     /// One place in so many is a likely one.
@@ -34,10 +33,8 @@ pub(crate) struct Preemption {
     patience: Nanos,
 }
 
-/// How a thread stops.
 #[derive(Clone, Copy, Debug)]
 struct Stop {
-    /// For how long at most.
     span: Nanos,
     /// How often others use what it stops at until it goes on; 0 if it does not heed that.
     uses: u32,
@@ -74,12 +71,10 @@ pub(super) struct Preempter {
     waits: RefCell<Waits>,
 }
 
-/// Which tasks wait for what.
 #[derive(Default)]
 struct Waits {
     /// Mutexes by their addresses, each with the wait of a task.
-    mutexes: Vec<(usize, (usize, u64))>,
-    /// Condition variables.
+    mutexes: Vec<(usize, Wait)>,
     condvars: Vec<(usize, usize)>,
     /// Who has stopped until others have used something.
     watches: Vec<Watch>,
@@ -91,13 +86,13 @@ struct Waits {
 struct Watch {
     object: usize,
     left: u32,
-    wait: (usize, u64),
+    wait: Wait,
     point: Point,
 }
 
 impl Waits {
     /// Who has waited for the last of these uses.
-    fn is_used(&mut self, object: usize, by: usize) -> Vec<(usize, u64)> {
+    fn is_used(&mut self, object: usize, by: usize) -> Vec<Wait> {
         let mut woken = Vec::new();
         let in_vain = &mut self.in_vain;
         self.watches.retain_mut(|watch| {
@@ -147,7 +142,7 @@ impl Scheduler for Preempter {
         if stop.span > 0 {
             state.stands_still(until);
         }
-        let task = state.task();
+        let task = state.task;
         let place = point.place();
         state.note(|| format!("task {task}: {stop:?} at {place:?}"));
         if stop.uses > 0 {
@@ -155,7 +150,7 @@ impl Scheduler for Preempter {
             waits.watches.push(Watch {
                 object: point.object,
                 left: stop.uses,
-                wait: state.wait_of_task(),
+                wait: state.this_wait(),
                 point,
             });
         }
@@ -172,13 +167,13 @@ impl Scheduler for Preempter {
         let mut state = self.world.state();
         state.count("waited for a mutex");
         // The witness has to wait as well.
-        let was_witness = state.looks_as_witness(false);
+        let was_witness = std::mem::take(&mut state.is_witness);
         self.is_used(&mut state, mutex);
-        let wait = state.wait_of_task();
+        let wait = state.this_wait();
         drop(state);
         self.waits.borrow_mut().mutexes.push((mutex, wait));
         switch();
-        self.world.state().looks_as_witness(was_witness);
+        self.world.state().is_witness = was_witness;
     }
 
     fn unlocked(&self, mutex: usize) {
@@ -196,7 +191,7 @@ impl Scheduler for Preempter {
     }
 
     fn listen(&self, condvar: Option<usize>) {
-        let task = self.world.state().task();
+        let task = self.world.state().task;
         let listeners = &mut self.waits.borrow_mut().condvars;
         listeners.retain(|(_, other)| *other != task);
         listeners.extend(condvar.map(|condvar| (condvar, task)));
@@ -214,10 +209,10 @@ impl Scheduler for Preempter {
 impl Preempter {
     /// The task that is running uses what others may have stopped at.
     fn is_used(&self, state: &mut State, object: usize) {
-        if state.is_witness() {
+        if state.is_witness {
             return;
         }
-        let task = state.task();
+        let task = state.task;
         for wait in self.waits.borrow_mut().is_used(object, task) {
             state.count("stopped until others came");
             state.wake(wait);
@@ -226,7 +221,6 @@ impl Preempter {
 }
 
 impl Point {
-    /// Where it is in the source.
     fn place(self) -> (&'static Location<'static>, Side) {
         (self.line, self.side)
     }
@@ -236,7 +230,7 @@ impl State {
     /// How the task that is running stops there, if it does.
     fn is_preempted_at(&mut self, point: Point) -> Option<Stop> {
         let preemption = self.plan.preemption?;
-        if self.is_over || self.is_witness() {
+        if self.is_over || self.is_witness {
             return None;
         }
         let chance = if is_likely(self.plan.seed, point, preemption.one_in) {
@@ -298,12 +292,12 @@ impl Worker {
         let has_failed = state.witness.violation.is_some();
         let (id, abandoned) = (self.id, state.clients[self.id].abandoned);
         drop(state);
-        if self.number > 0 || self.plan.preemption.is_none() || has_failed {
+        if self.plan.preemption.is_none() || has_failed {
             return;
         }
         if let Some(remains) = self.manager.left_behind(abandoned) {
-            let mut state = self.world.state();
-            state.fail(format!("in the process of c{id} remains {remains}"));
+            let words = format!("P7: in the process of c{id} remains {remains}");
+            self.world.state().fail_at_any_time(words);
         }
     }
 }

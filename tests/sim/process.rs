@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use super::clocks::{Clockwork, MICRO, MILLI, Nanos};
 use super::plan::nanos;
-use super::queue::{Event, Job};
 use super::wall::Offset;
-use super::world::{State, World};
+use super::world::{Event, Job, State, World};
 use crate::LockManager;
 use crate::clock::{Timestamp, VirtualTime};
 
 /// The background threads of a client: for probes, for renewals and for telling of losses.
-pub(crate) const THREADS: usize = 3;
+pub(super) const THREADS: usize = 3;
 
 /// The one that keeps locks.
 const KEEPER: usize = 1;
@@ -25,15 +24,13 @@ const KEEPER: usize = 1;
 /// longer and longer.
 const NAPS: RangeInclusive<Nanos> = 20 * MICRO..=20 * MILLI;
 
-/// A client's process.
-pub(crate) struct Client {
-    pub(crate) clock: Clockwork,
+pub(super) struct Client {
+    pub(super) clock: Clockwork,
     /// By how much its wall clock alone is ahead.
     pub(super) wall_ahead: Offset,
-    /// Until when it is stopped.
     pub(super) stopped_until: Nanos,
     /// When it or one of its threads stood still, or still does, by the time when that began.
-    stills: Vec<Range<Nanos>>,
+    pub(super) stills: Vec<Range<Nanos>>,
     /// How many resources it has locked and forgotten.
     pub(super) abandoned: usize,
     threads: [Thread; THREADS],
@@ -64,17 +61,8 @@ impl Client {
         }
     }
 
-    /// The process, or one of its threads, stands still for this time.
-    pub(super) fn stands_still(&mut self, span: Range<Nanos>) {
-        self.stills.push(span);
-    }
-
-    /// A thread that stands still goes on earlier than was planned.
-    fn goes_on(&mut self, planned: &Range<Nanos>, now: Nanos) {
-        let still = self.stills.iter_mut().rev().find(|still| *still == planned);
-        if let Some(still) = still {
-            still.end = still.end.min(now);
-        }
+    pub(super) fn when(&self, reading: Timestamp) -> Nanos {
+        self.clock.when(reading.as_nanos())
     }
 
     /// For how long it and its threads have stood still in this time, all together.
@@ -116,7 +104,7 @@ pub(super) fn has_its_slots(manager: &LockManager) {
 
 impl World {
     /// Takes the next job of a client's background thread, waiting for one; none when the run has ended.
-    pub(crate) fn next_job(&self, client: usize, thread: usize) -> Option<Job> {
+    pub(super) fn next_job(&self, client: usize, thread: usize) -> Option<Job> {
         loop {
             let mut state = self.state();
             if state.is_over {
@@ -138,10 +126,9 @@ impl State {
     pub(super) fn give_job(&mut self, client: usize, thread: usize, job: Job) {
         let own = &mut self.clients[client].threads[thread];
         own.jobs.push_back(job);
+        let task = own.task;
         if own.is_idle {
-            let task = own.task;
-            let wait = self.tasks[task].wait;
-            self.wake((task, wait));
+            self.wake_task(task);
         }
     }
 
@@ -156,43 +143,29 @@ impl State {
         threads.any(|thread| !thread.is_idle || !thread.jobs.is_empty())
     }
 
-    /// How long the task that is running waits for word from another this time.
-    fn next_nap(&mut self) -> Nanos {
-        let (now, task) = (self.now, self.task());
-        let nap = &mut self.tasks[task].nap;
-        if nap.end == now {
-            nap.span = (nap.span + nap.span / 4).min(*NAPS.end());
-        } else {
-            nap.span = *NAPS.start();
-        }
-        let span = nap.span;
-        self.rng.u64(span / 2..=span)
-    }
-
-    fn naps_until(&mut self, end: Nanos) {
-        let task = self.task();
-        self.tasks[task].nap.end = end;
-    }
-
     /// The task that is running stands still until then.
     pub(super) fn stands_still(&mut self, until: Nanos) {
         let (client, now) = (self.client(), self.now);
-        self.clients[client].stands_still(now..until);
+        self.clients[client].stills.push(now..until);
     }
 
     /// The task that is running stood still from the first time on, for no longer than was planned.
     pub(super) fn goes_on(&mut self, planned: &Range<Nanos>) {
         let (client, now) = (self.client(), self.now);
-        self.clients[client].goes_on(planned, now);
+        let mut stills = self.clients[client].stills.iter_mut().rev();
+        if let Some(still) = stills.find(|still| *still == planned) {
+            still.end = still.end.min(now);
+        }
     }
 }
 
 /// A thread of a client, as the scheduler sees it.
 pub(super) struct Task {
     pub(super) client: usize,
-    /// Counts its waits, so that what would have ended an earlier one ends no later one.
+    /// Counts its waits.
     pub(super) wait: u64,
-    pub(super) nap: Nap,
+    /// How long it waits for word from another, and when that last ended.
+    nap: (Nanos, Nanos),
     /// Whether it survives a panic in the middle of its step.
     pub(super) may_die: bool,
     /// Whether it has sent for others last.
@@ -204,27 +177,18 @@ impl Task {
         Self {
             client,
             wait: 0,
-            nap: Nap::default(),
+            nap: (0, 0),
             may_die: false,
             is_leader: false,
         }
     }
 }
 
-/// How a task waits for word from another.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Nap {
-    span: Nanos,
-    /// When it last ended.
-    end: Nanos,
-}
-
-/// The time of one client's process.
-pub(crate) struct ClientTime {
-    pub(crate) world: Arc<World>,
-    pub(crate) client: usize,
+pub(super) struct ClientTime {
+    pub(super) world: Arc<World>,
+    pub(super) client: usize,
     /// Which background thread runs scheduled jobs.
-    pub(crate) thread: usize,
+    pub(super) thread: usize,
 }
 
 impl VirtualTime for ClientTime {
@@ -245,18 +209,22 @@ impl VirtualTime for ClientTime {
     }
 
     fn sleep_until(&self, until: Timestamp) {
-        let until = self.world.state().clients[self.client]
-            .clock
-            .when(until.as_nanos());
+        let until = self.world.state().clients[self.client].when(until);
         self.world.block(until, None);
     }
 
     fn nap_until(&self, until: Timestamp) {
         let mut state = self.world.state();
-        let nap = state.next_nap();
-        let until = state.clients[self.client].clock.when(until.as_nanos());
-        let end = until.min(state.now + nap);
-        state.naps_until(end);
+        let (now, task) = (state.now, state.task);
+        let (mut span, ended) = state.tasks[task].nap;
+        span = if ended == now {
+            (span + span / 4).min(*NAPS.end())
+        } else {
+            *NAPS.start()
+        };
+        let nap = state.rng.u64(span / 2..=span);
+        let end = state.clients[self.client].when(until).min(now + nap);
+        state.tasks[task].nap = (span, end);
         drop(state);
         self.world.block(end, None);
     }
@@ -265,13 +233,7 @@ impl VirtualTime for ClientTime {
         let mut state = self.world.state();
         let clock = state.clients[self.client].clock;
         let due = clock.when(clock.shows(state.now) + nanos(delay));
-        let (client, thread) = (self.client, self.thread);
-        let event = Event::Job {
-            client,
-            thread,
-            job,
-        };
-        state.push(due, event);
+        state.push(due, Event::Job(self.client, self.thread, job));
     }
 
     fn on_own_thread(&self, name: &str) -> Option<Arc<dyn VirtualTime>> {

@@ -1,11 +1,10 @@
 //! Locks with a minimum: while one rests on a majority of the nodes, nobody has it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
-use redlatch_history::{Call, What};
+use redlatch_history::{Call, On, What};
 
-use super::access::Access;
 use super::claims::NOTICE;
 use super::client::Worker;
 use super::clocks::Nanos;
@@ -17,14 +16,10 @@ use crate::LockGuard;
 use crate::clock::Timestamp;
 use crate::wire::scripts::is_missing;
 
-/// The locks that are to rest, by the tokens of their last guards.
-pub(super) type Rests = HashMap<String, Rest>;
-
 pub(super) struct Rest {
     client: usize,
     hold: Call,
-    on: Access,
-    /// Until when nobody may have the lock.
+    on: On,
     until: Nanos,
     /// When the validity of the guard would have ended.
     valid_until: Nanos,
@@ -33,14 +28,10 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// On how many nodes the resource at this place rests.
-    fn nodes(&self, place: usize) -> usize {
-        self.begun.iter().filter(|(its, _)| *its == place).count()
-    }
-
     /// Whether all resources rest on a majority.
     fn is_whole(&self, majority: usize) -> bool {
-        (0..self.on.resources().len()).all(|place| self.nodes(place) >= majority)
+        let nodes = |place| self.begun.iter().filter(|(its, _)| *its == place).count();
+        (0..self.on.places.len()).all(|place| nodes(place) >= majority)
     }
 }
 
@@ -57,11 +48,6 @@ impl Worker {
         let longest = self.plan.longest_ttl();
         let minimum = self.rng.u64(1..=(2 * nanos(ttl)).min(longest));
         Some(Duration::from_nanos(minimum))
-    }
-
-    /// Gives a lock back at once, if the plan has locks that rest, and whether it did.
-    pub(super) fn ends_at_once(&mut self) -> bool {
-        self.plan.rests && self.rng.u8(0..4) == 0
     }
 }
 
@@ -80,29 +66,29 @@ impl World {
         state.count("held for a time at least");
         if until < least || until > most {
             state.fail(format!(
-                "c{client} holds a lock to {until} at least, and not to between {least} and {most}"
+                "P13: c{client} holds a lock to {until} at least, and not to between {least} and {most}"
             ));
         }
     }
 
     /// The guard ends now, and its lock rests if its minimum is not over.
-    pub(super) fn is_to_rest(&self, id: u64, on: &Access, guard: &LockGuard) {
+    pub(super) fn is_to_rest(&self, id: u64, on: &On, guard: &LockGuard) {
         let Some(until) = guard.rests_until else {
             return;
         };
-        let valid_until = guard.watch().deadline().as_nanos();
+        let valid_until = guard.watch().deadline();
         let mut state = self.state();
         let claim = state.claim(id).map(|claim| (claim.client, claim.hold));
         let Some((client, hold)) = claim else {
             return;
         };
-        let clock = state.clients[client].clock;
+        let process = &state.clients[client];
         let rest = Rest {
             client,
             hold,
             on: on.clone(),
-            until: clock.when(until.as_nanos()),
-            valid_until: clock.when(valid_until),
+            until: process.when(until),
+            valid_until: process.when(valid_until),
             begun: HashSet::new(),
         };
         if rest.until > state.now {
@@ -113,37 +99,28 @@ impl World {
     /// `unlock` has said that all is well.
     pub(super) fn has_rested(&self, client: usize, (token, until): (&str, Option<Timestamp>)) {
         let mut state = self.state();
-        let clock = state.clients[client].clock;
-        let until = until.map(|until| clock.when(until.as_nanos()));
+        let until = until.map(|until| state.clients[client].when(until));
         let (majority, now) = (state.majority(), state.now);
         // The next thread may have given it back since then.
         let rest = state.witness.rests.get(token);
         let rest = rest.filter(|rest| Some(rest.until) == until);
         let is_short = rest.is_some_and(|rest| rest.until > now && !rest.is_whole(majority));
         state.require(!is_short, || {
-            "a lock rests on fewer nodes than a majority, and nothing was said".to_owned()
+            "P13: a lock rests on fewer nodes than a majority, and nothing was said".to_owned()
         });
     }
 }
 
 impl State {
-    fn majority(&self) -> usize {
-        self.plan.nodes / 2 + 1
-    }
-
-    /// A command is sent. A lock whose minimum is not over is not released.
-    pub(super) fn sends_for_a_rest(&mut self, message: &Message, is_of_a_heal: bool) {
+    /// A command is sent. A lock whose minimum is not over is not released, but for what may be: on the other nodes it rests.
+    pub(super) fn sends_for_a_rest(&mut self, message: &Message, may_release: bool) {
         if message.verb == Verb::Rest && !self.witness.rests.contains_key(&message.token) {
-            return self.fail("a lock is to rest that was to be free at once".to_owned());
+            return self.fail("P13: a lock is to rest that was to be free at once".to_owned());
         }
         let Some(token) = message.releases().filter(|_| message.verb != Verb::Rest) else {
             return;
         };
-        if self.plan.kind != Kind::Sound {
-            return;
-        }
-        if is_of_a_heal {
-            // The lock rests on the other nodes.
+        if self.plan.kind != Kind::Sound || may_release {
             return;
         }
         // A thread may stop within the release, until the lock is lost. It is lost a notice before its end, for hooks.
@@ -152,13 +129,14 @@ impl State {
         } else {
             0
         };
-        let now = self.now;
-        let rest = self.witness.rests.get(token);
-        if let Some(rest) =
-            rest.filter(|rest| rest.until.min(rest.valid_until.saturating_sub(notice)) > now)
-        {
-            let (client, on) = (rest.client, rest.on.clone());
-            self.fail(format!("c{client} releases {on} before its minimum"));
+        let rest = self.witness.rests.get(token).filter(|rest| {
+            let lost = rest.valid_until.saturating_sub(notice);
+            rest.until.min(lost) > self.now
+        });
+        if let Some(rest) = rest {
+            let (client, on) = (rest.client, &rest.on);
+            let words = format!("P13: c{client} releases {on} before its minimum");
+            self.fail(words);
         }
     }
 
@@ -169,24 +147,25 @@ impl State {
         }
         let value = format!("{MARK}{}", message.token);
         let (now, majority) = (self.now, self.majority());
-        let until = self.witness.rests.get(&message.token);
-        let until = until.map_or(0, |rest| rest.until);
+        let rest = self.witness.rests.get(&message.token);
+        let until = rest.map_or(0, |rest| rest.until);
         for (place, (key, before)) in message.keys.iter().zip(&executed.before).enumerate() {
             if !before.has(&message.token) {
                 continue;
             }
             let end = self.nodes[node].expiry(key, &value, now);
             if end.is_none_or(|end| end < until) {
-                return self.fail(format!("a lock rests for too short a time on n{node}"));
+                let words = format!("P13: a lock rests for too short a time on n{node}");
+                return self.fail(words);
             }
             let Some(rest) = self.witness.rests.get_mut(&message.token) else {
                 return;
             };
             let was_whole = rest.is_whole(majority);
             rest.begun.insert((place, node));
-            if !was_whole && rest.is_whole(majority) && rest.until > now {
-                let (hold, until) = (rest.hold, rest.until);
-                let is_of_several = rest.on.resources().len() > 1;
+            if !was_whole && rest.is_whole(majority) && until > now {
+                let hold = rest.hold;
+                let is_of_several = rest.on.places.len() > 1;
                 self.count(if is_of_several {
                     "a lock on several resources rests"
                 } else {

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use generator::{Generator, Gn};
+use parking_lot::Mutex;
 
 use super::client::Worker;
 use super::history::Record;
@@ -61,7 +62,7 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
     while tasks.iter().any(|task| !task.is_done()) {
         let all = tasks.iter_mut().enumerate();
         for (i, task) in all.filter(|(_, task)| !task.is_done()) {
-            world.state().switch_to(i);
+            world.state().task = i;
             resume(&world, task, preempter.as_ref());
         }
     }
@@ -70,7 +71,7 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
     Outcome {
         violation: witness.violation,
         digest,
-        events: state.events(),
+        events: state.popped,
         trace: std::mem::take(&mut state.trace),
         record: std::mem::replace(&mut state.record, Record::new(plan)),
         time,
@@ -89,7 +90,7 @@ fn resume(
         None => go_on(),
     };
     if result.is_err() {
-        world.state().fail("a panic".into());
+        world.state().fail_at_any_time("a panic".into());
     }
 }
 
@@ -107,13 +108,14 @@ pub(crate) fn replay_text(kind: &str, plan: &Plan, lines: usize) -> String {
     format!("{tail}{violation}\nits history is in {path}")
 }
 
-/// What many runs came to.
 #[derive(Default)]
 pub(crate) struct Total {
     pub(crate) runs: u64,
     /// The seeds that broke a promise, in their order, and how.
     pub(crate) violations: Vec<(u64, String)>,
     pub(crate) tally: Tally,
+    /// The same for two trees that play the same runs.
+    digest: u64,
     events: u64,
     time: Duration,
     took: Duration,
@@ -132,26 +134,26 @@ pub(crate) fn run_many(seeds: Range<u64>, until: Until, plan: fn(u64) -> Plan) -
     let clock = crate::clock::Clock::system();
     let started = clock.now();
     let next = AtomicU64::new(seeds.start);
+    let total = Mutex::new(Total::default());
     let work = || {
-        let mut total = Total::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
-                return total;
+                return;
             }
-            total.add(seed, run_one(&plan(seed), Trace::digest_only()));
-            if until == Until::Broken && !total.violations.is_empty() {
+            let outcome = run_one(&plan(seed), Trace::digest_only());
+            if until == Until::Broken && outcome.violation.is_some() {
                 next.store(seeds.end, Ordering::Relaxed);
             }
+            total.lock().add(seed, outcome);
         }
     };
-    let mut total = thread::scope(|scope| {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        let mut totals = threads.into_iter().map(|thread| thread.join().unwrap());
-        let first = totals.next().unwrap();
-        totals.fold(first, Total::merge)
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
     });
+    let mut total = total.into_inner();
     total.violations.sort();
     total.took = clock.now().saturating_since(started);
     total
@@ -175,26 +177,14 @@ pub(crate) fn none_breaks_a_promise(kind: &str, seeds: Range<u64>, draw: fn(u64)
 impl Total {
     fn add(&mut self, seed: u64, outcome: Outcome) {
         self.runs += 1;
-        self.tell(&outcome.tally);
-        self.events += outcome.events;
-        self.time += outcome.time;
-        self.violations
-            .extend(outcome.violation.map(|what| (seed, what)));
-    }
-
-    fn tell(&mut self, tally: &Tally) {
-        for (what, count) in tally {
+        for (what, count) in outcome.tally {
             *self.tally.entry(what).or_default() += count;
         }
-    }
-
-    fn merge(mut self, other: Self) -> Self {
-        self.runs += other.runs;
-        self.tell(&other.tally);
-        self.events += other.events;
-        self.time += other.time;
-        self.violations.extend(other.violations);
-        self
+        self.digest = self.digest.wrapping_add(outcome.digest);
+        self.events += outcome.events;
+        self.time += outcome.time;
+        let broken = outcome.violation.map(|what| (seed, what));
+        self.violations.extend(broken);
     }
 }
 
@@ -203,12 +193,13 @@ impl fmt::Display for Total {
         let broken = self.violations.len();
         write!(
             f,
-            "{} seeds, {broken} of them with a broken promise; {:.0} simulated seconds in {:.1} s ({:.0} a minute); {} events\n{:?}",
+            "{} seeds, {broken} of them with a broken promise; {:.0} simulated seconds in {:.1} s ({:.0} a minute); {} events, digest {:016x}\n{:?}",
             self.runs,
             self.time.as_secs_f64(),
             self.took.as_secs_f64(),
             self.time.as_secs_f64() / self.took.as_secs_f64() * 60.0,
             self.events,
+            self.digest,
             self.tally,
         )
     }

@@ -5,60 +5,59 @@ use std::hash::{DefaultHasher, Hasher};
 
 use super::clocks::{Nanos, SECOND};
 use super::process::THREADS;
-use super::queue::Event;
+use super::world::Event;
 
 #[derive(Default)]
-pub(crate) struct Trace {
+pub(super) struct Trace {
     lines: Option<Vec<String>>,
     digest: DefaultHasher,
 }
 
 impl Trace {
     /// One that only tells whether two runs were the same.
-    pub(crate) fn digest_only() -> Self {
+    pub(super) fn digest_only() -> Self {
         Self::default()
     }
 
-    pub(crate) fn text() -> Self {
+    pub(super) fn text() -> Self {
         Self {
             lines: Some(Vec::new()),
             ..Self::default()
         }
     }
 
-    pub(crate) fn note(&mut self, now: Nanos, what: impl FnOnce() -> String) {
+    pub(super) fn note(&mut self, now: Nanos, what: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             let (seconds, nanos) = (now / SECOND, now % SECOND);
             lines.push(format!("{seconds:4}.{nanos:09} {}", what()));
         }
     }
 
-    pub(crate) fn digest(&mut self, now: Nanos, event: &Event) {
-        self.digest.write_u64(now);
+    pub(super) fn digest(&mut self, now: Nanos, event: &Event) {
         let (kind, id) = match event {
-            Event::Wake { task, .. } => (0, *task),
-            Event::Job { client, thread, .. } => (1, client * THREADS + thread),
-            Event::Request { connection, .. } => (2, *connection),
-            Event::Reply { connection, .. } => (3, *connection),
-            Event::Reset { connection } => (4, *connection),
-            Event::Begin { episode } => (5, *episode),
-            Event::End { episode } => (6, *episode),
+            Event::Wake((task, _)) => (0, *task),
+            Event::Job(client, thread, _) => (1, client * THREADS + thread),
+            Event::Request(connection, _) => (2, *connection),
+            Event::Reply(connection, _) => (3, *connection),
+            Event::Reset(connection) => (4, *connection),
+            Event::Begin(episode) => (5, *episode),
+            Event::End(episode) => (6, *episode),
             Event::Calm => (7, 0),
             Event::Next => (8, 0),
-            Event::Unblock { connection } => (9, *connection),
-            Event::Gone { connection } => (10, *connection),
+            Event::Unblock(connection) => (9, *connection),
+            Event::Gone(connection) => (10, *connection),
         };
+        self.digest.write_u64(now);
         self.digest.write_u8(kind);
         self.digest.write_usize(id);
     }
 
     /// A number that differs as soon as one event does.
-    pub(crate) fn finish(&self) -> u64 {
+    pub(super) fn finish(&self) -> u64 {
         self.digest.finish()
     }
 
-    /// The last lines.
-    pub(crate) fn tail(&self, lines: usize) -> String {
+    pub(super) fn tail(&self, lines: usize) -> String {
         let all = self.lines.as_deref().unwrap_or_default();
         let mut text = String::new();
         let skipped = all.len().saturating_sub(lines);

@@ -12,7 +12,6 @@ use super::witness::key;
 use super::world::State;
 use crate::fencing::Rules;
 
-/// A time of trouble.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Episode {
     pub(crate) start: Nanos,
@@ -23,36 +22,62 @@ pub(crate) struct Episode {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trouble {
     /// The node's process is stopped: it takes what arrives and executes it when it goes on.
-    Hang { node: usize },
+    Hang {
+        node: usize,
+    },
     /// The node's process ends and comes up again, with its keys or without.
-    Crash { node: usize, keeps: bool },
+    Crash {
+        node: usize,
+        keeps: bool,
+    },
     /// The node ends all its connections, and what is on its way on them is lost.
-    Disconnect { node: usize },
+    Disconnect {
+        node: usize,
+    },
     /// The client's process is stopped.
-    Freeze { client: usize },
+    Freeze {
+        client: usize,
+    },
     /// Nothing gets from the client to the node or back; it comes later, or never.
     Partition {
-        client: usize,
-        node: usize,
+        from: usize,
+        to: usize,
         holds: bool,
     },
     /// The node forgets what came since the beginning, and is another process then: it was restored from a snapshot, or
     /// a replica that lags was promoted.
-    GoBack { node: usize },
-    /// All keys of the node are deleted.
-    Flush { node: usize },
-    /// The scripts of the node are deleted.
-    ForgetScripts { node: usize },
+    GoBack {
+        node: usize,
+    },
+    Flush {
+        node: usize,
+    },
+    ForgetScripts {
+        node: usize,
+    },
     /// The node is gone for good, and an empty server takes its place, whose wall clock is behind by that much.
-    Replace { node: usize, lag: Nanos },
-    /// The node's clock jumps ahead.
-    Jump { node: usize, by: Nanos },
+    Replace {
+        node: usize,
+        lag: Nanos,
+    },
+    Jump {
+        node: usize,
+        by: Nanos,
+    },
     /// The node's clock is set back, so that its keys live longer.
-    SetBack { node: usize, by: Nanos },
+    SetBack {
+        node: usize,
+        by: Nanos,
+    },
     /// The wall clock of the client is set wrong by that, and later as it was.
-    SetWall { client: usize, ahead: Offset },
+    SetWall {
+        client: usize,
+        ahead: Offset,
+    },
     /// Everything stands still for so long.
-    Idle { by: Nanos },
+    Idle {
+        by: Nanos,
+    },
 }
 
 impl Trouble {
@@ -83,7 +108,7 @@ impl State {
         self.note(|| format!("trouble begins: {:?}", episode.trouble));
         self.records(None, What::Beside(format!("begins: {:?}", episode.trouble)));
         match episode.trouble {
-            Trouble::Hang { node } => self.nodes[node].hang(),
+            Trouble::Hang { node } => self.nodes[node].hung += 1,
             Trouble::Crash { node, keeps } => {
                 self.nodes[node].crash(keeps);
                 self.disconnect(node);
@@ -99,7 +124,7 @@ impl State {
             Trouble::Freeze { client } => {
                 let until = &mut self.clients[client].stopped_until;
                 *until = episode.end.max(*until);
-                self.clients[client].stands_still(self.now..episode.end);
+                self.clients[client].stills.push(self.now..episode.end);
             }
             // Looked up in the plan by whoever sends something.
             Trouble::Partition { .. } => {}
@@ -109,7 +134,7 @@ impl State {
             Trouble::Idle { by } => self.stands_still_for(by),
             Trouble::GoBack { node } => self.nodes[node].save(),
             Trouble::Flush { node } => self.nodes[node].flush(self.now),
-            Trouble::ForgetScripts { node } => self.nodes[node].forget_scripts(),
+            Trouble::ForgetScripts { node } => self.nodes[node].store.forget_scripts(),
         }
     }
 
@@ -130,7 +155,10 @@ impl State {
                 self.nodes[node].go_back(self.now);
                 self.disconnect(node);
             }
-            Trouble::SetWall { client, .. } => self.resets_wall(client),
+            // To what it showed at the beginning.
+            Trouble::SetWall { client, .. } => {
+                self.sets_wall(client, self.plan.wall_ahead[client]);
+            }
             Trouble::Disconnect { .. }
             | Trouble::Idle { .. }
             | Trouble::Freeze { .. }
@@ -143,11 +171,11 @@ impl State {
     }
 
     /// Puts off by this span all that is under way, and all waits.
-    pub(super) fn stands_still_for(&mut self, by: Nanos) {
+    fn stands_still_for(&mut self, by: Nanos) {
         let began = self.now;
         self.now += by;
         for client in &mut self.clients {
-            client.stands_still(began..self.now);
+            client.stills.push(began..self.now);
         }
         let now = self.now;
         let counter = Rules::fence(&key(0));
@@ -192,8 +220,8 @@ pub(super) fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
                 by: rng.u64(0..=fleet.longest_ttl * 2),
             },
             _ => Trouble::Partition {
-                client,
-                node,
+                from: client,
+                to: node,
                 holds: rng.bool(),
             },
         };

@@ -15,14 +15,11 @@ impl Plan {
     fn room_of_wall_clocks(&self) -> Nanos {
         let rates = self.node_rates.iter().chain(&self.client_rates);
         let fastest = rates.map(|rate| rate.unsigned_abs()).max().unwrap_or(0);
-        let drifted = 2 * fastest * (self.storm + self.rest_of_the_run()) / 1_000_000;
+        // More than what comes after the storm.
+        let rest = 20 * SECOND + 15 * self.longest_ttl().max(SECOND);
+        let drifted = 2 * fastest * (self.storm + rest) / 1_000_000;
         // A node tells its time in whole milliseconds.
         self.longest_ttl().saturating_sub(drifted + 2 * MILLI)
-    }
-
-    /// More than what comes after the storm.
-    fn rest_of_the_run(&self) -> Nanos {
-        20 * SECOND + 15 * self.longest_ttl().max(SECOND)
     }
 
     /// With the fenced protocol wall clocks may differ by the longest ttl. Where that leaves no room for clocks at the bound of their
@@ -51,14 +48,9 @@ impl Plan {
         let mut start = rng.u64(0..=SECOND);
         while start < self.storm {
             let end = start + rng.u64(MICRO..=SECOND);
-            self.episodes.push(Episode {
-                start,
-                end,
-                trouble: Trouble::SetWall {
-                    client: rng.usize(0..self.clients),
-                    ahead: rng.i64(-half..=half),
-                },
-            });
+            let client = rng.usize(0..self.clients);
+            let ahead = rng.i64(-half..=half);
+            self.strikes(start..end, Trouble::SetWall { client, ahead });
             start = end + rng.u64(MILLI..=3 * SECOND);
         }
         self
@@ -77,9 +69,10 @@ impl Plan {
 
     /// The clocks of nodes are set back, again and again. With the fenced protocol they stay within what is allowed.
     pub(super) fn with_clocks_set_back(seed: u64) -> Self {
-        let kind = [Kind::Sound, Kind::Fenced][usize::from(seed % 2 == 1)];
+        let is_fenced = !seed.is_multiple_of(2);
+        let kind = if is_fenced { Kind::Fenced } else { Kind::Sound };
         let mut plan = Self::draw(seed, kind).without_replacements();
-        plan.set_back = if matches!(kind, Kind::Fenced) {
+        plan.set_back = if is_fenced {
             plan.room_of_wall_clocks()
         } else {
             2 * plan.longest_ttl()
@@ -91,11 +84,7 @@ impl Plan {
             while start < plan.storm {
                 let by = rng.u64(0..=left);
                 left -= by;
-                plan.episodes.push(Episode {
-                    start,
-                    end: start,
-                    trouble: Trouble::SetBack { node, by },
-                });
+                plan.strikes(start..start, Trouble::SetBack { node, by });
                 start += rng.u64(MILLI..=10 * SECOND);
             }
         }
@@ -129,15 +118,11 @@ impl Plan {
         while start < self.storm {
             self.replaced.push(start);
             let end = start + rng.u64(10 * MICRO..=MILLI);
-            let trouble = |node| Trouble::Replace { node, lag };
             let one = rng.usize(0..self.nodes);
             let are_all = rng.u8(0..4) > 0;
-            let nodes = (0..self.nodes).filter(|node| are_all || *node == one);
-            self.episodes.extend(nodes.map(|node| Episode {
-                start,
-                end,
-                trouble: trouble(node),
-            }));
+            for node in (0..self.nodes).filter(|node| are_all || *node == one) {
+                self.strikes(start..end, Trouble::Replace { node, lag });
+            }
             start += 2 * longest + rng.u64(SECOND / 2..=3 * SECOND);
         }
         self
@@ -170,11 +155,6 @@ impl State {
         });
     }
 
-    /// The wall clock is set right again: to what it showed at the beginning.
-    pub(super) fn resets_wall(&mut self, client: usize) {
-        self.sets_wall(client, self.plan.wall_ahead[client]);
-    }
-
     /// The nodes have given a lock with this fencing token: none that is further ahead of all their clocks than is allowed.
     pub(super) fn is_given_with(&mut self, fencing: Option<u64>) {
         let (Some(rules), Some(token)) = (self.plan.rules(), fencing) else {
@@ -186,16 +166,8 @@ impl State {
         if token > most {
             let ahead = token - latest;
             self.fail(format!(
-                "a lock was given with a token that is {ahead} us ahead of all nodes"
+                "P11: a lock was given with a token that is {ahead} us ahead of all nodes"
             ));
-        }
-    }
-
-    /// A node is asked with a token which is too far ahead, and refuses it. Where most of them do, the client gets no lock.
-    pub(super) fn is_told_of_skew(&mut self) {
-        self.count("a token too far ahead");
-        if !self.plan.is_beyond {
-            self.fail("a node says SKEW".into());
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Each client is a coroutine that runs the crate's own code. Wherever that code waits, reads a clock or touches the
 //! network, it comes here; whether it goes on at once, and who goes on next, is drawn from the seed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,41 +16,35 @@ use super::network::Network;
 use super::node::Node;
 use super::plan::{Plan, nanos};
 use super::process::{Client, THREADS, Task};
-use super::queue::{Event, Queue};
 use super::trace::Trace;
+use super::wire::Message;
 use super::witness::Witness;
+use crate::wire::resp::Reply;
 
 /// More events than any run has.
 const MOST_EVENTS: u64 = 20_000_000;
 
-pub(crate) struct World {
-    state: Mutex<State>,
-}
+pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-pub(crate) struct State {
-    pub(crate) plan: Plan,
-    pub(crate) now: Nanos,
-    pub(crate) rng: fastrand::Rng,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) clients: Vec<Client>,
-    pub(crate) network: Network,
-    pub(crate) witness: Witness,
-    /// Leases on their way from one holder to the next.
-    pub(super) mail: Vec<Mail>,
-    pub(crate) trace: Trace,
-    pub(crate) record: Record,
-    /// Whether the troubles of the plan last.
-    pub(crate) is_stormy: bool,
-    /// Whether the run has ended: nobody waits any more, and nothing gets through.
-    pub(crate) is_over: bool,
-    /// Whether the witness is looking, for which no time passes.
-    is_witness: bool,
-    queue: Queue,
-    pub(super) tasks: Vec<Task>,
-    current: usize,
-    /// The tasks that wait for the other workers to come to the same phase.
-    assembled: Vec<usize>,
-    phase: Phase,
+/// A task, and its wait: what would have ended an earlier wait ends no later one.
+pub(super) type Wait = (usize, u64);
+
+pub(super) enum Event {
+    /// A task goes on, if it is still in this wait.
+    Wake(Wait),
+    /// Something is due on a client's background thread.
+    Job(usize, usize, Job),
+    /// On a connection a command comes to its node, or a reply to its client.
+    Request(usize, Message),
+    Reply(usize, Reply),
+    Reset(usize),
+    /// A node looks who has listened for long enough.
+    Unblock(usize),
+    Gone(usize),
+    Begin(usize),
+    End(usize),
+    Calm,
+    Next,
 }
 
 /// Where the run is after the clients have first assembled.
@@ -63,10 +58,44 @@ enum Phase {
     Calm,
 }
 
+pub(crate) struct World {
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub(super) plan: Plan,
+    pub(super) now: Nanos,
+    pub(super) rng: fastrand::Rng,
+    pub(super) nodes: Vec<Node>,
+    pub(super) clients: Vec<Client>,
+    pub(super) network: Network,
+    pub(super) witness: Witness,
+    /// Leases on their way from one holder to the next.
+    pub(super) mail: Vec<Mail>,
+    pub(super) trace: Trace,
+    pub(super) record: Record,
+    /// Whether the troubles of the plan last.
+    pub(super) is_stormy: bool,
+    /// Whether the run has ended: nobody waits any more, and nothing gets through.
+    pub(super) is_over: bool,
+    /// Whether the witness is looking, for which no time passes.
+    pub(super) is_witness: bool,
+    /// What is due at the same time happens in the order in which it was pushed.
+    queue: BTreeMap<(Nanos, u64), Event>,
+    pushed: u64,
+    pub(super) popped: u64,
+    pub(super) tasks: Vec<Task>,
+    /// The task that is running.
+    pub(super) task: usize,
+    /// The tasks that wait for the other workers to come to the same phase.
+    assembled: Vec<usize>,
+    phase: Phase,
+}
+
 impl World {
     /// A world at its beginning; the tasks are the workers, client by client, and then the background threads, in the same
     /// order.
-    pub(crate) fn new(plan: &Plan, trace: Trace) -> Arc<Self> {
+    pub(super) fn new(plan: &Plan, trace: Trace) -> Arc<Self> {
         let clockwork = |rate: &i64| Clockwork::new(BEGINNING, *rate);
         let workers = plan.clients * plan.workers;
         let clients = plan.client_rates.iter().enumerate().map(|(i, rate)| {
@@ -74,11 +103,14 @@ impl World {
             clock.falls_behind(plan.client_lags[i]);
             Client::new((clock, plan.wall_ahead[i]), workers + i * THREADS)
         });
+        let rates = plan.node_rates.iter().map(clockwork);
+        let of_workers = (0..workers).map(|task| task / plan.workers);
+        let of_threads = (0..plan.clients * THREADS).map(|task| task / THREADS);
         let mut state = State {
             now: 0,
             rng: fastrand::Rng::with_seed(plan.seed ^ 0x5ee_d0f7),
             nodes: (0..)
-                .zip(plan.node_rates.iter().map(clockwork))
+                .zip(rates)
                 .map(|(number, clock)| Node::new(number, clock, plan))
                 .collect(),
             clients: clients.collect(),
@@ -90,32 +122,29 @@ impl World {
             is_stormy: true,
             is_over: false,
             is_witness: false,
-            queue: Queue::default(),
-            tasks: (0..workers)
-                .map(|task| task / plan.workers)
-                .chain((0..plan.clients * THREADS).map(|task| task / THREADS))
-                .map(Task::of)
-                .collect(),
-            current: 0,
+            queue: BTreeMap::new(),
+            pushed: 0,
+            popped: 0,
+            tasks: of_workers.chain(of_threads).map(Task::of).collect(),
+            task: 0,
             assembled: Vec::new(),
             phase: Phase::Storm,
             plan: plan.clone(),
         };
         for task in 0..state.tasks.len() {
             let at = state.rng.u64(0..MILLI);
-            state.push(at, Event::Wake { task, wait: 0 });
+            state.push(at, Event::Wake((task, 0)));
         }
         for (episode, plan) in plan.episodes.iter().enumerate() {
-            state.push(plan.start, Event::Begin { episode });
-            state.push(plan.end, Event::End { episode });
+            state.push(plan.start, Event::Begin(episode));
+            state.push(plan.end, Event::End(episode));
         }
         state.push(plan.storm, Event::Calm);
-        Arc::new(Self {
-            state: Mutex::new(state),
-        })
+        let state = Mutex::new(state);
+        Arc::new(Self { state })
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
@@ -125,18 +154,16 @@ impl World {
     }
 
     /// Plays events until a task has to run, and returns the task. None when the run has ended.
-    pub(crate) fn advance(&self) -> Option<usize> {
-        let mut state = self.state.lock();
+    pub(super) fn advance(&self) -> Option<usize> {
+        let mut state = self.state();
         state.look_at_claims();
         while !state.is_over {
-            let Some((due, event)) = state.queue.pop() else {
-                panic!("seed {}: nothing is ever going to happen", state.plan.seed);
+            let seed = state.plan.seed;
+            let Some(((due, _), event)) = state.queue.pop_first() else {
+                panic!("seed {seed}: nothing is ever going to happen");
             };
-            assert!(
-                state.queue.popped() < MOST_EVENTS,
-                "seed {}: no end",
-                state.plan.seed
-            );
+            state.popped += 1;
+            assert!(state.popped < MOST_EVENTS, "seed {seed}: no end");
             state.now = state.now.max(due);
             if let Some(task) = state.handle(event) {
                 return Some(task);
@@ -146,8 +173,8 @@ impl World {
     }
 
     /// Waits, as the task that is running, until `until` or until something comes on the connection.
-    pub(crate) fn block(&self, until: Nanos, connection: Option<usize>) {
-        let mut state = self.state.lock();
+    pub(super) fn block(&self, until: Nanos, connection: Option<usize>) {
+        let mut state = self.state();
         if state.is_over {
             if until < Nanos::MAX {
                 state.now = state.now.max(until);
@@ -160,21 +187,20 @@ impl World {
             }
             return;
         }
-        let task = state.current;
-        let wait = state.tasks[task].wait;
+        let wait = state.this_wait();
         if let Some(connection) = connection {
-            state.network.expect(connection, (task, wait));
+            state.network.connections[connection].waiter = Some(wait);
         }
         if until < Nanos::MAX {
-            state.push(until, Event::Wake { task, wait });
+            state.push(until, Event::Wake(wait));
         }
         drop(state);
         switch();
     }
 
     /// Perhaps stands still, as a thread may between any two steps.
-    pub(crate) fn step(&self) {
-        let mut state = self.state.lock();
+    pub(super) fn step(&self) {
+        let mut state = self.state();
         if !state.is_stormy || state.is_witness || state.is_over {
             return;
         }
@@ -193,37 +219,30 @@ impl World {
         let until = state.now + span;
         state.stands_still(until);
         if chance < pause {
-            let client = state.client();
+            let (client, span) = (state.client(), Duration::from_nanos(span));
             state.count("pause");
-            state.note(|| {
-                format!(
-                    "c{client} stands still for {:?}",
-                    Duration::from_nanos(span)
-                )
-            });
+            state.note(|| format!("c{client} stands still for {span:?}"));
         }
         drop(state);
         self.block(until, None);
     }
 
     /// Looks at something while no time passes.
-    pub(crate) fn as_witness<T>(&self, look: impl FnOnce() -> T) -> T {
-        self.state.lock().is_witness = true;
+    pub(super) fn as_witness<T>(&self, look: impl FnOnce() -> T) -> T {
+        self.state().is_witness = true;
         let seen = look();
-        self.state.lock().is_witness = false;
+        self.state().is_witness = false;
         seen
     }
 
     /// Waits until all workers have come to this phase.
-    pub(crate) fn assemble(&self) {
-        let mut state = self.state.lock();
-        let task = state.current;
+    pub(super) fn assemble(&self) {
+        let mut state = self.state();
+        let task = state.task;
         state.assembled.push(task);
         if state.assembled.len() == state.plan.clients * state.plan.workers {
             let end = state.plan.episodes.iter().map(|episode| episode.end).max();
-            let arrived = state.queue.last_arrival().max(end.unwrap_or(0));
-            let at = arrived.max(state.now) + MILLI;
-            state.push(at, Event::Next);
+            state.next_phase_after(end.unwrap_or(0));
         }
         drop(state);
         self.block(Nanos::MAX, None);
@@ -240,87 +259,62 @@ pub(super) fn switch() {
 }
 
 impl State {
-    pub(crate) fn push(&mut self, at: Nanos, event: Event) {
-        self.queue.push(at.max(self.now), event);
+    pub(super) fn push(&mut self, at: Nanos, event: Event) {
+        self.pushed += 1;
+        self.queue.insert((at.max(self.now), self.pushed), event);
     }
 
-    /// The client whose task is running.
-    pub(crate) fn client(&self) -> usize {
-        self.tasks[self.current].client
+    /// When the last command that is under way arrives.
+    fn last_arrival(&self) -> Nanos {
+        let mut queue = self.queue.iter().rev();
+        let last = queue.find(|(_, event)| matches!(event, Event::Request(..)));
+        last.map_or(0, |((at, _), _)| *at)
     }
 
-    pub(crate) fn events(&self) -> u64 {
-        self.queue.popped()
+    pub(super) fn client(&self) -> usize {
+        self.tasks[self.task].client
     }
 
-    pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
-        self.trace.note(self.now, what);
-    }
-
-    /// Whether the task that is running is a background thread.
     pub(super) fn is_in_background(&self) -> bool {
-        self.current >= self.plan.clients * self.plan.workers
-    }
-
-    pub(crate) fn task(&self) -> usize {
-        self.current
+        self.task >= self.plan.clients * self.plan.workers
     }
 
     /// The wait that the task which is running is about to begin.
-    pub(super) fn wait_of_task(&self) -> (usize, u64) {
-        (self.current, self.tasks[self.current].wait)
+    pub(super) fn this_wait(&self) -> Wait {
+        (self.task, self.tasks[self.task].wait)
     }
 
-    /// Ends the wait of a task.
     pub(super) fn wake_task(&mut self, task: usize) {
-        let wait = self.tasks[task].wait;
-        self.wake((task, wait));
-    }
-
-    /// Whether the witness is looking from now on. Returns whether it was before.
-    pub(super) fn looks_as_witness(&mut self, is_witness: bool) -> bool {
-        std::mem::replace(&mut self.is_witness, is_witness)
-    }
-
-    pub(super) fn is_witness(&self) -> bool {
-        self.is_witness
-    }
-
-    /// Resumes what still runs when the run has ended.
-    pub(crate) fn switch_to(&mut self, task: usize) {
-        self.current = task;
+        self.wake((task, self.tasks[task].wait));
     }
 
     /// Lets what has come be noticed by the task that waits for it.
-    pub(crate) fn wake(&mut self, (task, wait): (usize, u64)) {
-        self.push(self.now, Event::Wake { task, wait });
+    pub(super) fn wake(&mut self, wait: Wait) {
+        self.push(self.now, Event::Wake(wait));
+    }
+
+    pub(super) fn note(&mut self, what: impl FnOnce() -> String) {
+        self.trace.note(self.now, what);
     }
 
     fn handle(&mut self, event: Event) -> Option<usize> {
         self.trace.digest(self.now, &event);
         match event {
-            Event::Wake { task, wait } => return self.run_next(task, wait),
-            Event::Job {
-                client,
-                thread,
-                job,
-            } => self.give_job(client, thread, job),
-            Event::Request {
-                connection,
-                message,
-            } => self.arrive(connection, message),
-            Event::Reply { connection, value } => self.answer(connection, value),
-            Event::Reset { connection } => self.reset(connection),
-            Event::Unblock { connection } => {
+            Event::Wake(wait) => return self.run_next(wait),
+            Event::Job(client, thread, job) => self.give_job(client, thread, job),
+            Event::Request(connection, message) => self.arrive(connection, message),
+            Event::Reply(connection, value) => self.answer(connection, value),
+            Event::Reset(connection) => self.reset(connection),
+            Event::Unblock(connection) => {
                 self.unblock(self.network.connections[connection].node);
                 self.listens_on(connection);
             }
-            Event::Gone { connection } => {
+            Event::Gone(connection) => {
                 let node = self.network.connections[connection].node;
-                self.nodes[node].leaves(connection);
+                self.nodes[node].blocked.leave(connection);
             }
-            Event::Begin { episode } => self.begin(episode),
-            Event::End { episode } => self.end(episode),
+            Event::Begin(episode) => self.begin(episode),
+            Event::End(episode) => self.end(episode),
             Event::Calm => {
                 self.is_stormy = false;
                 self.note(|| "the storm is over".into());
@@ -330,29 +324,32 @@ impl State {
         None
     }
 
-    fn run_next(&mut self, task: usize, wait: u64) -> Option<usize> {
-        if self.tasks[task].wait != wait {
+    fn run_next(&mut self, wait: Wait) -> Option<usize> {
+        let task = &mut self.tasks[wait.0];
+        if task.wait != wait.1 {
             return None;
         }
-        let stopped_until = self.clients[self.tasks[task].client].stopped_until;
+        let stopped_until = self.clients[task.client].stopped_until;
         if self.now < stopped_until {
-            self.push(stopped_until, Event::Wake { task, wait });
+            self.push(stopped_until, Event::Wake(wait));
             return None;
         }
-        self.tasks[task].wait += 1;
-        self.current = task;
-        Some(task)
+        task.wait += 1;
+        self.task = wait.0;
+        Some(wait.0)
+    }
+
+    fn next_phase_after(&mut self, time: Nanos) {
+        let at = self.last_arrival().max(time).max(self.now) + MILLI;
+        self.push(at, Event::Next);
     }
 
     fn next_phase(&mut self) {
         let phase = self.phase;
         self.note(|| format!("it is time for the end of: {phase:?}"));
-        match self.phase {
+        match phase {
             // A renewal may be under way, although the lock was given back meanwhile.
-            Phase::Storm if self.is_busy() || self.queue.last_arrival() > 0 => {
-                let at = self.queue.last_arrival().max(self.now) + MILLI;
-                self.push(at, Event::Next);
-            }
+            Phase::Storm if self.is_busy() || self.last_arrival() > 0 => self.next_phase_after(0),
             Phase::Storm => {
                 self.nothing_was_left_behind();
                 self.phase = Phase::Settling;
@@ -364,7 +361,9 @@ impl State {
                 self.everything_has_expired();
                 self.hooks_were_called();
                 self.phase = Phase::Calm;
-                self.go_on_together();
+                for task in std::mem::take(&mut self.assembled) {
+                    self.wake_task(task);
+                }
             }
             Phase::Calm if self.plan.preemption.is_some() && self.is_busy() => {
                 self.push(self.now + MILLI, Event::Next);
@@ -374,13 +373,6 @@ impl State {
                 self.all_calls_have_ended();
                 self.is_over = true;
             }
-        }
-    }
-
-    fn go_on_together(&mut self) {
-        for task in std::mem::take(&mut self.assembled) {
-            let wait = self.tasks[task].wait;
-            self.wake((task, wait));
         }
     }
 }

@@ -27,11 +27,9 @@ pub(crate) struct Crew {
     ports: Vec<u16>,
     options: Options,
     record: Shared,
-    /// How many workers there were so far.
     started: u32,
 }
 
-/// One process. The next one in its place is another.
 struct Worker {
     child: Child,
     done: Arc<AtomicU32>,
@@ -54,10 +52,7 @@ impl Crew {
             record: Arc::clone(record),
             started: 0,
         };
-        for i in 0..WORKERS {
-            let worker = crew.spawn(i);
-            crew.workers.push(worker);
-        }
+        crew.workers = (0..WORKERS).map(|place| crew.spawn(place)).collect();
         crew
     }
 
@@ -73,9 +68,15 @@ impl Crew {
         };
         let seed = self.options.seed ^ u64::from(id);
         self.record.lock().enters(id);
+        let role = Role {
+            client: id,
+            seed,
+            protocol,
+            ttl_ms: self.options.ttl_ms(),
+            urls: urls(host, &self.ports),
+        };
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(Role::arguments(id, seed, protocol, &self.options.ttl_ms()))
-            .args(urls(host, &self.ports))
+            .args(role.arguments())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -125,7 +126,6 @@ impl Crew {
         self.record.lock().wrong(text);
     }
 
-    /// Gives all workers the next order.
     pub(crate) fn tell(&mut self) {
         for worker in &mut self.workers {
             let stdin = worker.child.stdin.as_mut().unwrap();
@@ -142,7 +142,6 @@ impl Crew {
         }
     }
 
-    /// Lets those that are done end.
     pub(crate) fn finish(mut self) {
         for worker in &mut self.workers {
             drop(worker.child.stdin.take());

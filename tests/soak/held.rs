@@ -8,12 +8,12 @@ use std::time::Duration;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use redlatch::{Error, KeepAlive, Lease, LockGuard};
-use redlatch_history::{Call, Nanos, Says, Span, What, Why};
+use redlatch_history::{Call, Nanos, On, Says, Span, What, Why};
 use redlatch_testing::pause;
 
-use crate::ask::{why, why_lost};
-use crate::on::On;
+use crate::ask::why;
 use crate::told::{Order, clock, counted, happened, nanos, order, wrong};
+use crate::wish::why_lost;
 
 /// A claim whose bounds are this near to each other is not read again.
 const SHARP: Nanos = 1_000_000;
@@ -49,7 +49,7 @@ pub(crate) struct Held {
     is_told: Cell<bool>,
 }
 
-type Called = Option<(Nanos, Option<Why>)>;
+type Called = Option<(Nanos, Why)>;
 
 /// Until when the guard is valid; `None` when it no longer is.
 ///
@@ -103,7 +103,6 @@ impl Held {
         }
     }
 
-    /// Registers a hook.
     pub(crate) fn hook(&mut self) {
         let called: Arc<Mutex<Called>> = Arc::default();
         self.hook = Some(Arc::clone(&called));
@@ -206,10 +205,10 @@ impl Held {
     fn tells_of_its_loss(&self, called: Called) {
         let Some((at, why)) = called else { return };
         self.is_told.set(true);
-        match why {
-            Some(why) => happened(at, self.call, What::Lost(why)),
-            None => wrong("a hook was told that its lock was given back"),
+        if why == Why::Unknown {
+            return wrong("a hook was told that its lock was given back");
         }
+        happened(at, self.call, What::Lost(why));
     }
 
     /// Looks whether it is valid. What it says of a moment between two readings of the clock is told as of the one at which
@@ -227,7 +226,9 @@ impl Held {
         }
         if self.is_kept && says.is_some_and(|says| says.low > self.longest()) {
             let on = &self.on;
-            wrong(&format!("{on} is kept for longer than it may be: {says:?}"));
+            wrong(&format!(
+                "P2: {on} is kept for longer than it may be: {says:?}"
+            ));
         }
         self.happened(at, What::Looks(says));
         says.is_some()

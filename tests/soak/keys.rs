@@ -19,7 +19,6 @@ const HINTS: &str = ":redlatch:";
 /// A hint stays this long at most: a bell half a second, what is announced for as long as a client waits between two looks.
 const HINT_MS: u64 = 500;
 
-/// A key as of one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) name: String,
@@ -36,7 +35,6 @@ impl Key {
         self.lock().contains(HINTS)
     }
 
-    /// It is no lock, and stays.
     pub(crate) fn stays(&self) -> bool {
         self.name == NUMBER || STAYING.iter().any(|end| self.name.ends_with(end))
     }

@@ -13,7 +13,6 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use crate::keys::{self, NUMBER};
 use crate::options::Options;
 
-/// What a server finds when it starts again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
     Nothing,
@@ -60,7 +59,6 @@ impl Node {
         &self.server
     }
 
-    /// Puts the next number into its memory.
     pub(crate) fn remember(&mut self) {
         self.number += 1;
         let number = self.number.to_string();
@@ -161,7 +159,6 @@ impl Node {
         self.number() == Some(number)
     }
 
-    /// Returns whether nothing is left.
     pub(crate) fn flush(&mut self) -> bool {
         self.remember();
         self.server.command(&["FLUSHALL"]);
@@ -183,7 +180,6 @@ impl Node {
     }
 }
 
-/// Whether a child ends by itself.
 fn has_ended(child: u32) -> bool {
     let pid = i32::try_from(child).ok().and_then(Pid::from_raw).unwrap();
     // The caller that kills it also waits for it.
@@ -206,7 +202,6 @@ fn start(has_log: bool, clock: Option<&Clock>) -> Server {
     }
 }
 
-/// Removes all that is in a folder.
 fn clear(dir: &Path) {
     fs::remove_dir_all(dir).unwrap();
     fs::create_dir_all(dir).unwrap();

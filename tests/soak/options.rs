@@ -8,9 +8,8 @@ use redlatch::{Builder, LockManager, Protocol};
 
 pub(crate) const SERVERS: usize = 5;
 pub(crate) const WORKERS: usize = 6;
-pub(crate) const RESOURCES: u32 = 4;
-pub(crate) const SEMAPHORES: u32 = 2;
-/// The permits of each semaphore.
+pub(crate) const RESOURCES: usize = 4;
+pub(crate) const SEMAPHORES: usize = 2;
 pub(crate) const PERMITS: u32 = 2;
 pub(crate) const LONGEST_TTL_MS: u64 = 1_000;
 /// How far the clock of a server may be off, to either side: with the fenced protocol, two clocks may differ by the longest ttl.
@@ -117,7 +116,6 @@ impl Options {
         format!("cargo test --release --test soak --{kind} --seconds {seconds} --seed {seed}")
     }
 
-    /// How long the faults last.
     pub(crate) fn faults_ms(&self) -> u64 {
         u64::try_from(self.length.saturating_sub(CALM).as_millis()).unwrap()
     }

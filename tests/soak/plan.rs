@@ -6,10 +6,8 @@ use fastrand::Rng;
 
 use crate::options::{Clients, LONGEST_TTL_MS, OFF_MS, Options, SERVERS, WORKERS};
 
-/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
-    /// Servers are stopped, and go on.
     StopServers,
     /// Servers are killed, and come back without memory after the longest ttl.
     LoseMemory,
@@ -19,13 +17,10 @@ pub(crate) enum Class {
     Wipe,
     /// Servers are killed, and come back at once with the data of a moment before.
     GoBack,
-    /// Servers are flushed.
     Flush,
     /// A replica that has heard nothing for a while takes the place of its killed master, under its address.
     Promote,
-    /// A worker is stopped, and goes on.
     StopWorker,
-    /// A worker is killed, and another one takes its place.
     KillWorker,
     /// Between a group of workers and some servers, all bytes are held back, and passed on in the end.
     Partition,

@@ -136,13 +136,11 @@ impl Proxy {
         }
     }
 
-    /// The episodes whose fault has struck a connection or bytes.
     pub(crate) fn struck(&self) -> BTreeSet<usize> {
         let struck = self.links.iter().map(|link| link.struck.lock().clone());
         struck.flatten().collect()
     }
 
-    /// How many clients have gone on with another process.
     pub(crate) fn kept(&self) -> u64 {
         let kept = self.links.iter().map(|link| &link.kept);
         kept.map(|kept| kept.load(Ordering::Relaxed)).sum()

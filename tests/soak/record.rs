@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use redlatch_history::{
-    Access, Assumed, Call, Checker, Event, Given, Nanos, On, Rule, Says, Span, Violation, What, Who,
+    Asks, Assumed, Call, Checker, Event, Given, Nanos, On, Rule, Says, Span, Violation, Way, What,
+    Who,
 };
 
-use crate::on::semaphore;
+use crate::ask::FIRST_SEMAPHORE;
 use crate::options::{Clients, Options, PERMITS, RESOURCES, SEMAPHORES};
 use crate::told::{Told, call, caller, clock};
 use crate::worker::THREADS;
@@ -29,11 +30,12 @@ const SHOWN: usize = 2_000;
 pub(crate) struct Record {
     checker: Checker,
     began: Nanos,
-    /// The longest ttl.
     longest: Nanos,
     /// What the judge has not heard yet. The second number keeps what is of the same time in order.
     pending: BTreeMap<(Nanos, u64), (Option<Call>, What)>,
     noted: u64,
+    /// The tokens in the order in which they came.
+    tokens: HashMap<Arc<str>, usize>,
     /// Up to when each thread has told everything.
     threads: HashMap<(u32, u32), Nanos>,
     /// The last events that the judge has heard.
@@ -45,7 +47,7 @@ pub(crate) struct Record {
     /// When the last fault was repaired.
     calm: Option<Nanos>,
     /// When each place was held for the first time after that, alone or not.
-    firsts: BTreeMap<(u32, bool), Nanos>,
+    firsts: BTreeMap<(usize, bool), Nanos>,
     /// How often something was told, by its name.
     pub(crate) counts: BTreeMap<String, u64>,
     pub(crate) sections: u64,
@@ -57,7 +59,7 @@ impl Record {
     pub(crate) fn new(options: &Options) -> Self {
         let assumed = Assumed {
             nodes_forget: options.clients == Clients::Fenced || options.planted,
-            permits: (0..SEMAPHORES).map(|i| (semaphore(i), PERMITS)).collect(),
+            permits: semaphores().map(|place| (place, PERMITS)).collect(),
             notice: NOTICE,
             is_exact: false,
         };
@@ -67,6 +69,7 @@ impl Record {
             longest: options.ttl_ms().end() * 1_000_000,
             pending: BTreeMap::new(),
             noted: 0,
+            tokens: HashMap::new(),
             threads: HashMap::new(),
             recent: VecDeque::new(),
             first: None,
@@ -122,7 +125,24 @@ impl Record {
 
     fn notes(&mut self, at: Nanos, call: Option<Call>, what: What) {
         self.noted += 1;
+        let what = self.numbered(what);
         self.pending.insert((at, self.noted), (call, what));
+    }
+
+    /// The same with the number of each token, which people can tell from others, in its place.
+    fn numbered(&mut self, mut what: What) -> What {
+        let token = match &mut what {
+            What::Gets(given) => &mut given.token,
+            What::Asks(Asks {
+                adopts: Some(leased),
+                ..
+            }) => &mut leased.token,
+            _ => return what,
+        };
+        let next = self.tokens.len();
+        let number = *self.tokens.entry(Arc::clone(token)).or_insert(next);
+        *token = format!("t{number}").into();
+        what
     }
 
     /// Lets the judge hear all that nothing can come before any more.
@@ -159,7 +179,7 @@ impl Record {
     fn look_at(&mut self, event: &Event) {
         let Some(call) = event.call else { return };
         match &event.what {
-            What::Asks { on, .. } => drop(self.asked.insert(call, on.clone())),
+            What::Asks(asks) => drop(self.asked.insert(call, asks.on.clone())),
             What::Fails(why) => {
                 self.asked.remove(&call);
                 self.count(&format!("calls that failed: {why:?}"));
@@ -182,10 +202,9 @@ impl Record {
 
     fn section(&mut self, on: &On, at: Nanos) {
         self.sections += 1;
-        let is_read = on.access == Access::Read;
         if self.calm.is_some_and(|calm| at >= calm) {
             for &place in &on.places {
-                self.firsts.entry((place, is_read)).or_insert(at);
+                self.firsts.entry((place, on.is_read())).or_insert(at);
             }
         }
     }
@@ -205,15 +224,14 @@ impl Record {
         self.wrong.push(text);
     }
 
-    /// The last fault was repaired.
     pub(crate) fn is_calm(&mut self) {
         self.calm = Some(clock());
     }
 
     /// How long after the last fault the last place was had again; or those that were not, where some are to be had to read.
-    pub(crate) fn recovery(&self) -> Result<Nanos, Vec<(u32, bool)>> {
+    pub(crate) fn recovery(&self) -> Result<Nanos, Vec<(usize, bool)>> {
         let places = (0..RESOURCES).flat_map(|place| [(place, false), (place, true)]);
-        let places = places.chain((0..SEMAPHORES).map(|i| (semaphore(i), false)));
+        let places = places.chain(semaphores().map(|place| (place, false)));
         let stuck: Vec<_> = places.filter(|it| !self.firsts.contains_key(it)).collect();
         let last = self.firsts.values().max().copied().unwrap_or_default();
         if stuck.is_empty() {
@@ -223,7 +241,6 @@ impl Record {
         }
     }
 
-    /// The run is over.
     pub(crate) fn ends(&mut self) {
         self.settle_until(Nanos::MAX);
         self.checker.ends(clock() + self.longest);
@@ -238,9 +255,15 @@ impl Record {
 
     /// How often two had what one may have.
     pub(crate) fn overlaps(&self) -> usize {
-        let is_overlap = |found: &&Violation| matches!(found.rule, Rule::Exclusion | Rule::Permits);
+        let is_overlap = |found: &&Violation| {
+            matches!(found.rule, Rule::Exclusion | Rule::Readers | Rule::Permits)
+        };
         self.violations().iter().filter(is_overlap).count()
     }
+}
+
+fn semaphores() -> std::ops::Range<usize> {
+    FIRST_SEMAPHORE..FIRST_SEMAPHORE + SEMAPHORES
 }
 
 /// Shows at the start of a run that it can fail: what is told reaches the judge, in the order of time.
@@ -254,12 +277,12 @@ pub(crate) fn self_check() {
             slot: None,
             end: Some(Span::exactly(at + 500)),
         };
-        let asks = What::Asks {
+        let asks = What::Asks(Asks {
             who: Who { client, thread: 0 },
-            on: On::alone(0),
+            on: On::new(Way::Lock, [0]),
             ttl: None,
             adopts: None,
-        };
+        });
         let call = Some(call(client, 0, 1));
         [(at - 1, asks), (at, What::Gets(given))]
             .map(|(at, what)| Told::Happened(Event { at, call, what }))

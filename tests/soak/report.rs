@@ -1,15 +1,24 @@
-//! What a run amounts to, in words, and whether it is good.
+//! The whole program, the driver or a worker; and what a run amounts to, in words, and whether it is good.
 
-use std::process::ExitCode;
+use std::process::{ExitCode, exit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use redlatch_history::write;
+use redlatch_history::{Way, write};
+use redlatch_testing::{Clock, now, pause};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::on::Kind;
+use crate::ask::plural;
+use crate::keys;
 use crate::options::{Clients, Options};
-use crate::record::Record;
-use crate::site::Made;
+use crate::record::{self, Record};
+use crate::site::{self, Made};
+use crate::worker::{self, Role};
 
+/// For starting and ending. On a busy machine faults take longer than planned, too.
+const PATIENCE: Duration = Duration::from_mins(10);
 /// How many violations are printed in full.
 const MOST: usize = 10;
 /// From this number of sections on, what some of them end with has to be there.
@@ -17,8 +26,43 @@ const MANY: u64 = 500;
 /// The same for what happens two to fifteen times in 700 sections: luck could leave it out.
 const VERY_MANY: u64 = 3_000;
 
+pub(crate) fn run() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(role) = Role::parse(&arguments) {
+        worker::run(&role);
+        return ExitCode::SUCCESS;
+    }
+    let Some(mut options) = Options::parse(&arguments) else {
+        return ExitCode::from(2);
+    };
+    // Says so where there is none.
+    options.clocks = Clock::if_there().is_some();
+    println!("soak: {} (seed {})", options.command(), options.seed);
+    record::self_check();
+    keys::self_check();
+    end_in_time(options.length * 4 + PATIENCE);
+    tell(&site::run(&options), &options)
+}
+
+/// Ends this process when it was told to, or hangs. What it has started ends as after a kill.
+fn end_in_time(limit: Duration) {
+    let is_told = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Also where a script has it ignored.
+        signal_hook::flag::register(signal, Arc::clone(&is_told)).unwrap();
+    }
+    let deadline = now() + limit;
+    thread::spawn(move || {
+        while now() < deadline && !is_told.load(Ordering::Relaxed) {
+            pause(Duration::from_millis(50));
+        }
+        println!("soak: FAILED: it was told to end, or not over after {limit:?}");
+        exit(1);
+    });
+}
+
 /// Prints it, and returns whether the run is as it has to be.
-pub(crate) fn tell(made: &Made, options: &Options) -> ExitCode {
+fn tell(made: &Made, options: &Options) -> ExitCode {
     let record = &made.record;
     for (what, count) in &record.counts {
         println!("soak: {count} {what}");
@@ -37,11 +81,11 @@ pub(crate) fn tell(made: &Made, options: &Options) -> ExitCode {
         show_the_first(record, options);
         return tell_of_planted(record, options);
     }
-    bad.extend(made.leaked.iter().map(|text| format!("LEAKED: {text}")));
+    bad.extend(made.leaked.iter().map(|text| format!("LEAKED: P7: {text}")));
     let recovery = record.recovery();
     if let Err(stuck) = &recovery {
         bad.push(format!(
-            "NOT RECOVERED: these places, and whether to read: {stuck:?}"
+            "NOT RECOVERED: P9: these places, and whether to read: {stuck:?}"
         ));
     }
     let missing = what_is_missing(made, options).into_iter();
@@ -111,7 +155,7 @@ fn what_is_missing(made: &Made, options: &Options) -> Vec<String> {
         "locks kept alive",
     ];
     expected.push("losses told: Expired");
-    expected.extend(Kind::ALL.map(Kind::name));
+    expected.extend(Way::EACH.map(plural));
     if record.sections >= MANY {
         expected.extend(["extensions", "extensions that failed: Expired"]);
         expected.extend(["locks adopted", "locks kept for a ttl"]);

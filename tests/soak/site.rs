@@ -31,12 +31,10 @@ const HINTS_END: Duration = Duration::from_secs(5);
 /// How long the opening of new nodes may take on a busy machine.
 const OPENED: Duration = Duration::from_secs(30);
 
-/// What a run came to.
 pub(crate) struct Made {
     pub(crate) record: Record,
     /// How many faults there were of each kind, and how many of them were seen to have happened.
     pub(crate) faults: BTreeMap<Class, (usize, usize)>,
-    /// How many keys were looked at.
     pub(crate) samples: u64,
     /// How many clients the proxy kept when a server became another process.
     pub(crate) kept: u64,
@@ -186,7 +184,6 @@ impl Site {
         self.record.lock().notes_now(text);
     }
 
-    /// The planted violation was found.
     fn is_found(&self) -> bool {
         self.options.planted && self.record.lock().overlaps() > 0
     }
@@ -316,7 +313,7 @@ impl Site {
             for key in keys::all(node.server()) {
                 self.samples += 1;
                 if let Some(fault) = key.fault(longest_ms) {
-                    let text = format!("{} on {} {fault}", key.name, node.server().name());
+                    let text = format!("P7: {} on {} {fault}", key.name, node.server().name());
                     self.record.lock().wrong(text);
                 }
             }

@@ -8,10 +8,8 @@ use std::time::Duration;
 use redlatch_history::{Call, Event, Nanos, What};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a worker tells the driver.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {
-    /// For the history.
     Happened(Event),
     /// Something to be counted.
     Counted(String),

@@ -7,14 +7,14 @@ use std::time::Duration;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use redlatch::{Builder, Fanout, Lease, LockGuard, LockManager, Protocol};
-use redlatch_history::{Call, Given, Leased, Nanos, Span, What, Who};
+use redlatch_history::{Asks, Call, Given, Leased, Nanos, On, Span, Way, What, Who};
 use redlatch_testing::pause;
 
-use crate::ask::{How, Wishes, ask, count_abstentions, why};
+use crate::ask::{count_abstentions, draw, each, names, plural, why};
 use crate::held::{Held, Stay, drift, end_of, rest_of};
-use crate::on::{Kind, On};
-use crate::options::{LAST, LAST_TTL, PREFIX, builder};
+use crate::options::{LAST, LAST_TTL, PERMITS, PREFIX, builder};
 use crate::told::{Order, call, clock, counted, done, happened, listen, nanos, order, wrong};
+use crate::wish::{Keep, Waits, Wish};
 
 /// The threads of one worker share a manager, as those of a program do.
 pub(crate) const THREADS: u32 = 2;
@@ -22,42 +22,37 @@ pub(crate) const THREADS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(20);
 const NODE_TIMEOUT: Duration = Duration::from_millis(150);
 /// A lock that is kept alive has to last for three node timeouts.
-const SHORTEST_KEPT_MS: u64 = 450;
+const SHORTEST_KEPT: Duration = Duration::from_millis(450);
 
 /// What a worker is told when it is started.
 pub(crate) struct Role {
-    /// The number of the worker, which no other one has.
-    client: u32,
-    seed: u64,
-    protocol: Protocol,
-    ttl_ms: RangeInclusive<u64>,
-    urls: Vec<String>,
+    pub(crate) client: u32,
+    pub(crate) seed: u64,
+    pub(crate) protocol: Protocol,
+    pub(crate) ttl_ms: RangeInclusive<u64>,
+    pub(crate) urls: Vec<String>,
 }
 
 impl Role {
-    /// The arguments of a worker's program, but for the nodes, which come behind them.
-    pub(crate) fn arguments(
-        client: u32,
-        seed: u64,
-        protocol: Protocol,
-        ttl_ms: &RangeInclusive<u64>,
-    ) -> Vec<String> {
-        let (protocol, least, most) = (format!("{protocol:?}"), ttl_ms.start(), ttl_ms.end());
-        let words = format!("--worker {client} {seed} {protocol} {least} {most}");
-        words.split(' ').map(str::to_owned).collect()
+    /// The arguments of a worker's program.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let (least, most) = (self.ttl_ms.start(), self.ttl_ms.end());
+        let (client, seed, is_fenced) = (self.client, self.seed, self.protocol == Protocol::Fenced);
+        let words = format!("--worker {client} {seed} {is_fenced} {least} {most}");
+        let words = words.split(' ').map(str::to_owned);
+        words.chain(self.urls.iter().cloned()).collect()
     }
 
     /// The reverse; `None` if these are not the arguments of a worker.
     pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
-        let [first, client, seed, protocol, least, most, urls @ ..] = arguments else {
+        let [first, client, seed, is_fenced, least, most, urls @ ..] = arguments else {
             return None;
         };
-        let protocols = [Protocol::Classic, Protocol::Fenced].into_iter();
-        let mut protocols = protocols.filter(|it| format!("{it:?}") == *protocol);
+        let protocols = [Protocol::Classic, Protocol::Fenced];
         (first == "--worker").then(|| Self {
             client: client.parse().unwrap(),
             seed: seed.parse().unwrap(),
-            protocol: protocols.next().unwrap(),
+            protocol: protocols[usize::from(is_fenced == "true")],
             ttl_ms: least.parse().unwrap()..=most.parse().unwrap(),
             urls: urls.to_vec(),
         })
@@ -99,18 +94,17 @@ pub(crate) fn run(role: &Role) {
 /// Takes locks of every kind that nobody else wants, for long, and gives them back in both ways: a key that stays is there for
 /// the driver to see.
 fn last_ones(manager: &LockManager) {
-    let ttl_ms = u64::try_from(LAST_TTL.as_millis()).unwrap();
-    let wishes = Wishes::new(How::Waiting, ttl_ms);
-    for (i, kind) in Kind::ALL.into_iter().cycle().take(10).enumerate() {
+    let wish = Wish::new(LAST_TTL, Waits::AsUsual);
+    for (i, way) in Way::EACH.into_iter().cycle().take(10).enumerate() {
         let names = ["a", "b"].map(|part| format!("last {} {i} {part}", std::process::id()));
-        match ask(manager, kind, &names, &wishes) {
+        match wish.ask(manager, way, &names, PERMITS) {
             Ok(guard) if i < 5 => drop(guard),
             Ok(guard) => {
                 if let Err(error) = guard.unlock() {
-                    wrong(&format!("a last unlock failed as: {error}"));
+                    wrong(&format!("P6: a last unlock failed as: {error}"));
                 }
             }
-            Err(error) => wrong(&format!("a last lock failed as: {error}")),
+            Err(error) => wrong(&format!("P9: a last lock failed as: {error}")),
         }
     }
 }
@@ -140,7 +134,7 @@ impl<'a> Worker<'a> {
             .retry_delay(Duration::from_millis(3), Duration::from_millis(40))
             .pool_size(4)
             .fanout(fanout);
-        let mut calm = On::each();
+        let mut calm = each();
         rng.shuffle(&mut calm);
         Self {
             manager: builder.build().unwrap(),
@@ -151,7 +145,6 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// A thread of a worker.
 struct Thread<'a> {
     worker: &'a Worker<'a>,
     number: u32,
@@ -169,8 +162,8 @@ impl Thread<'_> {
         }
         for on in &self.worker.calm {
             if order() == Order::Calm {
-                let wishes = Wishes::new(How::Waiting, self.ttl_ms());
-                self.take(on, &wishes, Stay::AMoment);
+                let wish = Wish::new(self.ttl(), Waits::AsUsual);
+                self.take(on, &wish, Stay::AMoment);
             }
         }
         while order() < Order::Stop {
@@ -179,20 +172,20 @@ impl Thread<'_> {
     }
 
     fn take_any(&mut self) {
-        let on = On::draw(&mut self.rng);
-        let how = match self.rng.u32(0..4) {
-            0 => How::Once,
-            1 => How::Waiting,
-            _ => How::For(self.millis(600)),
+        let on = draw(&mut self.rng);
+        let waits = match self.rng.u32(0..4) {
+            0 => Waits::Once,
+            1 => Waits::AsUsual,
+            _ => Waits::For(self.millis(600)),
         };
-        let wishes = self.wishes(how);
-        self.take(&on, &wishes, Stay::AnyTime);
+        let wish = self.wish(waits);
+        self.take(&on, &wish, Stay::AnyTime);
     }
 
-    fn take(&mut self, on: &On, wishes: &Wishes, stay: Stay) {
-        let ttl_ms = wishes.ttl_ms;
+    fn take(&mut self, on: &On, wish: &Wish, stay: Stay) {
+        let ttl_ms = u64::try_from(wish.ttl.as_millis()).unwrap();
         let call = self.asks(on, Some(ttl_ms), None);
-        let result = ask(&self.worker.manager, on.kind, &on.names(), wishes);
+        let result = wish.ask(&self.worker.manager, on.way, &names(on), PERMITS);
         let returned = clock();
         let guard = match result {
             Ok(guard) => guard,
@@ -207,7 +200,7 @@ impl Thread<'_> {
         // asked of all nodes at once.
         let spent = guard.votes().iter().map(|report| report.elapsed).max();
         // What is kept may have been renewed by now.
-        let (returned, spent) = if wishes.is_kept {
+        let (returned, spent) = if wish.keep.is_some() {
             (clock(), Duration::ZERO)
         } else {
             (returned, spent.unwrap())
@@ -216,16 +209,17 @@ impl Thread<'_> {
         let longest = (returned - nanos(spent) + ttl_ms * 1_000_000).saturating_sub(drift(ttl_ms));
         if end.is_some_and(|end| end.low > longest) {
             wrong(&format!(
-                "{on} with a ttl of {ttl_ms} ms: {end:?} at {returned}, of which nodes took {spent:?}"
+                "P2: {on} with a ttl of {ttl_ms} ms: {end:?} at {returned}, of which nodes took {spent:?}"
             ));
         }
-        let rests = wishes.at_least.filter(|_| !on.is_read());
+        let rests = wish.at_least.filter(|_| !on.is_read());
         let mut held = Held::new(guard, call, on.clone(), ttl_ms);
         held.rests_until = rests.and_then(|span| rest_of(end, ttl_ms, span));
-        held.is_kept = wishes.is_kept;
-        held.ends_by = wishes.limit.map(|limit| returned + nanos(limit));
+        held.is_kept = wish.keep.is_some();
+        let limit = wish.keep.and_then(|keep| keep.limit);
+        held.ends_by = limit.map(|limit| returned + nanos(limit));
         self.gets(&held, returned, end);
-        if wishes.is_kept {
+        if held.is_kept {
             happened(returned, call, What::Keeps);
             counted("locks kept alive");
         }
@@ -264,12 +258,12 @@ impl Thread<'_> {
         self.calls += 1;
         let (client, thread) = (self.worker.role.client, self.number);
         let call = call(client, thread, self.calls);
-        let what = What::Asks {
+        let what = What::Asks(Asks {
             who: Who { client, thread },
-            on: on.to_history(),
+            on: on.clone(),
             ttl: ttl_ms.map(|ttl_ms| ttl_ms * 1_000_000),
             adopts,
-        };
+        });
         happened(clock(), call, what);
         call
     }
@@ -285,13 +279,13 @@ impl Thread<'_> {
             end,
         };
         happened(at, held.call, What::Gets(given));
-        counted(held.on.kind.name());
+        counted(plural(held.on.way));
     }
 
     fn is_as_asked_for(&self, on: &On, guard: &LockGuard) {
         let is_fenced = self.worker.role.protocol == Protocol::Fenced && !on.is_read();
         if guard.is_read() != on.is_read()
-            || guard.resources() != on.names()
+            || guard.resources() != names(on)
             || guard.fencing_token().is_some() != is_fenced
         {
             wrong(&format!(
@@ -312,24 +306,24 @@ impl Thread<'_> {
         }
     }
 
-    fn wishes(&mut self, how: How) -> Wishes {
-        let mut wishes = Wishes::new(how, self.ttl_ms());
-        wishes.is_kept = order() == Order::Run && self.rng.u32(0..10) == 0;
-        if wishes.is_kept {
-            wishes.ttl_ms = wishes.ttl_ms.max(SHORTEST_KEPT_MS);
-            let longest = Duration::from_millis(wishes.ttl_ms * self.rng.u64(2..=4));
-            wishes.limit = self.rng.bool().then_some(longest);
+    fn wish(&mut self, waits: Waits) -> Wish {
+        let mut wish = Wish::new(self.ttl(), waits);
+        if order() == Order::Run && self.rng.u32(0..10) == 0 {
+            wish.ttl = wish.ttl.max(SHORTEST_KEPT);
+            let longest = wish.ttl * self.rng.u32(2..=4);
+            let limit = self.rng.bool().then_some(longest);
+            wish.keep = Some(Keep { limit });
         } else if self.rng.u32(0..8) == 0 {
             // When a rest ends is told by when the lease ends, which moves where it is kept.
-            wishes.at_least = Some(self.millis(600) + Duration::from_millis(1));
+            wish.at_least = Some(self.millis(600) + Duration::from_millis(1));
         }
         let is_labelled = self.rng.u32(0..4) == 0;
-        wishes.label = is_labelled.then(|| format!("worker {}", self.worker.role.client));
-        wishes
+        wish.label = is_labelled.then(|| format!("worker {}", self.worker.role.client));
+        wish
     }
 
-    fn ttl_ms(&mut self) -> u64 {
-        self.rng.u64(self.worker.role.ttl_ms.clone())
+    fn ttl(&mut self) -> Duration {
+        Duration::from_millis(self.rng.u64(self.worker.role.ttl_ms.clone()))
     }
 
     fn millis(&mut self, most: u64) -> Duration {
