@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use crate::{
-    Asks, Assumed, Call, Checker, Event, Given, Leased, On, Rule, Says, Span, Violation, Way, What,
-    Who, Why, text,
+    Asks, Assumed, Call, Checker, Event, Given, Leased, On, Says, Span, Violation, Way, What, Who,
+    Why, text,
 };
 
 /// How many rules there are, but for `Other`.
