@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Polls until the condition holds or the time is over; returns whether it holds.
+/// Polls until the condition holds or the time is over; returns whether it holds. The longer it takes, the rarer are the polls.
 pub fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
-    let deadline = now() + limit;
+    let began = now();
     loop {
         if condition() {
             return true;
         }
-        if now() >= deadline {
+        let elapsed = began.elapsed();
+        if elapsed >= limit {
             return false;
         }
-        pause(Duration::from_millis(2));
+        pause((elapsed / 10).clamp(Duration::from_millis(2), Duration::from_millis(20)));
     }
 }
 
@@ -47,7 +48,7 @@ pub fn pause(span: Duration) {
 
 /// Checks all cases, some of them at a time: what takes its time in them is waiting for nodes that are late.
 pub fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Send + Sync) {
-    const AT_A_TIME: usize = 6;
+    const AT_A_TIME: usize = 10;
     let cases: Vec<T> = cases.into_iter().collect();
     let cases = Mutex::new(cases.into_iter());
     thread::scope(|scope| {

@@ -15,7 +15,7 @@ const MINIMUM: Duration = Duration::from_mins(10);
 /// Beyond a minimum, others wait for the drift that a node's clock may have.
 const DRIFT: Duration = Duration::from_secs(7);
 
-fn but_readers(case: impl Fn(&World)) -> impl Fn(&World) {
+fn but_readers(case: impl Fn(&World) + Sync) -> impl Fn(&World) + Sync {
     move |world| {
         if !world.is(Kind::Reader) {
             case(world);

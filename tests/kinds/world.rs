@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, Fanout, LockGuard, LockManager, LockStatus, Protocol};
-use redlatch_testing::Server;
+use redlatch_testing::{Server, side_by_side};
 
 use crate::kinds::call::Call;
 use crate::managers::{BOTH, fenced_over, with_protocol};
@@ -42,45 +42,23 @@ pub(crate) struct Way {
     pub(crate) fanout: Fanout,
 }
 
-/// All kinds in all ways.
-fn ways() -> Vec<Way> {
-    use Kind::{Permit, Plain, Reader, Several, Writer};
-    let mut ways = Vec::new();
-    for kind in [Plain, Several, Writer, Reader, Permit] {
-        for protocol in BOTH {
-            for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-                ways.push(Way {
-                    kind,
-                    protocol,
-                    fanout,
-                });
-            }
-        }
-    }
-    ways
-}
-
 /// Plays a case over five fakes, for each kind in each way.
-#[track_caller]
-pub(crate) fn on_fakes(case: impl Fn(&World)) {
-    play(ways().into_iter().map(World::over_fakes), case);
+pub(crate) fn on_fakes(case: impl Fn(&World) + Sync) {
+    play(|| World::over_fakes, case);
 }
 
 /// Plays a case over three servers, for each kind in each way. The tests that run at this moment share them.
-#[track_caller]
-pub(crate) fn on_servers(case: impl Fn(&World)) {
+pub(crate) fn on_servers(case: impl Fn(&World) + Sync) {
     static SHARED: Mutex<Weak<Vec<Server>>> = Mutex::new(Weak::new());
-    let servers: Arc<Vec<Server>> = {
+    let servers = {
         let mut shared = SHARED.lock();
         shared.upgrade().unwrap_or_else(|| {
-            let servers = Arc::new(cluster(3));
-            fenced_over(&servers);
+            let servers = opened();
             *shared = Arc::downgrade(&servers);
             servers
         })
     };
-    let world = |way| World::new(way, Site::Servers(Arc::clone(&servers)), as_it_is);
-    play(ways().into_iter().map(world), case);
+    play(|| World::over(Arc::clone(&servers), as_it_is), case);
 }
 
 pub(crate) fn as_it_is(builder: Builder) -> Builder {
@@ -88,25 +66,45 @@ pub(crate) fn as_it_is(builder: Builder) -> Builder {
 }
 
 /// Plays a case over servers of its own, which it may disturb, with managers that this configures.
-#[track_caller]
-pub(crate) fn on_own_servers(configure: fn(Builder) -> Builder, case: impl Fn(&World, &[Server])) {
-    let servers = Arc::new(cluster(3));
-    fenced_over(&servers);
-    let world = |way| World::new(way, Site::Servers(Arc::clone(&servers)), configure);
-    play(ways().into_iter().map(world), |world| case(world, &servers));
+pub(crate) fn on_own_servers(
+    configure: fn(Builder) -> Builder,
+    case: impl Fn(&World, &[Server]) + Sync,
+) {
+    play(
+        || World::over(opened(), configure),
+        |world| case(world, world.servers()),
+    );
 }
 
-#[track_caller]
-pub(crate) fn everywhere(case: impl Fn(&World)) {
+pub(crate) fn everywhere(case: impl Fn(&World) + Sync) {
     on_fakes(&case);
     on_servers(&case);
 }
 
-#[track_caller]
-fn play(mut worlds: impl Iterator<Item = World>, case: impl Fn(&World)) {
-    let fails = |world: &World| catch_unwind(AssertUnwindSafe(|| case(world))).is_err();
-    let failed = worlds.find(fails);
-    assert!(failed.is_none(), "fails for {}", failed.unwrap());
+/// Plays a case for each kind in each way: the kinds beside each other, and the ways of a kind one after the other, in worlds
+/// of one place.
+fn play<W: Fn(Way) -> World>(place: impl Fn() -> W + Sync, case: impl Fn(&World) + Sync) {
+    use Kind::{Permit, Plain, Reader, Several, Writer};
+    let fanouts = [Fanout::Sequential, Fanout::Overlapped];
+    side_by_side([Plain, Several, Writer, Reader, Permit], |kind| {
+        let world = place();
+        for (protocol, fanout) in BOTH.into_iter().flat_map(|it| fanouts.map(|to| (it, to))) {
+            let world = world(Way {
+                kind,
+                protocol,
+                fanout,
+            });
+            let result = catch_unwind(AssertUnwindSafe(|| case(&world)));
+            assert!(result.is_ok(), "fails for {world}");
+        }
+    });
+}
+
+/// Three servers that can be locked with both protocols.
+fn opened() -> Arc<Vec<Server>> {
+    let servers = Arc::new(cluster(3));
+    fenced_over(&servers);
+    servers
 }
 
 /// The nodes.
@@ -140,6 +138,11 @@ impl World {
         // A node that hangs costs no more than the default.
         let configure = |builder: Builder| builder.node_timeout(ms(50));
         Self::new(way, Site::Fakes(clock, nodes), configure)
+    }
+
+    /// Worlds over these servers.
+    fn over(servers: Arc<Vec<Server>>, configure: fn(Builder) -> Builder) -> impl Fn(Way) -> Self {
+        move |way| Self::new(way, Site::Servers(Arc::clone(&servers)), configure)
     }
 
     #[track_caller]
@@ -251,6 +254,13 @@ impl World {
         match &self.site {
             Site::Fakes(_, nodes) => nodes.len(),
             Site::Servers(servers) => servers.len(),
+        }
+    }
+
+    fn servers(&self) -> &[Server] {
+        match &self.site {
+            Site::Fakes(..) => &[],
+            Site::Servers(servers) => servers,
         }
     }
 

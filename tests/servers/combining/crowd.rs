@@ -11,8 +11,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use redlatch::fake::FakeNode;
 use redlatch::{Builder, LockGuard, LockManager};
-use redlatch_testing::eventually;
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
+use redlatch_testing::{eventually, pause};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
@@ -24,11 +24,12 @@ pub(crate) const FIRST: &str = "first";
 /// What a thread does.
 pub(crate) type Job<'j, T> = Box<dyn FnOnce() -> T + Send + 'j>;
 
-/// A manager with one connection to each node, and so with one lane.
+/// A manager with one connection to each node, and so with one lane. For half of the node timeout threads queue for it: longer
+/// than it takes to bring a crowd together on a busy machine.
 pub(crate) fn with_one_lane<'s>(servers: impl IntoIterator<Item = &'s Scripted>) -> Builder {
     let urls = servers.into_iter().map(Scripted::url);
     let builder = LockManager::builder().nodes(urls).pool_size(1);
-    builder.node_timeout(crate::managers::PATIENCE)
+    builder.node_timeout(BOUND * 2)
 }
 
 /// A job that asks for a lock once.
@@ -86,16 +87,13 @@ pub(crate) fn together_behind<T: Send>(
 /// Waits until a thread sleeps, and has slept for some time: it holds nothing, and waits for another thread.
 #[track_caller]
 fn wait_until_asleep(thread: &str) {
-    let (mut last, mut looks) = (None, 0);
     let is_asleep = eventually(BOUND, || {
-        let now = sleeps(thread);
-        looks = if now.is_some() && now == last {
-            looks + 1
-        } else {
-            0
+        let first = sleeps(thread);
+        let goes_on = || {
+            pause(Duration::from_millis(2));
+            sleeps(thread) == first
         };
-        last = now;
-        looks >= 3
+        first.is_some() && (0..3).all(|_| goes_on())
     });
     assert!(is_asleep, "{thread} does not sleep");
 }

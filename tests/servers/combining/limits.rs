@@ -12,8 +12,6 @@ use crate::servers::combining::crowd::{
     BOUND, Job, TTL, Writes, answering_writes, consent, keys_of, together, with_one_lane,
 };
 
-/// Longer than it takes to bring a crowd together on a busy machine.
-const NODE_TIMEOUT: Duration = Duration::from_mins(2);
 const MOST_COMMANDS: usize = 128;
 const MOST_BYTES: usize = 40 * 1024;
 /// The texts of the scripts, which go to a new connection once.
@@ -36,8 +34,7 @@ fn assert_in_bounds(writes: &Writes) {
 #[track_caller]
 fn writes_of(names: &[String]) -> Vec<usize> {
     let (server, writes) = answering_writes(consent);
-    let builder = with_one_lane([&server]).node_timeout(NODE_TIMEOUT);
-    let manager = builder.build().unwrap();
+    let manager = with_one_lane([&server]).build().unwrap();
     let jobs = names.iter().map(|name| -> Job<'_, bool> {
         // Nothing is released while the others wait.
         Box::new(|| {

@@ -12,7 +12,8 @@ use crate::servers::combining::crowd::{
     BOUND, Pending, TTL, asks, consent, together, whole_write, with_one_lane,
 };
 
-const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Its half is for the crowd to come together.
+const NODE_TIMEOUT: Duration = Duration::from_secs(4);
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// The kinds and keys of what was heard on a connection about these locks.

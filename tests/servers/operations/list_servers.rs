@@ -32,14 +32,14 @@ fn set_of<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.map(str::to_owned).into()
 }
 
-/// Sets a million keys of another program on a server.
+/// Sets a hundred thousand keys of another program on a server.
 fn fill(server: &Server) {
-    let script = "for i = 1, 1000000 do redis.call('SET', 'user:' .. i, 'x') end";
+    let script = "for i = 1, 100000 do redis.call('SET', 'user:' .. i, 'x') end";
     server.command(&["EVAL", script, "0"]);
 }
 
 #[test]
-fn a_million_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes() {
+fn a_hundred_thousand_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes() {
     let mut servers = Server::cluster(3);
     // The first of the canonical order is scanned.
     servers.sort_by_key(Server::name);
@@ -57,13 +57,10 @@ fn a_million_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes() {
         steps += 1;
     }
     // One command a step, of 250 keys each; a step may find a few more or less.
-    assert!((3_000..6_000).contains(&steps), "{steps}");
+    assert!((300..600).contains(&steps), "{steps}");
     let scans: Vec<u64> = servers.iter().map(|server| server.count("scan")).collect();
     assert!(scans.iter().sum::<u64>() <= steps, "{scans:?}");
-    assert!(
-        scans[0] > 3_000 && scans[1] > 0 && scans[2] == 0,
-        "{scans:?}"
-    );
+    assert!(scans[0] > 300 && scans[1] > 0 && scans[2] == 0, "{scans:?}");
     // Nothing was asked of any other key than the two.
     assert_eq!(servers[0].count("get"), inspected + 2);
     assert_eq!(servers[0].count("strlen"), 2);

@@ -130,6 +130,9 @@ fn a_server_that_comes_back_with_an_older_snapshot() {
 fn a_replica_that_lags_and_is_promoted() {
     let prepare = |deployment: &mut Deployment| {
         let replica = with_socket();
+        // By default, a server waits for more replicas before it sends its data.
+        let at_once = ["CONFIG", "SET", "repl-diskless-sync-delay", "0"];
+        deployment.forgetful.command(&at_once);
         let port = deployment.forgetful.port().to_string();
         replica.command(&["REPLICAOF", "127.0.0.1", &port]);
         let is_synced = || {

@@ -160,34 +160,42 @@ fn the_threads_end_while_nodes_that_hang_are_being_probed() {
 }
 
 #[test]
-fn the_threads_end_while_a_probe_or_a_renewal_waits_though_the_node_timeout_is_long() {
+fn the_threads_end_while_a_probe_waits_though_the_node_timeout_is_long() {
     if !is_alone(
-        "threads::own::the_threads_end_while_a_probe_or_a_renewal_waits_though_the_node_timeout_is_long",
+        "threads::own::the_threads_end_while_a_probe_waits_though_the_node_timeout_is_long",
     ) {
         return;
     }
-    for is_renewal in [false, true] {
-        let servers = Server::cluster(3);
-        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let manager = builder.node_timeout(LONG_TIMEOUT).build().unwrap();
-        let request = manager.request("job").ttl(LONG_TIMEOUT * 3);
-        let request = request.keep_alive(KeepAlive::unbounded());
-        let guard = is_renewal.then(|| request.lock().unwrap());
-        for server in &servers {
-            server.stop();
-        }
-        if let Some(guard) = guard {
-            let ttl = LONG_TIMEOUT * 3;
-            // The first renewal is under way.
-            assert!(eventually(BOUND, || guard.remaining() < ttl * 5 / 8));
-            drop(guard.into_lease());
-        } else {
-            let asked = manager.clone();
-            assert!(within(BOUND, move || asked.try_lock("job", TTL)).is_err());
-            // The first probe begins 20 ms after the failure, and would wait for that time.
-            pause(Duration::from_millis(100));
-        }
-        drop(manager);
-        assert_gone_within(LONG_TIMEOUT * 3 / 4);
+    let server = Server::start();
+    let builder = LockManager::builder().node(server.url());
+    let manager = builder.node_timeout(LONG_TIMEOUT).build().unwrap();
+    server.stop();
+    let asked = manager.clone();
+    assert!(within(BOUND, move || asked.try_lock("job", TTL)).is_err());
+    // The first probe begins 20 ms after the failure, and would wait for that time.
+    pause(Duration::from_millis(100));
+    drop(manager);
+    assert_gone_within(LONG_TIMEOUT * 3 / 4);
+}
+
+#[test]
+fn the_threads_end_while_a_renewal_waits_though_the_node_timeout_is_long() {
+    if !is_alone(
+        "threads::own::the_threads_end_while_a_renewal_waits_though_the_node_timeout_is_long",
+    ) {
+        return;
     }
+    let servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let manager = builder.node_timeout(LONG_TIMEOUT).build().unwrap();
+    let ttl = LONG_TIMEOUT * 3;
+    let request = manager.request("job").ttl(ttl);
+    let request = request.keep_alive(KeepAlive::unbounded());
+    let guard = request.lock().unwrap();
+    servers.iter().for_each(Server::stop);
+    // The first renewal is under way.
+    assert!(eventually(BOUND, || guard.remaining() < ttl * 5 / 8));
+    drop(guard.into_lease());
+    drop(manager);
+    assert_gone_within(LONG_TIMEOUT * 3 / 4);
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Builder, Cancel, Error, Fanout, LockGuard, LockManager, Protocol, Vote};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
-use redlatch_testing::{Server, eventually};
+use redlatch_testing::{Server, eventually, side_by_side};
 
 use crate::managers::{BOTH, PATIENCE};
 use crate::servers::waiting::queue::TTL;
@@ -80,23 +80,22 @@ fn a_release_and_the_next_attempt_are_one_command_to_each_node() {
 }
 
 /// Servers and a manager over them: both protocols with both fan-outs.
-pub(crate) fn each_way(check: impl Fn(&mut Vec<Server>, &LockManager)) {
-    for protocol in BOTH {
-        for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-            let mut servers = cluster(3);
-            let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-            let builder = builder.node_timeout(NODE_TIMEOUT).protocol(protocol);
-            let manager = builder.fanout(fanout).build().unwrap();
-            if protocol == Protocol::Fenced {
-                manager.open_nodes().unwrap();
-            }
-            // The servers know the scripts from now on.
-            let (first, second) = wanted(&manager);
-            first.unlock().unwrap();
-            got(second).unlock().unwrap();
-            check(&mut servers, &manager);
+pub(crate) fn each_way(check: impl Fn(&mut Vec<Server>, &LockManager) + Send + Sync) {
+    let ways = BOTH.map(|way| [(way, Fanout::Sequential), (way, Fanout::Overlapped)]);
+    side_by_side(ways.concat(), |(protocol, fanout)| {
+        let mut servers = cluster(3);
+        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+        let builder = builder.node_timeout(NODE_TIMEOUT).protocol(protocol);
+        let manager = builder.fanout(fanout).build().unwrap();
+        if protocol == Protocol::Fenced {
+            manager.open_nodes().unwrap();
         }
-    }
+        // The servers know the scripts from now on.
+        let (first, second) = wanted(&manager);
+        first.unlock().unwrap();
+        got(second).unlock().unwrap();
+        check(&mut servers, &manager);
+    });
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::{LockManager, Protocol};
-use redlatch_testing::{Server, eventually, now, pause, within};
+use redlatch_testing::{Server, eventually, now, pause, side_by_side, within};
 
 use crate::managers::PATIENCE;
 use crate::waiters::{
@@ -132,17 +132,12 @@ fn something_else_under_the_keys_of_the_wake_up_harms_nobody() {
         &["RPUSH", WAITING, "element"],
         &["SADD", WAITING, "somebody for ever"],
     ];
-    for garbage in cases {
-        std::thread::scope(|scope| {
-            for processes in [1, 3] {
-                scope.spawn(move || {
-                    let count = commands_with(garbage, processes);
-                    let most = 30 * u64::try_from(processes).unwrap();
-                    assert!(count <= most, "{:?}: {count}", &garbage[..3]);
-                });
-            }
-        });
-    }
+    let cases = cases.map(|garbage| [(garbage, 1), (garbage, 3)]);
+    side_by_side(cases.concat(), |(garbage, processes)| {
+        let count = commands_with(garbage, processes);
+        let most = 30 * u64::try_from(processes).unwrap();
+        assert!(count <= most, "{:?}: {count}", &garbage[..3]);
+    });
 }
 
 /// Of two who wait, the first has been woken for nothing too often, and takes no further bell from the second.
@@ -188,14 +183,15 @@ const ALL: [&str; 15] = [
 
 #[test]
 fn without_the_permissions_of_the_wake_up_it_is_polled_and_releases_work() {
-    for missing in [
+    let each = [
         "+exists",
         "+sadd",
         "+rpush",
         "+blpop",
         "+pexpire",
         "~*:redlatch:*",
-    ] {
+    ];
+    side_by_side(each, |missing| {
         let servers = cluster(3);
         for server in &servers {
             let user = ["ACL", "SETUSER", "user", "reset", "on", ">change-me"];
@@ -229,5 +225,5 @@ fn without_the_permissions_of_the_wake_up_it_is_polled_and_releases_work() {
             assert!(servers[0].count("blpop") == 0);
         }
         assert_nothing_is_left(&servers);
-    }
+    });
 }
