@@ -32,12 +32,10 @@ impl Report {
 /// Prints a table, and returns it.
 pub(crate) fn printed(name: &str, head: &[&str], rows: &[Vec<String>]) -> String {
     let mut text = String::new();
-    let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | ")).unwrap();
-    line(&head.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let rule = (0..head.len()).map(|n| if n == 0 { "---" } else { "---:" });
-    line(&rule.map(str::to_owned).collect::<Vec<_>>());
+    writeln!(text, "| {} |", head.join(" | ")).unwrap();
+    writeln!(text, "|---{}|", "|---:".repeat(head.len() - 1)).unwrap();
     for row in rows {
-        line(row);
+        writeln!(text, "| {} |", row.join(" | ")).unwrap();
     }
     println!("\n{name}\n\n{text}");
     text

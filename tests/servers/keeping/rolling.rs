@@ -67,7 +67,9 @@ fn a_kept_lock_outlives_all_its_servers_twice_each_away_for_longer_than_its_ttl_
     against_contenders(&urls, || {
         // Two at a time, each of them twice.
         for places in [[0, 1], [2, 3], [4, 0], [1, 2], [3, 4]] {
-            places.iter().for_each(|place| servers[*place].kill());
+            for place in places {
+                servers[place].kill();
+            }
             let killed = now();
             while killed.elapsed() < ttl + ms(100) {
                 stalled = stalled.max(stalls.longest());
@@ -75,7 +77,9 @@ fn a_kept_lock_outlives_all_its_servers_twice_each_away_for_longer_than_its_ttl_
                 assert!(held.is_ok(), "{held:?}, and nothing ran for {stalled:?}");
                 pause(ms(20));
             }
-            places.iter().for_each(|place| servers[*place].restart());
+            for place in places {
+                servers[place].restart();
+            }
             let is_healed = |place: &usize| has_key(&servers[*place], &guard);
             let are_healed = || places.iter().all(is_healed) || guard.check().is_err();
             assert!(eventually(BOUND, are_healed));
