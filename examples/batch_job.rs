@@ -27,34 +27,25 @@ const TTL: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            println!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        Err(problem) => {
-            eprintln!("batch_job: {problem}; {USAGE}");
+    let result = match Options::parse(std::env::args().skip(1)) {
+        None => {
+            eprintln!("{USAGE}");
             return ExitCode::from(2);
         }
+        Some(options) => match &options.worker {
+            Some(name) => run_job(name, &options),
+            None => start_jobs(options),
+        },
     };
-    let result = match &options.worker {
-        Some(name) => run_job(name, &options),
-        None => start_jobs(&options),
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("batch_job: {error}");
-            if error.is::<NoServer>() {
-                eprintln!("Servers that run somewhere else will do: --nodes url,url,...");
-            }
-            // What the caller can put right, as against what went wrong.
-            let is_usage = error.is::<NoServer>()
-                || matches!(error.downcast_ref(), Some(redlatch::Error::Invalid { .. }));
-            ExitCode::from(if is_usage { 2 } else { 1 })
-        }
+    eprintln!("batch_job: {error}");
+    if error.is::<NoServer>() {
+        eprintln!("Servers that run somewhere else will do: --nodes url,url,...");
+        return ExitCode::from(2);
     }
+    ExitCode::FAILURE
 }
 
 /// The job itself: what one of the two machines runs.
@@ -113,53 +104,35 @@ fn work(name: &str, guard: &LockGuard) -> Result<(), redlatch::Error> {
 }
 
 /// Starts the job twice, in the mode that was asked for or in each of them.
-fn start_jobs(options: &Options) -> Result<(), Box<dyn Error>> {
+fn start_jobs(mut options: Options) -> Result<(), Box<dyn Error>> {
     // Ended when this goes out of scope, also when something below fails.
     let mut servers = Vec::new();
-    let mut nodes = options.nodes.clone();
-    if nodes.is_empty() {
-        println!(
-            "No --nodes: starting three redis-server processes on free ports of this machine."
-        );
+    if options.nodes.is_empty() {
+        println!("No --nodes: starting three redis-server processes on free ports.");
         for _ in 0..3 {
             let server = Server::try_start()?;
-            println!("  {} (process {})", server.url(), server.pid());
-            nodes.push(server.url());
+            options.nodes.push(server.url());
             servers.push(server);
         }
     }
     // A URL that can't be used is said here, and once.
-    drop(Options::manager(&Options {
-        nodes: nodes.clone(),
-        ..Options::default()
-    })?);
+    drop(options.manager()?);
 
     let is_wanted = |mode| options.mode.is_none_or(|wanted| wanted == mode);
     for (_, mode) in MODES.into_iter().filter(|(mode, _)| is_wanted(*mode)) {
         println!("\nTwo runs of the job with --mode {mode}:");
         let mut jobs = Vec::new();
         for name in ["A", "B"] {
-            let job = Command::new(std::env::current_exe()?)
-                .args(["--worker", name])
-                .args(["--mode", mode])
-                .args(["--nodes", &nodes.join(",")])
-                .spawn()?;
-            jobs.push((name, job));
+            let mut job = Command::new(std::env::current_exe()?);
+            job.args(["--worker", name, "--mode", mode, "--nodes"]);
+            jobs.push(job.arg(options.nodes.join(",")).spawn()?);
         }
-        let mut failed = Vec::new();
-        for (name, mut job) in jobs {
+        for mut job in jobs {
             let status = job.wait()?;
-            println!("run {name} ended with {status}");
             if !status.success() {
-                failed.push(name);
+                return Err(format!("a run ended with {status}").into());
             }
         }
-        if !failed.is_empty() {
-            return Err(format!("failed: run {}", failed.join(" and run ")).into());
-        }
-    }
-    if !servers.is_empty() {
-        println!("\nEnding the three servers.");
     }
     Ok(())
 }
@@ -199,33 +172,22 @@ struct Options {
 }
 
 impl Options {
-    /// None when only help is wanted. The errors don't repeat what was typed: a URL can hold a password.
-    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+    /// None if it can't make sense of the arguments.
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Self> {
         let mut options = Self::default();
         while let Some(argument) = arguments.next() {
-            if argument == "--help" {
-                return Ok(None);
-            }
-            let mut value = || {
-                arguments
-                    .next()
-                    .ok_or_else(|| format!("{argument} needs a value"))
-            };
+            let value = arguments.next()?;
             match argument.as_str() {
-                "--nodes" => options.nodes = value()?.split(',').map(String::from).collect(),
+                "--nodes" => options.nodes = value.split(',').map(String::from).collect(),
                 "--mode" => {
-                    let name = value()?;
-                    let found = MODES.iter().find(|(_, mode)| *mode == name);
-                    options.mode = Some(found.ok_or("--mode is skip, wait or late")?.0);
+                    let mut modes = MODES.into_iter();
+                    options.mode = Some(modes.find(|(_, mode)| *mode == value)?.0);
                 }
-                "--worker" => options.worker = Some(value()?),
-                _ => return Err("can't make sense of the arguments".into()),
+                "--worker" => options.worker = Some(value),
+                _ => return None,
             }
         }
-        if options.worker.is_some() && options.nodes.is_empty() {
-            return Err("--worker needs --nodes".into());
-        }
-        Ok(Some(options))
+        Some(options)
     }
 
     fn manager(&self) -> Result<LockManager, redlatch::Error> {

@@ -18,10 +18,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{KeepAlive, LockGuard, LockManager, LockStatus};
+use redlatch::{KeepAlive, LockGuard, LockManager};
 use redlatch_testing::{NoServer, Server, now, pause, tell_reaper};
 
-const USAGE: &str = "usage: leader [--nodes url,url,...] [--worker name]";
+const USAGE: &str = "usage: leader [--nodes url,url,... [--worker name]]";
 
 /// What the leader has.
 const LEADERSHIP: &str = "scheduler";
@@ -32,21 +32,15 @@ const STEPS: u32 = 5;
 const STEP: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
-    let result = match Options::parse(std::env::args().skip(1)) {
-        Ok(Some(options)) => match &options.worker {
-            Some(name) => serve(name, &options.nodes),
-            None => show(&options.nodes, &|name, nodes| {
-                let mut command = Command::new(std::env::current_exe()?);
-                command.args(["--worker", name, "--nodes", &nodes.join(",")]);
-                Ok(command)
-            }),
-        },
-        Ok(None) => {
-            println!("{USAGE}");
-            Ok(())
-        }
-        Err(problem) => {
-            eprintln!("leader: {problem}; {USAGE}");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let nodes = |urls: &str| -> Vec<String> { urls.split(',').map(String::from).collect() };
+    let result = match arguments[..] {
+        [] => show(&[], &process),
+        ["--nodes", urls] => show(&nodes(urls), &process),
+        ["--nodes", urls, "--worker", name] => serve(name, &nodes(urls)),
+        _ => {
+            eprintln!("{USAGE}");
             return ExitCode::from(2);
         }
     };
@@ -61,6 +55,13 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// A process of the service.
+fn process(name: &str, nodes: &[String]) -> Result<Command, Box<dyn Error>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--nodes", &nodes.join(","), "--worker", name]);
+    Ok(command)
+}
+
 /// One process of the service.
 fn serve(name: &str, nodes: &[String]) -> Result<(), Box<dyn Error>> {
     let manager = LockManager::builder()
@@ -69,7 +70,7 @@ fn serve(name: &str, nodes: &[String]) -> Result<(), Box<dyn Error>> {
         .holder(name)
         .build()?;
     // Who only observes need not campaign.
-    say(name, &seen(&manager.status(LEADERSHIP)?));
+    say(name, &manager.status(LEADERSHIP)?.to_string());
     loop {
         let guard = campaign(name, &manager)?;
         match lead(name, &guard) {
@@ -252,56 +253,9 @@ impl Drop for Service {
     }
 }
 
-/// Who leads, as everybody can see it.
-fn seen(status: &LockStatus) -> String {
-    match status {
-        LockStatus::Held {
-            holder: Some(holder),
-            remaining,
-            ..
-        } => format!("{holder} leads, for another {remaining:.1?} at least"),
-        LockStatus::Held { .. } => "somebody leads who says no name".to_owned(),
-        LockStatus::Free { .. } => "nobody leads".to_owned(),
-        LockStatus::Read { .. }
-        | LockStatus::Resting { .. }
-        | LockStatus::Blocked { .. }
-        | LockStatus::Unknown { .. } => status.to_string(),
-    }
-}
-
 /// One whole line at a time, because three processes write to one terminal.
 fn say(name: &str, text: &str) {
     println!("  [{name}] {text}");
-}
-
-#[derive(Default)]
-struct Options {
-    nodes: Vec<String>,
-    /// Set in the processes of the service.
-    worker: Option<String>,
-}
-
-impl Options {
-    /// None when only help is wanted. The errors don't repeat what was typed: a URL can hold a password.
-    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
-        let mut options = Self::default();
-        while let Some(argument) = arguments.next() {
-            let mut value = || {
-                let value = arguments.next();
-                value.ok_or_else(|| format!("{argument} needs a value"))
-            };
-            match argument.as_str() {
-                "--help" => return Ok(None),
-                "--nodes" => options.nodes = value()?.split(',').map(String::from).collect(),
-                "--worker" => options.worker = Some(value()?),
-                _ => return Err("can't make sense of the arguments".into()),
-            }
-        }
-        if options.worker.is_some() && options.nodes.is_empty() {
-            return Err("--worker needs --nodes".into());
-        }
-        Ok(Some(options))
-    }
 }
 
 #[cfg(test)]

@@ -13,33 +13,28 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, LockGuard, LockManager, NodeReport, Vote};
+use redlatch::{Builder, Error, LockGuard, LockManager, NodeReport, Vote};
 
 const RESOURCE: &str = "nightly-report";
-const USAGE: &str = "usage: quickstart [--nodes url,url,...]";
-
-/// Two managers over the same nodes, as two programs would have.
-struct Clients {
-    a: LockManager,
-    b: LockManager,
-    /// Empty when the nodes are real servers.
-    fakes: Vec<FakeNode>,
-}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "--help") {
-        println!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let clients = match clients(&arguments) {
-        Ok(clients) => clients,
-        Err(problem) => {
-            eprintln!("quickstart: {problem}");
+    let (builder, fakes) = match arguments.as_slice() {
+        [] => {
+            let fakes = FakeNode::cluster(5);
+            println!("Five nodes inside this process. Real servers: --nodes url,url,...");
+            (LockManager::builder().fakes(&fakes), fakes)
+        }
+        [option, urls] if option == "--nodes" => {
+            let builder = LockManager::builder().nodes(urls.split(','));
+            (builder.key_prefix("redlatch-example:"), Vec::new())
+        }
+        _ => {
+            eprintln!("usage: quickstart [--nodes url,url,...]");
             return ExitCode::from(2);
         }
     };
-    match run(&clients) {
+    match run(&builder, &fakes) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("quickstart: {error}");
@@ -48,31 +43,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn clients(arguments: &[String]) -> Result<Clients, String> {
-    let (builder, fakes) = match arguments {
-        [] => {
-            let fakes = FakeNode::cluster(5);
-            println!("Five nodes inside this process. Real servers: --nodes url,url,...");
-            (LockManager::builder().fakes(&fakes), fakes)
-        }
-        [option, urls] if option == "--nodes" => {
-            let builder = LockManager::builder()
-                .nodes(urls.split(','))
-                .key_prefix("redlatch-example:");
-            (builder, Vec::new())
-        }
-        // They are not repeated: a URL can hold a password.
-        _ => return Err(format!("can't make sense of the arguments; {USAGE}")),
-    };
-    let build = || builder.clone().build().map_err(|error| error.to_string());
-    Ok(Clients {
-        a: build()?,
-        b: build()?,
-        fakes,
-    })
-}
-
-fn run(Clients { a, b, fakes }: &Clients) -> Result<(), Error> {
+/// There are no fakes when the nodes are real servers.
+fn run(builder: &Builder, fakes: &[FakeNode]) -> Result<(), Error> {
+    // Two managers over the same nodes, as two programs have.
+    let (a, b) = (builder.clone().build()?, builder.clone().build()?);
     println!("\nClient A takes the lock on {RESOURCE:?} for 10 s.");
     let guard = a.lock(RESOURCE, Duration::from_secs(10))?;
     show_guard("A", &guard);
@@ -91,7 +65,7 @@ fn run(Clients { a, b, fakes }: &Clients) -> Result<(), Error> {
     // Dropping a guard gives its lock back as well; `unlock` only tells how that went.
     drop(guard);
 
-    let [first, second, third, ..] = fakes.as_slice() else {
+    let [first, second, third, ..] = fakes else {
         println!("\nTo see a node fail, stop one of the servers and run this again.");
         return Ok(());
     };
@@ -119,27 +93,19 @@ fn run(Clients { a, b, fakes }: &Clients) -> Result<(), Error> {
 }
 
 fn show_guard(client: &str, guard: &LockGuard) {
-    show_votes(&guard.votes());
-    let granted = guard
-        .votes()
-        .iter()
-        .filter(|report| matches!(report.vote, Vote::Granted))
-        .count();
-    println!(
-        "  {client} has the lock: {granted} of {} nodes, token {}",
-        guard.votes().len(),
-        guard.token()
-    );
+    let votes = guard.votes();
+    show_votes(&votes);
+    let is_granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
+    let granted = votes.iter().filter(is_granted).count();
+    let (nodes, token) = (votes.len(), guard.token());
+    println!("  {client} has the lock: {granted} of {nodes} nodes, token {token}");
     println!("  valid for another {:.3?}", guard.remaining());
 }
 
 /// Shows a "no"; passes every other error on.
 fn show_refusal(result: Result<LockGuard, Error>) -> Result<(), Error> {
     match result {
-        Ok(guard) => {
-            println!("  unexpected: the lock was free");
-            show_votes(&guard.votes());
-        }
+        Ok(guard) => show_guard("Unexpected: B", &guard),
         Err(Error::Held { nodes, .. }) => {
             show_votes(&nodes);
             println!("  Error::Held: someone else has it. This is the normal \"no\".");
@@ -153,13 +119,9 @@ fn show_refusal(result: Result<LockGuard, Error>) -> Result<(), Error> {
     Ok(())
 }
 
+/// In the words of the library's own error messages.
 fn show_votes(nodes: &[NodeReport]) {
     for report in nodes {
-        // The words are those of the library's own error messages.
-        print!("  {:<16} {}", report.node, report.vote);
-        if !matches!(report.vote, Vote::NotAsked) {
-            print!(" ({:.1?})", report.elapsed);
-        }
-        println!();
+        println!("  {report}");
     }
 }

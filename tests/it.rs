@@ -289,8 +289,8 @@ mod house {
     #[cfg(target_os = "linux")]
     mod packaging;
     mod pages;
-    mod picture;
+    mod repository;
     mod rooms;
     mod source;
-    pub(crate) mod tidy;
+    mod tidy;
 }

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::rooms::that_ship;
-use super::source::{Path, Source};
-use super::tidy::files;
+use super::repository::{Code, files, library, planted, that_ship};
+use super::source::Path;
 
 /// What a path leads to: a module, or an item that this file has.
 enum Target<'a> {
@@ -24,21 +23,20 @@ struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    fn read(folder: &str, sources: &[&'a (String, String)]) -> Self {
+    fn read(folder: &str, files: &'a [Code]) -> Self {
         let mut package = Self::default();
-        for (file, text) in sources {
-            let inside = file.strip_prefix(folder).unwrap().trim_end_matches(".rs");
+        for Code { name, source, .. } in files {
+            let inside = name.strip_prefix(folder).unwrap().trim_end_matches(".rs");
             let parts = inside.split('/').filter(|part| !part.is_empty());
             let mut module: Path = parts.map(str::to_owned).collect();
             if module == ["lib"] || module == ["main"] {
                 module.clear();
             }
-            let source = Source::read(text);
             let within = |inner: &Path| [&module[..], inner].concat();
             let modules = source.modules.iter().map(within);
             package
                 .files
-                .extend(modules.map(|module| (module, file.as_str())));
+                .extend(modules.map(|module| (module, name.as_str())));
             package.declared.extend(source.declared.iter().map(within));
             for used in &source.uses {
                 let module = within(&used.module);
@@ -122,8 +120,8 @@ fn reached<'a>(imports: &Imports<'a>, from: &'a str) -> BTreeSet<&'a str> {
 }
 
 /// The circles among the files of a folder: of each, a line for each import in it.
-fn circles(folder: &str, sources: &[(String, String)]) -> Vec<Vec<String>> {
-    let imports = Package::read(folder, &that_ship(sources)).imports();
+fn circles(folder: &str, files: &[Code]) -> Vec<Vec<String>> {
+    let imports = Package::read(folder, files).imports();
     let reached: BTreeMap<&str, BTreeSet<&str>> = imports
         .keys()
         .map(|file| (*file, reached(&imports, file)))
@@ -149,103 +147,62 @@ fn circles(folder: &str, sources: &[(String, String)]) -> Vec<Vec<String>> {
 
 #[test]
 fn no_files_import_each_other_in_a_circle() {
+    let none = Vec::<Vec<String>>::new();
+    assert_eq!(circles("src", library()), none);
     for folder in [
         "benches/lock",
         "benches/peers/src",
         "cli/src",
-        "src",
         "testing/src",
         "tests/soak",
         "tests/history",
     ] {
-        let circles = circles(folder, &files(folder, "rs"));
-        assert!(circles.is_empty(), "{circles:#?}");
+        assert_eq!(circles(folder, &that_ship(files(folder, "rs"))), none);
     }
 }
 
-/// The circles among the files `src/a.rs`, `src/a/b.rs`, `src/a/c.rs` and `src/d.rs` with these texts.
-fn circles_of(texts: [&str; 4]) -> String {
+/// The circles among the files `src/a.rs`, `src/a/b.rs`, `src/a/c.rs` and `src/d.rs`, whose texts are between bars.
+fn circles_of(texts: &str) -> String {
+    let mut texts = texts.split('|').map(str::trim);
     let names = ["src/a.rs", "src/a/b.rs", "src/a/c.rs", "src/d.rs"];
-    let files = names.into_iter().zip(texts);
-    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
-    let circles = circles("src", &files.collect::<Vec<_>>());
-    circles.concat().join("\n")
+    let files = names.map(|name| (name, texts.next().unwrap_or_default()));
+    circles("src", &planted(files)).concat().join("\n")
 }
 
+/// Circles of `src/a.rs` and `src/a/b.rs`.
+const CIRCLES: &str = "
+    use b::{B}; | use crate::{d::D, a::{self, A}};
+    use crate::a::b::B as Other; | fn f(_: super::A) {}
+    use self::b::*; | struct B(Box<crate::a::A>);
+    fn f(_: b::B) {} | mod inner { use super::super::A; }
+    fn f(_: self::b::B) {} | use crate::a; fn f(_: a::A) {}
+    pub(crate) use self::b::B; struct C(B); | use super::A as Outer;
+    #[cfg(test)] use self::c::C; use self::b::B; | use super::A;";
+
+const NO_CIRCLES: &str = "
+    mod b; pub(crate) use self::b::B; | use super::A;
+    mod b; pub mod c; | use super::A; | use super::b::B; | use crate::a::c::C;
+    mod b; const A: &str = \"b::B\"; | use super::A;
+    mod b; #[cfg(test)] use self::b::B; | use super::A;
+    #[path = \"../x.rs\"] mod x; use crate::d::D; | | | use crate::a::x::X;
+    mod b; use log::log; use std::b::B; | use super::log; use super::B;";
+
 #[test]
-fn a_circle_is_found_however_it_is_written() {
-    let uses = |text: &str| format!("mod b;\nmod c;\nstruct A;\n{text}");
-    for (a, b) in [
-        ("use self::b::B;", "use super::A;"),
-        ("use b::{B};", "use crate::{d::D, a::{self, A}};"),
-        ("use crate::a::b::B as Other;", "fn f(_: super::A) {}"),
-        ("use self::b::*;", "struct B(Box<crate::a::A>);"),
-        ("fn f(_: b::B) {}", "mod inner { use super::super::A; }"),
-        ("fn f(_: self::b::B) {}", "use crate::a;\nfn f(_: a::A) {}"),
-        (
-            "pub(crate) use self::b::B;\nstruct C(B);",
-            "use super::A as Outer;",
-        ),
-        (
-            "#[cfg(test)]\nuse self::c::C;\nuse self::b::B;",
-            "use super::A;",
-        ),
-    ] {
-        let found = circles_of([&uses(a), b, "", ""]);
+fn a_circle_is_found_however_it_is_written_and_nothing_else_is_taken_for_one() {
+    for texts in CIRCLES.lines().skip(1) {
+        let found = circles_of(&format!("mod b; mod c; struct A; {texts}"));
         let lines: Vec<&str> = found.lines().collect();
-        assert_eq!(lines.len(), 2, "{a} {b}: {found}");
+        assert_eq!(lines.len(), 2, "{texts}: {found}");
         assert!(lines[0].starts_with("src/a.rs imports "), "{found}");
         assert_eq!(lines[1], "src/a/b.rs imports A of src/a.rs");
     }
-    let passed_on = "mod b;\nmod c;\npub(crate) use self::b::{B, C as Second};\n";
-    let found = circles_of([passed_on, "use crate::d::D;", "", "use crate::a::Second;"]);
-    let expected = [
-        "src/a/b.rs imports D of src/d.rs",
-        "src/d.rs imports C of src/a/b.rs",
-    ];
-    assert_eq!(found, expected.join("\n"));
-    let d = "use crate::a::c::C;";
-    let found = circles_of([
-        "mod b;\nmod c;\nuse crate::d::D;",
-        "use super::A;",
-        "use super::b::B;",
-        d,
-    ]);
-    assert_eq!(found.lines().count(), 4, "{found}");
-}
-
-#[test]
-fn what_is_no_circle_is_not_taken_for_one() {
-    let up = "use super::A;";
-    for texts in [
-        ["mod b;\npub(crate) use self::b::B;", up, "", ""],
-        [
-            "mod b;\npub mod c;",
-            up,
-            "use super::b::B;",
-            "use crate::a::c::C;",
-        ],
-        ["mod b;\n// b::B\nconst A: &str = \"b::B\";", up, "", ""],
-        ["mod b;\n#[cfg(test)]\nuse self::b::B;", up, "", ""],
-        [
-            "use crate::d::D;",
-            "",
-            "",
-            "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}",
-        ],
-        [
-            "#[path = \"../x.rs\"]\nmod x;\nuse crate::d::D;",
-            "",
-            "",
-            "use crate::a::x::X;",
-        ],
-        [
-            "mod b;\nuse log::log;\nuse std::b::B;",
-            "use super::log;\nuse super::B;",
-            "",
-            "",
-        ],
-    ] {
-        assert_eq!(circles_of(texts), "", "{texts:?}");
+    let passed_on = "mod b; mod c; pub(crate) use self::b::{B, C as Second}; | use crate::d::D; | | use crate::a::Second;";
+    let expected = "src/a/b.rs imports D of src/d.rs\nsrc/d.rs imports C of src/a/b.rs";
+    assert_eq!(circles_of(passed_on), expected);
+    let four =
+        "mod b; mod c; use crate::d::D; | use super::A; | use super::b::B; | use crate::a::c::C;";
+    assert_eq!(circles_of(four).lines().count(), 4);
+    for texts in NO_CIRCLES.lines().skip(1) {
+        assert_eq!(circles_of(texts), "", "{texts}");
     }
 }

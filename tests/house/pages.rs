@@ -1,6 +1,6 @@
 //! The pages stay what a person can read: a summary at the head of each, and no more words in all than in one sitting.
 
-use super::tidy::files;
+use super::repository::files;
 
 /// Words in the README and in docs/, those of code and tables included. The lines between the cells of a table are none.
 const MOST_WORDS: usize = 30_000;

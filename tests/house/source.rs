@@ -189,39 +189,24 @@ fn end_of_item(words: &[String]) -> usize {
     words.iter().position(ends).map_or(words.len(), |at| at + 1)
 }
 
+/// Each with the paths that are found in it.
+const CODE: &str = r#"
+use ::a::b as c; fn f() {} => a::b
+pub(crate) use a::{b, d::{self, *}}; => a::b a::d a::d::*
+let x: a::b<::c::D> = e::<f::G>(); => a::b c::D e f::G
+x.y(z); f('\'', "g::h") /* a::b */ =>
+impl T + use<'_> {} extern crate a as b; => a
+assert!(a::b().c, "{}", d::e) => a::b d::e
+#[cfg(test)] #[path = "x.rs"] mod tests; use c::d; => c::d
+#[cfg(test)] use a::{b, c}; use d::e; => d::e
+struct A { #[cfg(test)] b: c::D, e: f::G, } => f::G"#;
+
 #[test]
 fn paths_are_found_in_any_grouping_and_not_in_comments_strings_and_tests() {
-    let found = |code: &str| {
+    for row in CODE.lines().skip(1) {
+        let (code, expected) = row.split_once(" =>").unwrap();
         let source = Source::read(code);
-        let paths = source.all_paths().map(|path| path.join("::"));
-        paths.collect::<Vec<_>>()
-    };
-    for (code, expected) in [
-        ("use a::b;", "a::b"),
-        ("use ::a::b as c;\nfn f() {}", "a::b"),
-        (
-            "pub(crate) use a::{\n    b,\n    // c,\n    d::{self, *},\n};",
-            "a::b a::d a::d::*",
-        ),
-        ("use {a::b, c};\nuse d::e;", "a::b c d::e"),
-        ("let x: a::b<::c::D> = e::<f::G>();", "a::b c::D e f::G"),
-        ("x.y(z); /// a::b\n//! c::d\nf('\\'', \"g::h\")", ""),
-        ("impl T + use<'_> {}\nextern crate a as b;", "a"),
-        ("assert!(a::b().c, \"{}\", d::e)", "a::b d::e"),
-        (
-            "#[cfg(test)]\nmod tests {\n    use a::b;\n}\nuse c::d;",
-            "c::d",
-        ),
-        (
-            "#[cfg(test)]\n#[path = \"x.rs\"]\nmod tests;\nuse c::d;",
-            "c::d",
-        ),
-        ("#[cfg(test)]\nuse a::{b, c};\nuse d::e;", "d::e"),
-        (
-            "struct A {\n    #[cfg(test)]\n    b: c::D,\n    e: f::G,\n}",
-            "f::G",
-        ),
-    ] {
-        assert_eq!(found(code).join(" "), expected, "{code}");
+        let paths: Vec<String> = source.all_paths().map(|path| path.join("::")).collect();
+        assert_eq!(paths.join(" "), expected.trim(), "{code}");
     }
 }

@@ -1,37 +1,12 @@
 //! The house style beyond the compiler: file sizes, names, pages and mutants.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use super::repository::{files, root};
 
 /// A file has one subject and about this many lines at most; one of tests may have some more.
 const LONGEST_FILE: usize = 400;
 const LONGEST_FILE_OF_TESTS: usize = 450;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// All files below `folder` with this extension, relative to the root, with their texts.
-pub(crate) fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut folders = vec![root().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path: PathBuf = entry.unwrap().path();
-            if path.is_dir() {
-                // What a build in a folder leaves there is not ours.
-                if !path.ends_with("target") {
-                    folders.push(path);
-                }
-            } else if path.extension().is_some_and(|e| e == extension) {
-                let name = path.strip_prefix(root()).unwrap().display().to_string();
-                found.push((name, fs::read_to_string(&path).unwrap()));
-            }
-        }
-    }
-    assert!(!found.is_empty(), "{folder}");
-    found
-}
 
 /// Where the packages of the repository have their files.
 const FOLDERS: &[&str] = &[
@@ -46,7 +21,7 @@ fn rust_files() -> Vec<(String, String)> {
 }
 
 #[test]
-fn files_are_short_and_named_after_their_subject() {
+fn files_are_short_and_named_after_their_subject_and_say_it() {
     for (name, text) in rust_files() {
         let lines = text.lines().count();
         // In other files, tests stand in a module.
@@ -62,93 +37,18 @@ fn files_are_short_and_named_after_their_subject() {
             lines <= most,
             "{name} has {lines} lines: split it by subject"
         );
-        let stem = Path::new(&name)
-            .file_stem()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .to_owned();
-        assert!(
-            !["mod", "util", "utils", "helper", "helpers", "common"].contains(&stem.as_str()),
-            "{name}: name it after what is in it"
-        );
-    }
-}
-
-#[test]
-fn texts_are_clean() {
-    let pages = files("docs", "md").into_iter().chain(files("tests", "md"));
-    let prose = rust_files().into_iter().chain(pages);
-    let marks = [
-        concat!("TO", "DO"),
-        concat!("FIX", "ME"),
-        concat!("X", "XX"),
-    ];
-    for (name, text) in prose {
-        assert!(
-            text.ends_with('\n'),
-            "{name} does not end with a line break"
-        );
-        for (i, line) in text.lines().enumerate() {
-            let place = format!("{name}:{}", i + 1);
-            assert!(!line.ends_with(' '), "{place}: white space at the end");
-            assert!(!line.contains('\t'), "{place}: a tab");
-            assert!(
-                !marks.iter().any(|mark| line.contains(mark)),
-                "{place}: unfinished"
-            );
-        }
-    }
-}
-
-#[test]
-fn every_file_begins_with_what_it_is() {
-    for (name, text) in rust_files() {
+        let stem = name.rsplit('/').next().unwrap().trim_end_matches(".rs");
+        let says_nothing = ["mod", "util", "utils", "helper", "helpers", "common"].contains(&stem);
+        assert!(!says_nothing, "{name}: name it after what is in it");
         assert!(text.starts_with("//!"), "{name} has no `//!` line");
     }
 }
 
 #[test]
 fn every_package_of_the_workspace_has_its_lints() {
-    let manifests: Vec<_> = ["cli", "examples", "testing", "tests"]
-        .iter()
-        .flat_map(|folder| files(folder, "toml"))
-        .collect();
-    assert!(manifests.len() >= 5, "{manifests:?}");
-    for (name, text) in manifests {
+    let folders = ["cli", "examples", "testing", "tests"].into_iter();
+    for (name, text) in folders.flat_map(|folder| files(folder, "toml")) {
         assert!(text.contains("\n[lints]\nworkspace = true\n"), "{name}");
-    }
-}
-
-#[test]
-fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
-    let single = [
-        "src/quorum.rs",
-        "src/retry.rs",
-        "src/verdict.rs",
-        "src/renewal/schedule.rs",
-        "src/status.rs",
-        "src/health.rs",
-        "src/fencing.rs",
-        "src/shown.rs",
-    ];
-    let mut pure: Vec<(String, String)> = files("src/health", "rs");
-    pure.retain(|(_, text)| !text.contains("#[test]"));
-    for name in single {
-        let text = fs::read_to_string(root().join(name)).unwrap();
-        pure.push((name.to_owned(), text));
-    }
-    for (name, text) in pure {
-        for word in [
-            "std::net",
-            "std::io",
-            "getrandom",
-            "redis::",
-            "Instant",
-            "log::",
-        ] {
-            assert!(!text.contains(word), "{name} uses {word}");
-        }
     }
 }
 
