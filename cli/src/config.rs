@@ -135,15 +135,13 @@ const STICKY: u32 = 0o1000;
 /// of the system. Returns its path and its text.
 fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> {
     let of_variable = env::var_os("REDLATCH_CONFIG").filter(|path| !path.is_empty());
-    let named = named.map(Path::to_owned);
-    if let Some(path) = named.or(of_variable.map(PathBuf::from)) {
-        let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
-        return read_open(path, file).map(Some);
-    }
-    for path in places(env::var_os("XDG_CONFIG_HOME"), env::var_os("HOME")) {
+    let named = named.map(Path::to_owned).or(of_variable.map(PathBuf::from));
+    let is_named = named.is_some();
+    let places = || places(env::var_os("XDG_CONFIG_HOME"), env::var_os("HOME"));
+    for path in named.map_or_else(places, |path| vec![path]) {
         match File::open(&path) {
             Ok(file) => return read_open(path, file).map(Some),
-            Err(error) if NOWHERE.contains(&error.kind()) => {}
+            Err(error) if !is_named && NOWHERE.contains(&error.kind()) => {}
             Err(error) => return Err(unreadable(&path, &error)),
         }
     }
@@ -153,10 +151,10 @@ fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> {
 /// Where a file is read that nobody has named.
 fn places(xdg_config_home: Option<OsString>, home: Option<OsString>) -> Vec<PathBuf> {
     // A relative path would lead to where the program was started.
-    let absolute =
-        |folder: Option<OsString>| folder.map(PathBuf::from).filter(|it| it.is_absolute());
-    let of_user =
-        absolute(xdg_config_home).or_else(|| absolute(home).map(|home| home.join(".config")));
+    let absolute = |folder: &PathBuf| folder.is_absolute();
+    let xdg = xdg_config_home.map(PathBuf::from).filter(absolute);
+    let home = home.map(PathBuf::from).filter(absolute);
+    let of_user = xdg.or(home.map(|home| home.join(".config")));
     let folders = of_user.into_iter().chain([PathBuf::from("/etc")]);
     folders.map(|folder| folder.join(FILE)).collect()
 }

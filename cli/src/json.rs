@@ -7,9 +7,12 @@ use serde_json::{Value, json};
 use crate::state;
 
 pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
-    let mut object = json!(status);
+    with(json!(status), "resource", name.into())
+}
+
+fn with(mut object: Value, field: &str, value: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
-        fields.insert("resource".into(), name.into());
+        fields.insert(field.to_owned(), value);
     }
     object
 }
@@ -25,11 +28,8 @@ pub(crate) fn of_semaphore(name: &str, slots: &[LockStatus]) -> Value {
 
 /// As [`of_status`], with the slot of a semaphore.
 pub(crate) fn of_listed(lock: &ListedLock) -> Value {
-    let mut object = of_status(&lock.resource, &lock.status);
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert("slot".into(), lock.slot.into());
-    }
-    object
+    let object = of_status(&lock.resource, &lock.status);
+    with(object, "slot", lock.slot.into())
 }
 
 /// What `hold` has.

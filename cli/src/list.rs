@@ -8,7 +8,7 @@ use crate::arguments::List;
 use crate::clock;
 use crate::failure::Failure;
 use crate::json;
-use crate::name::Name;
+use crate::name;
 use crate::nodes;
 use crate::output::{self, Reader};
 use crate::state::{State, is_of_redlatch};
@@ -64,12 +64,9 @@ pub(crate) fn collect(manager: &LockManager) -> Result<Vec<(String, State)>, Err
 fn named(mut locks: Vec<ListedLock>) -> Vec<(String, State)> {
     locks.sort_by(|a, b| (&a.resource, a.slot).cmp(&(&b.resource, b.slot)));
     let named = locks.iter().map(|lock| {
-        let name = lock
-            .resource
-            .parse()
-            .map_or(String::new(), |name: Name| name.to_string());
         let slot = lock.slot.map(|slot| format!(" slot {slot}"));
-        (name + &slot.unwrap_or_default(), State::of(&lock.status))
+        let name = name::shown(&lock.resource) + &slot.unwrap_or_default();
+        (name, State::of(&lock.status))
     });
     named.collect()
 }

@@ -3,7 +3,6 @@
 //! A thread of its own writes the file, so that a slow disk delays neither the renewals nor the command. The others wake it
 //! when something has happened, and wait for it only at the end, for a bounded time, when the lock is released.
 
-use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
@@ -52,26 +51,20 @@ impl Metrics {
         resource: &str,
         figures: Arc<Figures>,
     ) -> Result<Self, Failure> {
+        let (file, shown) = (file.to_owned(), file.display().to_string());
         // It would be replaced by a file, `/dev/null` for all programs; and a pipe would be waited for.
-        let found = fs::symlink_metadata(file);
+        let found = fs::symlink_metadata(&file);
         if found.is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-            return Err(Failure::new(
-                IO,
-                format!(
-                    "{}: the metrics would replace what is there, and that is no regular file; name a file, in the folder of \
-                     the collector, and not a link, a pipe or a device",
-                    file.display()
-                ),
-            ));
+            let reason = "the metrics would replace what is there, and that is no regular file; name a file, in the folder of \
+                          the collector, and not a link, a pipe or a device";
+            return Err(Failure::new(IO, format!("{shown}: {reason}")));
         }
-        carry_over(file, resource);
-        let file = file.to_owned();
+        carry_over(&file, resource);
+        let advice = "look at the folder and its rights";
         let write = move || {
-            replace(&file, &figures.text()).map_err(|error| {
-                format!(
-                    "{}: the metrics can't be written: {error}; look at the folder and its rights",
-                    file.display()
-                )
+            let written = replace(&file, &figures.text());
+            written.map_err(|error| {
+                format!("{shown}: the metrics can't be written: {error}; {advice}")
             })
         };
         write().map_err(|reason| Failure::new(IO, reason))?;
@@ -85,24 +78,19 @@ impl Metrics {
     ) -> Result<Self, Failure> {
         let ((wake, inbox), (ended, end)) = (channel(), channel());
         start_thread("metrics", move || {
-            // Whether the last writing has failed, which is said once.
-            let mut has_complained = false;
-            loop {
-                let is_last = inbox.recv_timeout(interval) == Err(RecvTimeoutError::Disconnected);
+            // That a writing has failed is said once, until another one succeeds.
+            let (mut is_last, mut has_failed) = (false, false);
+            while !is_last {
+                is_last = inbox.recv_timeout(interval) == Err(RecvTimeoutError::Disconnected);
                 // On a slow disk only the newest state matters.
                 while inbox.try_recv().is_ok() {}
-                let result = write();
-                if let Err(reason) = &result
-                    && !has_complained
-                {
+                let failure = write().err();
+                if let (Some(reason), false) = (&failure, has_failed) {
                     output::complain(reason);
                 }
-                has_complained = result.is_err();
-                if is_last {
-                    drop(ended);
-                    return;
-                }
+                has_failed = failure.is_some();
             }
+            drop(ended);
         })?;
         Ok(Self { wake, end })
     }
@@ -166,27 +154,17 @@ fn carry_over(file: &Path, resource: &str) {
 ///
 /// The text is not forced to the disk, because after a crash of the machine the next run writes it anew.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let Some(name) = file.file_name() else {
-        return Err(io::Error::other("it names no file"));
-    };
-    // The collector takes what ends in .prom, so this is not read. The time is for processes of other containers, which
-    // may have the same number.
-    let mut part = OsString::from(".");
-    part.push(name);
-    let (pid, time) = (std::process::id(), clock::since_boot().as_nanos());
-    part.push(format!(".{pid}-{time}.tmp"));
-    let part = file.with_file_name(part);
-    let write = || {
-        let mut new = File::create_new(&part)?;
-        new.write_all(text.as_bytes())?;
-        new.set_permissions(Permissions::from_mode(RIGHTS))?;
-        fs::rename(&part, file)
-    };
-    let written = write();
-    if written.is_err() {
-        fs::remove_file(&part).ok();
-    }
-    written
+    let folder = Path::new(".").join(file);
+    let folder = folder.parent().unwrap_or(file);
+    let mut part = tempfile::Builder::new();
+    // The collector takes what ends in .prom, so this is not read.
+    let part = part.prefix(".redlatch-").suffix(".tmp");
+    let mut part = part.tempfile_in(folder)?;
+    part.write_all(text.as_bytes())?;
+    let rights = Permissions::from_mode(RIGHTS);
+    part.as_file().set_permissions(rights)?;
+    part.persist(file)?;
+    Ok(())
 }
 
 #[cfg(test)]

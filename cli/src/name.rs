@@ -28,15 +28,17 @@ impl Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = format!("{:?}", self.0);
-        // If nothing is escaped, the quoted text is longer by the two quotes only.
-        let is_plain = quoted.len() == self.0.len().saturating_add(2);
-        if is_plain && !self.0.contains(char::is_whitespace) {
-            f.write_str(&self.0)
-        } else {
-            f.write_str(&quoted)
-        }
+        f.write_str(&shown(&self.0))
     }
+}
+
+/// A name as it is shown.
+pub(crate) fn shown(name: &str) -> String {
+    let quoted = format!("{name:?}");
+    // If nothing is escaped, the quoted text is longer by the two quotes only.
+    let is_plain = quoted.len() == name.len().saturating_add(2);
+    let is_word = is_plain && !name.contains(char::is_whitespace);
+    if is_word { name.to_owned() } else { quoted }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! All output: results to standard output, messages to standard error as single lines, and a line that is written over.
 
-use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -164,41 +163,28 @@ pub(crate) fn clear_line() {
 
 /// One line without characters that change how others are shown, and without the login of any URL.
 pub(crate) fn presentable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in without_logins(text).chars() {
-        if text::is_printable(character) {
-            shown.push(character);
-        } else {
-            // Writing to a String can't fail.
-            write!(shown, "{}", character.escape_default()).ok();
-        }
-    }
-    shown
+    let text: String = text
+        .split_inclusive(char::is_whitespace)
+        .map(without_login)
+        .collect();
+    let escaped = |c: char| {
+        let is_shown = text::is_printable(c).then(|| c.to_string());
+        is_shown.unwrap_or_else(|| c.escape_default().to_string())
+    };
+    text.chars().map(escaped).collect()
 }
+
 /// The login in the library's description of a URL's form, which is no secret. Its bracket is closed after the `@`.
 const SYNTAX: &str = "[user:password";
 
 /// No message should repeat a URL. If one does, because the URL was typed in the wrong place, this removes the
 /// password.
-fn without_logins(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("://") {
-        shown.push_str(before);
-        shown.push_str("://");
-        let end = after.find(char::is_whitespace).unwrap_or(after.len());
-        let (word, beyond) = after.split_at(end);
-        match word.rsplit_once('@') {
-            Some((SYNTAX, _)) | None => shown.push_str(word),
-            Some((_, host)) => {
-                shown.push_str("***@");
-                shown.push_str(host);
-            }
-        }
-        rest = beyond;
+fn without_login(word: &str) -> String {
+    let (scheme, rest) = word.split_once("://").unwrap_or((word, ""));
+    match rest.rsplit_once('@') {
+        Some((login, host)) if login != SYNTAX => format!("{scheme}://***@{host}"),
+        _ => word.to_owned(),
     }
-    shown.push_str(rest);
-    shown
 }
 
 #[cfg(test)]

@@ -21,23 +21,30 @@ impl Terminal {
     /// program needs the terminal more, so there is none.
     pub(crate) fn find() -> Option<Self> {
         let is_interactive = stdin().is_terminal() || stdout().is_terminal();
-        if !is_interactive || is_pipe() {
-            return None;
-        }
-        Self::find_anyhow()
+        let output = fstat(stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        let is_pipe = matches!(output, Ok(FileType::Fifo | FileType::Socket));
+        Self::find_anyhow().filter(|_| is_interactive && !is_pipe)
     }
 
     /// Finds the terminal if this process is in its foreground, also within a pipeline.
     pub(crate) fn find_anyhow() -> Option<Self> {
-        let tty = open()?;
-        is_in_front(&tty, own_group()).then_some(Self { tty })
+        let tty = File::options().read(true).write(true).open("/dev/tty");
+        let terminal = Self { tty: tty.ok()? };
+        terminal.is_ours().then_some(terminal)
     }
 
-    /// Puts a process group into the foreground, if this process's group is there.
+    /// Puts a process group into the foreground in place of this one. Only a process in the foreground may do so without
+    /// being stopped, so the watchdog has to return the terminal that `redlatch` handed over.
     pub(crate) fn hand_to(&self, group: Pid) {
-        if is_in_front(&self.tty, own_group()) {
+        if self.is_ours() {
             tcsetpgrp(&self.tty, group).ok();
         }
+    }
+
+    /// Whether this process is in its foreground.
+    fn is_ours(&self) -> bool {
+        let group = own_group();
+        group.is_some() && tcgetpgrp(&self.tty).ok() == group
     }
 }
 
@@ -45,16 +52,6 @@ impl Terminal {
 /// terminal of this process's session has no foreground.
 pub(crate) fn has_input() -> bool {
     !matches!(tcgetpgrp(stdin()), Ok(group) if Some(group) != own_group())
-}
-
-/// Puts another process group into the foreground in place of this one. Only a process in the foreground may do so
-/// without being stopped, so the watchdog has to return the terminal that `redlatch` handed over.
-pub(crate) fn give_back(group: Pid) {
-    if let Some(tty) = open()
-        && is_in_front(&tty, own_group())
-    {
-        tcsetpgrp(&tty, group).ok();
-    }
 }
 
 /// Stops this process, as Ctrl-Z does, and returns when it is continued.
@@ -73,17 +70,4 @@ pub(crate) fn stop_job() {
 /// group that no shell could continue is not stopped.
 pub(crate) fn stop_in_background() {
     kill_current_process_group(Signal::TTIN).ok();
-}
-
-fn open() -> Option<File> {
-    File::options().read(true).write(true).open("/dev/tty").ok()
-}
-
-fn is_in_front(tty: &File, group: Option<Pid>) -> bool {
-    group.is_some() && tcgetpgrp(tty).ok() == group
-}
-
-fn is_pipe() -> bool {
-    let kind = fstat(stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
-    matches!(kind, Ok(FileType::Fifo | FileType::Socket))
 }

@@ -31,7 +31,7 @@ use signal_hook::iterator::Signals;
 use crate::clock;
 use crate::plan::{GOODBYE, Plan};
 use crate::processes::{self, own_group};
-use crate::terminal::{self, Terminal};
+use crate::terminal::Terminal;
 
 /// The argument that starts the watchdog. It is no subcommand, because users should not call it.
 pub(crate) const ARGUMENT: &str = "__watchdog";
@@ -186,8 +186,10 @@ pub(crate) fn main() -> ExitCode {
         return ExitCode::from(crate::failure::SYSTEM);
     }
     let is_dismissed = orders.are_over();
-    if let Some(caller) = caller.and_then(Pid::from_raw) {
-        terminal::give_back(caller);
+    if let (Some(caller), Some(terminal)) =
+        (caller.and_then(Pid::from_raw), Terminal::find_anyhow())
+    {
+        terminal.hand_to(caller);
     }
     if is_dismissed {
         return ExitCode::SUCCESS;

@@ -40,7 +40,7 @@ const OF_LOCK: &str =
 
 /// The options that are not for every day, which the short help leaves out.
 const RARE: &str = "config password_file tls_ca tls_cert tls_key tls_name key_prefix node_timeout verbose fenced label \
-                    no_label conflict_exit_code at_least_on_failure on_loss grace metrics color";
+                    no_label conflict_exit_code quiet at_least_on_failure on_loss on_wanted grace metrics color";
 
 /// The definition with the width of the terminal, the titles of options, and what each help ends with.
 pub(super) fn complete(definition: clap::Command, width: usize) -> clap::Command {
@@ -64,11 +64,7 @@ fn in_its_place(argument: clap::Arg) -> clap::Arg {
     let titles = [("Lock", OF_LOCK), ("Servers", OF_SERVERS)];
     let title = titles.into_iter().find(|(_, names)| is_among(names));
     let argument = argument.help_heading(title.map(|(title, _)| title));
-    if is_among(RARE) {
-        argument.hide_short_help(true)
-    } else {
-        argument
-    }
+    argument.hide_short_help(is_among(RARE))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ pub(crate) struct Run {
     /// So that it can end at a good moment, and another machine goes on: a renewal tells that somebody waits. It is sent once, to the
     /// process group of the command. The command may ignore it, and nothing else happens. Not with --forever: those who stand by
     /// wait all the time.
-    #[arg(long, value_name = "SIGNAL", conflicts_with = "forever", ignore_case = true, hide_short_help = true,
+    #[arg(long, value_name = "SIGNAL", conflicts_with = "forever", ignore_case = true,
           value_parser = PossibleValuesParser::new(SIGNALS.map(|(name, _)| name)))]
     pub(crate) on_wanted: Option<String>,
 
