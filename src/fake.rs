@@ -22,7 +22,7 @@ use self::store::Store;
 use self::store::process::Process;
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};
-use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicU64, Condvar, Mutex};
 use crate::value::Content;
 
 /// A simulated Redis server in this process.
@@ -66,29 +66,22 @@ struct Server {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct NodeState {
     store: Store,
     /// How far the node's own clock is ahead.
     ahead: Duration,
     fault: Fault,
     /// Commands that arrived while the node hangs, each with its connection.
-    backlog: VecDeque<(u64, Vec<u8>)>,
-    /// The open connections, each with the replies that are on their way.
-    connections: HashMap<u64, VecDeque<Pending>>,
-    connected: u64,
+    backlog: VecDeque<(usize, Vec<u8>)>,
+    /// The open connections, each with the replies that are on their way and when they are due.
+    connections: HashMap<usize, VecDeque<(Timestamp, Reply)>>,
+    connected: usize,
     /// The connections whose clients wait for a bell.
-    blocked: Blocked<u64>,
+    blocked: Blocked,
 }
 
-struct Pending {
-    due: Timestamp,
-    value: Reply,
-}
-
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    #[default]
     None,
     Refuse,
     Hang,
@@ -150,10 +143,14 @@ impl FakeNode {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let clock = fake_clock.clone().map_or_else(Clock::system, Clock::from);
         let now = Duration::from_nanos(clock.now().as_nanos());
-        let process = Process::new(id, now, clock.wall_micros());
         let state = NodeState {
-            store: Store::of(process),
-            ..NodeState::default()
+            store: Store::of(Process::new(id, now, clock.wall_micros())),
+            ahead: Duration::ZERO,
+            fault: Fault::None,
+            backlog: VecDeque::new(),
+            connections: HashMap::new(),
+            connected: 0,
+            blocked: Blocked::default(),
         };
         Self {
             server: Arc::new(Server {
@@ -254,43 +251,26 @@ impl FakeNode {
         self.server.fake_clock.as_ref()
     }
 
-    fn is_asked_in_background(&self) -> bool {
-        self.fake_clock().is_some_and(FakeClock::is_in_job)
-    }
-
     /// The node's own time.
-    fn time(&self, state: &MutexGuard<'_, NodeState>) -> Duration {
+    fn time(&self, state: &NodeState) -> Duration {
         let now = Duration::from_nanos(self.server.clock.now().as_nanos());
         now.saturating_add(state.ahead)
     }
 
-    /// Executes one packed command; the reply goes to its connection, if that is still there.
-    fn execute(&self, state: &mut MutexGuard<'_, NodeState>, connection: u64, command: &[u8]) {
+    /// Executes one packed command. Each reply goes to its connection, if that is still there.
+    fn execute(&self, state: &mut NodeState, connection: usize, command: &[u8]) {
         let now = self.time(state);
-        let NodeState { store, blocked, .. } = &mut **state;
-        let reply = blocked.execute(store, (connection, command), now);
+        let NodeState { store, blocked, .. } = state;
+        let own = blocked.execute(store, (connection, command), now);
+        let own = own.map(|reply| (connection, reply));
         let woken = blocked.woken(store, now);
-        if !woken.is_empty() {
-            self.server.changed.notify_all();
-        }
-        let own = reply.map(|reply| (connection, reply));
         for (connection, reply) in own.into_iter().chain(woken) {
             self.reply(state, connection, reply);
         }
+        self.server.changed.notify_all();
     }
 
-    /// Replies to the clients whose time of listening for a bell is over.
-    fn end_listening(&self, state: &mut MutexGuard<'_, NodeState>) {
-        if state.fault == Fault::Hang {
-            return;
-        }
-        let now = self.time(state);
-        for connection in state.blocked.end(now) {
-            self.reply(state, connection, Reply::Nil);
-        }
-    }
-
-    fn reply(&self, state: &mut MutexGuard<'_, NodeState>, connection: u64, value: Reply) {
+    fn reply(&self, state: &mut NodeState, connection: usize, reply: Reply) {
         let delay = match state.fault {
             Fault::LoseReplies => return,
             Fault::Delay(span) => span,
@@ -298,16 +278,8 @@ impl FakeNode {
         };
         let due = self.server.clock.now().saturating_add(delay);
         if let Some(replies) = state.connections.get_mut(&connection) {
-            replies.push_back(Pending { due, value });
+            replies.push_back((due, reply));
         }
-    }
-}
-
-impl NodeState {
-    fn disconnect(&mut self) {
-        self.connections.clear();
-        self.blocked.clear();
-        self.backlog.clear();
     }
 }
 

@@ -73,7 +73,10 @@ pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
                      is no token; wait until it expires, or delete the key"
                 ));
             }
-            '\\' => rest = unescape(rest, &mut bytes)?,
+            '\\' => {
+                let unknown = r"a backslash begins \\, \0, \t, \r, \n, \xff or \u{1b}; write \\ for a backslash itself";
+                rest = unescape(rest, &mut bytes).ok_or(unknown)?;
+            }
             _ => push(c, &mut bytes),
         }
     }
@@ -81,12 +84,8 @@ pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Reads the escape after a backslash; returns the rest.
-fn unescape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Result<&'t str, String> {
-    let unknown = || {
-        r"a backslash begins \\, \0, \t, \r, \n, \xff or \u{1b}; write \\ for a backslash itself"
-            .to_owned()
-    };
-    let (kind, rest) = text.split_at_checked(1).ok_or_else(unknown)?;
+fn unescape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Option<&'t str> {
+    let (kind, rest) = text.split_at_checked(1)?;
     let byte = match kind {
         "\\" => b'\\',
         "0" => 0,
@@ -94,22 +93,19 @@ fn unescape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Result<&'t str, String> {
         "r" => b'\r',
         "n" => b'\n',
         "x" => {
-            let (digits, rest) = rest.split_at_checked(2).ok_or_else(unknown)?;
-            let byte = number(digits).and_then(|number| u8::try_from(number).ok());
-            bytes.push(byte.ok_or_else(unknown)?);
-            return Ok(rest);
+            let (digits, rest) = rest.split_at_checked(2)?;
+            bytes.push(u8::try_from(number(digits)?).ok()?);
+            return Some(rest);
         }
         "u" => {
-            let braced = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
-            let (digits, rest) = braced.ok_or_else(unknown)?;
-            let c = number(digits).and_then(char::from_u32);
-            push(c.ok_or_else(unknown)?, bytes);
-            return Ok(rest);
+            let (digits, rest) = rest.strip_prefix('{')?.split_once('}')?;
+            push(char::from_u32(number(digits)?)?, bytes);
+            return Some(rest);
         }
-        _ => return Err(unknown()),
+        _ => return None,
     };
     bytes.push(byte);
-    Ok(rest)
+    Some(rest)
 }
 
 /// Reads hexadecimal digits, and nothing else.

@@ -155,27 +155,41 @@ impl LockStatus {
         self.nodes().iter().any(|node| node.is_wanted)
     }
 
+    /// Whose the keys are, and for how long: their token and the holder, who has the lock or had it last.
+    fn owner(&self) -> Option<(&str, Duration, Option<&Holder>)> {
+        if let Self::Held {
+            token,
+            remaining,
+            holder,
+            ..
+        }
+        | Self::Resting {
+            token,
+            remaining,
+            holder,
+            ..
+        } = self
+        {
+            Some((token, *remaining, holder.as_ref()))
+        } else {
+            None
+        }
+    }
+
     /// Whether the answers of further nodes can't change the status.
     pub(crate) fn is_decided(&self) -> bool {
-        matches!(
-            self,
-            Self::Held { .. } | Self::Read { .. } | Self::Resting { .. } | Self::Free { .. }
-        )
+        !matches!(self, Self::Blocked { .. } | Self::Unknown { .. })
     }
 }
 
 /// With `{:#}`, without what each node said.
 impl fmt::Display for LockStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (token, remaining, holder) = self.owner().unwrap_or_default();
         f.write_str(&match self {
-            Self::Held {
-                token,
-                remaining,
-                holder,
-                ..
-            } => {
-                let holder = named(token, holder.as_ref());
-                format!("held by {holder}, for another {}", span(*remaining))
+            Self::Held { .. } => {
+                let holder = named(token, holder);
+                format!("held by {holder}, for another {}", span(remaining))
             }
             Self::Read {
                 readers,
@@ -183,11 +197,8 @@ impl fmt::Display for LockStatus {
                 last,
                 ..
             } => read_by(*readers, Some(*remaining), *last),
-            Self::Resting {
-                remaining, holder, ..
-            } => {
-                let done_by = done_by(holder.as_ref());
-                format!("resting{done_by}, free in {}", span(*remaining))
+            Self::Resting { .. } => {
+                format!("resting{}, free in {}", done_by(holder), span(remaining))
             }
             Self::Free { .. } => "free".to_owned(),
             Self::Blocked { .. } => "held by nobody, and no majority is possible".to_owned(),

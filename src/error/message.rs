@@ -96,34 +96,28 @@ impl Error {
 
 /// Who has a lock, or why nobody gets it.
 fn held(resource: &str, holder: Option<&Holder>, told: Told<'_>) -> String {
-    if told.is_nothing() {
-        let whom = match holder {
-            Some(holder) => format!(", {holder}"),
-            None => ", or another thread asks for it".to_owned(),
-        };
-        return format!("the lock on {resource:?} is held by another guard of this manager{whom}");
-    }
-    if told.is_rest() {
-        return format!("the lock on {resource:?} rests{}", done_by(holder));
-    }
-    if told.writer_waits() {
-        return format!(
-            "a writer waits for the lock on {resource:?}, and comes before further readers"
-        );
-    }
+    let lock = format!("the lock on {resource:?}");
     match (told.readers(), holder) {
-        (Some(readers), _) => format!("the lock on {resource:?} is read by {readers}"),
-        (None, Some(holder)) => format!("the lock on {resource:?} is held by {holder}"),
-        (None, None) => format!("the lock on {resource:?} is held by another holder"),
+        (_, Some(holder)) if told.is_nothing() => {
+            format!("{lock} is held by another guard of this manager, {holder}")
+        }
+        (_, None) if told.is_nothing() => format!(
+            "{lock} is held by another guard of this manager, or another thread asks for it"
+        ),
+        _ if told.is_rest() => format!("{lock} rests{}", done_by(holder)),
+        _ if told.writer_waits() => {
+            format!("a writer waits for {lock}, and comes before further readers")
+        }
+        (Some(readers), _) => format!("{lock} is read by {readers}"),
+        (None, Some(holder)) => format!("{lock} is held by {holder}"),
+        (None, None) => format!("{lock} is held by another holder"),
     }
 }
 
 /// Who has the permits of a semaphore.
 fn all_held(resource: &str, permits: u32, holder: Option<&Holder>, told: Told<'_>) -> String {
     let whom = match holder {
-        _ if told.is_nothing() => {
-            "guards of this manager, or another thread asks for one".to_owned()
-        }
+        _ if told.is_nothing() => "guards of this manager, or another thread asks for one".into(),
         Some(holder) => format!("other holders, {holder} among them"),
         None => "other holders".to_owned(),
     };

@@ -354,13 +354,7 @@ fn is_local(error: &io::Error) -> bool {
     #[cfg(unix)]
     {
         use rustix::io::Errno;
-        let local = [
-            Errno::MFILE,
-            Errno::NFILE,
-            Errno::NOMEM,
-            Errno::NOBUFS,
-            Errno::ADDRNOTAVAIL,
-        ];
+        let local = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS];
         if Errno::from_io_error(error).is_some_and(|errno| local.contains(&errno)) {
             return true;
         }

@@ -206,26 +206,6 @@ impl Vote {
         }
     }
 
-    /// Whether it tells no more than that another holder has a key.
-    pub(crate) fn is_terse(&self) -> bool {
-        matches!(
-            self,
-            Self::Held {
-                remaining: None,
-                ..
-            }
-        )
-    }
-
-    /// How many readers the node has, if it is they.
-    pub(crate) fn readers(&self) -> Option<u64> {
-        if let Self::Read { readers, .. } = self {
-            Some(*readers)
-        } else {
-            None
-        }
-    }
-
     /// The other holder that the node names.
     pub(crate) fn holder(&self) -> Option<&Holder> {
         if let Self::Held { holder, .. } = self {

@@ -17,7 +17,7 @@ impl Told<'_> {
     pub(super) fn is_rest(self) -> bool {
         let rests = self.count(|vote| matches!(vote, Vote::Held { resting: true, .. }));
         // A node that tells no more than that there is a key may have one that rests.
-        let told = self.count(|vote| vote.is_refusal() && !vote.is_terse());
+        let told = self.count(|vote| vote.is_refusal() && !is_terse(vote));
         rests.saturating_mul(2) > told
     }
 
@@ -33,8 +33,14 @@ impl Told<'_> {
 
     /// The largest number of readers that a node names, unless more nodes say that somebody has the lock alone.
     pub(super) fn readers(self) -> Option<u64> {
-        let named = self.0.iter().filter_map(|report| report.vote.readers());
-        let alone = self.count(|vote| matches!(vote, Vote::Held { .. }) && !vote.is_terse());
+        let named = self.0.iter().filter_map(|report| match report {
+            NodeReport {
+                vote: Vote::Read { readers, .. },
+                ..
+            } => Some(*readers),
+            NodeReport { .. } => None,
+        });
+        let alone = self.count(|vote| matches!(vote, Vote::Held { .. }) && !is_terse(vote));
         let is_read = named.clone().count() >= alone;
         named.max().filter(|_| is_read)
     }
@@ -43,6 +49,17 @@ impl Told<'_> {
     pub(super) fn is_nothing(self) -> bool {
         self.count(|vote| matches!(vote, Vote::NotAsked)) == self.0.len()
     }
+}
+
+/// Whether a vote tells no more than that another holder has a key.
+fn is_terse(vote: &Vote) -> bool {
+    matches!(
+        vote,
+        Vote::Held {
+            remaining: None,
+            ..
+        }
+    )
 }
 
 /// In one line. What several nodes say in the same words is told once, with their names.

@@ -1,18 +1,16 @@
 //! The clients that block at a fake node until a bell rings (`BLPOP`).
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::store::Store;
-use crate::wire::resp::{self, Reply};
+use super::store::{Store, arguments};
+use crate::wire::resp::Reply;
 
-/// The clients that listen, in the order in which they came. `C` tells their connections apart.
-pub(crate) struct Blocked<C> {
-    listeners: VecDeque<Listener<C>>,
-}
+/// The clients that listen, in the order in which they came.
+#[derive(Default)]
+pub(crate) struct Blocked(Vec<Listener>);
 
-struct Listener<C> {
-    connection: C,
+struct Listener {
+    connection: usize,
     bell: String,
     /// On the node's own clock.
     until: Duration,
@@ -20,47 +18,46 @@ struct Listener<C> {
 
 /// The bell and the time of a `BLPOP`, if the packed command is one.
 fn listening(command: &[u8]) -> Option<(String, Duration)> {
-    let is_pop = command.starts_with(b"*3\r\n$5\r\nBLPOP\r\n");
-    let words = is_pop.then(|| resp::words(command)).flatten()?;
-    let [_, bell, seconds] = words.as_slice() else {
+    let words = arguments(command)?;
+    let ["BLPOP", bell, seconds] = words.as_slice() else {
         return None;
     };
-    let seconds = str::from_utf8(seconds).ok()?.parse().ok()?;
-    let span = Duration::try_from_secs_f64(seconds).ok()?;
-    Some((str::from_utf8(bell).ok()?.to_owned(), span))
+    let span = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
+    Some(((*bell).to_owned(), span))
 }
 
-impl<C: Copy + Eq> Blocked<C> {
+impl Blocked {
     /// Executes a packed command. None if its client listens from now on.
     pub(crate) fn execute(
         &mut self,
         store: &mut Store,
-        (connection, command): (C, &[u8]),
+        (connection, command): (usize, &[u8]),
         now: Duration,
     ) -> Option<Reply> {
-        let Some((bell, span)) = listening(command) else {
-            return Some(store.execute(command, now));
-        };
-        let taken = store.takes_from(&bell, now);
-        if taken.is_none() {
-            let until = now.saturating_add(span);
-            self.listeners.push_back(Listener {
+        let reply = store.execute(command, now);
+        if reply == Reply::Nil
+            && let Some((bell, span)) = listening(command)
+        {
+            self.0.push(Listener {
                 connection,
                 bell,
-                until,
+                until: now.saturating_add(span),
             });
+            return None;
         }
-        taken
+        Some(reply)
     }
 
     /// The clients that the last command has woken. Each bell first wakes the client that has listened longest.
-    pub(crate) fn woken(&mut self, store: &mut Store, now: Duration) -> Vec<(C, Reply)> {
+    pub(crate) fn woken(&mut self, store: &mut Store, now: Duration) -> Vec<(usize, Reply)> {
         let mut woken = Vec::new();
         if store.has_rung() {
-            self.listeners.retain(|listener| {
-                let taken = store.takes_from(&listener.bell, now);
-                let goes_on = taken.is_none();
-                woken.extend(taken.map(|reply| (listener.connection, reply)));
+            self.0.retain(|listener| {
+                let reply = store.take_from(&listener.bell, now);
+                let goes_on = reply == Reply::Nil;
+                if !goes_on {
+                    woken.push((listener.connection, reply));
+                }
                 goes_on
             });
         }
@@ -68,41 +65,25 @@ impl<C: Copy + Eq> Blocked<C> {
     }
 
     /// The clients whose time of listening is over.
-    pub(crate) fn end(&mut self, now: Duration) -> Vec<C> {
-        let mut ended = Vec::new();
-        self.listeners.retain(|listener| {
-            let goes_on = listener.until > now;
-            if !goes_on {
-                ended.push(listener.connection);
-            }
-            goes_on
-        });
-        ended
+    pub(crate) fn end(&mut self, now: Duration) -> Vec<usize> {
+        let ended = self.0.extract_if(.., |listener| listener.until <= now);
+        ended.map(|listener| listener.connection).collect()
     }
 
     /// The client of this connection has gone.
-    pub(crate) fn leave(&mut self, connection: C) {
-        self.listeners
-            .retain(|listener| listener.connection != connection);
+    pub(crate) fn leave(&mut self, connection: usize) {
+        self.0.retain(|listener| listener.connection != connection);
     }
 
     /// Until when the client of this connection listens, on the node's own clock.
-    pub(crate) fn until(&self, connection: C) -> Option<Duration> {
-        let mut listeners = self.listeners.iter();
+    pub(crate) fn until(&self, connection: usize) -> Option<Duration> {
+        let mut listeners = self.0.iter();
         let own = listeners.find(|listener| listener.connection == connection);
         own.map(|listener| listener.until)
     }
 
     /// All connections have ended.
     pub(crate) fn clear(&mut self) {
-        self.listeners.clear();
-    }
-}
-
-impl<C> Default for Blocked<C> {
-    fn default() -> Self {
-        Self {
-            listeners: VecDeque::new(),
-        }
+        self.0.clear();
     }
 }

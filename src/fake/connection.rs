@@ -5,7 +5,7 @@ use std::io;
 
 use crate::wire::resp::Reply;
 
-use super::{FakeNode, Fault, NodeState};
+use super::{FakeClock, FakeNode, Fault, NodeState};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::sync::MutexGuard;
@@ -13,7 +13,7 @@ use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
 struct FakeConnection {
     node: FakeNode,
-    id: u64,
+    id: usize,
 }
 
 impl Connect for FakeNode {
@@ -51,21 +51,20 @@ impl Transport for FakeConnection {
     }
 
     fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
-        let mut state = self.node.server.state.lock();
-        self.wait(&mut state, until).is_some()
+        self.wait(&mut self.node.server.state.lock(), until)
     }
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         let mut state = self.node.server.state.lock();
-        match self.wait(&mut state, deadline) {
-            None => Err(NodeError::TimedOut),
-            Some(Incoming::End) => Err(closed(io::ErrorKind::UnexpectedEof)),
-            Some(Incoming::Reply) => {
-                let replies = state.connections.get_mut(&self.id);
-                let reply = replies.and_then(VecDeque::pop_front);
-                reply.map(|reply| reply.value).ok_or(NodeError::TimedOut)
-            }
+        if !self.wait(&mut state, deadline) {
+            return Err(NodeError::TimedOut);
         }
+        let replies = state.connections.get_mut(&self.id);
+        let reply = replies.and_then(VecDeque::pop_front);
+        reply.map_or_else(
+            || Err(closed(io::ErrorKind::UnexpectedEof)),
+            |(_, reply)| Ok(reply),
+        )
     }
 
     fn has_surplus(&self) -> bool {
@@ -74,48 +73,42 @@ impl Transport for FakeConnection {
 
     fn is_quiet(&mut self) -> bool {
         let state = self.node.server.state.lock();
-        state
-            .connections
-            .get(&self.id)
-            .is_some_and(VecDeque::is_empty)
+        let replies = state.connections.get(&self.id);
+        replies.is_some_and(VecDeque::is_empty)
     }
 }
 
-/// What the next receive returns.
-enum Incoming {
-    Reply,
-    End,
-}
-
 impl FakeConnection {
-    /// Waits until `until` at most for the next reply or the end of the connection.
-    fn wait(&self, state: &mut MutexGuard<'_, NodeState>, until: Timestamp) -> Option<Incoming> {
+    /// Waits until `until` at most for the next reply or the end of the connection. Returns whether it has come.
+    fn wait(&self, state: &mut MutexGuard<'_, NodeState>, until: Timestamp) -> bool {
         let server = &self.node.server;
         loop {
-            self.node.end_listening(state);
-            let Some(replies) = state.connections.get(&self.id) else {
-                return Some(Incoming::End);
-            };
-            let due = replies.front().map(|reply| reply.due);
-            let mut now = server.clock.now();
+            let time = self.node.time(state);
             // A node that hangs ends no listening.
             let hangs = state.fault == Fault::Hang;
+            if !hangs {
+                for connection in state.blocked.end(time) {
+                    self.node.reply(state, connection, Reply::Nil);
+                }
+            }
+            let Some(replies) = state.connections.get(&self.id) else {
+                return true;
+            };
+            let due = replies.front().map(|(due, _)| *due);
+            let mut now = server.clock.now();
             let ends = state.blocked.until(self.id).filter(|_| !hangs);
-            let ends =
-                ends.map(|ends| now.saturating_add(ends.saturating_sub(self.node.time(state))));
-            let next = [due, ends]
-                .into_iter()
-                .flatten()
-                .fold(until, Timestamp::min);
-            if self.node.is_asked_in_background() {
+            let ends = ends.map(|ends| now.saturating_add(ends.saturating_sub(time)));
+            let next = due.into_iter().chain(ends).fold(until, Timestamp::min);
+            let fake_clock = server.fake_clock.as_ref();
+            if fake_clock.is_some_and(FakeClock::is_in_job) {
                 // A background job must not wait for the clock that runs it, so it sees the end of the wait at once.
                 now = next;
             }
             if due.is_some_and(|due| due <= now) {
-                return Some(Incoming::Reply);
+                return true;
             }
             if now >= until {
-                return None;
+                return false;
             }
             server.clock.wait(&server.changed, state, next);
         }
@@ -137,7 +130,6 @@ mod tests {
     use super::super::store::pack;
     use super::*;
     use crate::claim::Resource;
-    use crate::clock::FakeClock;
     use crate::wire::scripts::{DROP, LOOK};
 
     fn node() -> FakeNode {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{FakeNode, Fault, NodeState};
+use super::store::Store;
+use super::{FakeNode, Fault};
 
 impl FakeNode {
     /// Closes all connections and refuses new ones, as a dead process does. The keys stay for a restart or recovery.
@@ -18,10 +19,7 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn refuse(&self) {
-        let mut state = self.server.state.lock();
-        state.fault = Fault::Refuse;
-        state.disconnect();
-        self.server.changed.notify_all();
+        self.disconnect(Fault::Refuse, |_, _| ());
     }
 
     /// Stops answering, as a stopped process does: connections are accepted, and what is sent on them is executed when
@@ -121,7 +119,10 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn restart(&self) {
-        self.come_up(|state| state.store.forget());
+        self.disconnect(Fault::None, |store, now| {
+            store.forget();
+            store.restart(now);
+        });
     }
 
     /// Deletes all keys, as `FLUSHALL` does; connections stay.
@@ -151,16 +152,18 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn restart_persisted(&self) {
-        self.come_up(|_| ());
+        self.disconnect(Fault::None, Store::restart);
     }
 
-    fn come_up(&self, load: impl FnOnce(&mut NodeState)) {
+    /// Ends all connections, and changes the fault and the keys.
+    fn disconnect(&self, fault: Fault, change: impl FnOnce(&mut Store, Duration)) {
         let mut state = self.server.state.lock();
-        load(&mut state);
         let now = self.time(&state);
-        state.store.restart(now);
-        state.fault = Fault::None;
-        state.disconnect();
+        change(&mut state.store, now);
+        state.fault = fault;
+        state.connections.clear();
+        state.blocked.clear();
+        state.backlog.clear();
         self.server.changed.notify_all();
     }
 

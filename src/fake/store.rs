@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 pub(crate) use self::entry::{Content, Entry};
-use self::entry::{bulk, wrong_type};
+pub(super) use self::interpreter::arguments;
 use self::process::Process;
 use crate::wire::resp::Reply;
 
@@ -18,7 +18,7 @@ pub(crate) mod process;
 mod tests;
 
 /// Keys with a time to live, on the node's own clock.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Store {
     keys: HashMap<String, Entry>,
     process: Process,
@@ -31,8 +31,10 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn of(process: Process) -> Self {
         Self {
+            keys: HashMap::new(),
             process,
-            ..Self::default()
+            scripts: BTreeSet::new(),
+            has_rung: false,
         }
     }
 
@@ -97,36 +99,24 @@ impl Store {
         lock: &str,
         now: Duration,
     ) -> Option<impl Iterator<Item = (&str, Duration)>> {
-        let now_ms = self.wall_ms(now);
+        let now_ms = self.process.wall_ms(now);
         self.get(lock, now)?;
-        let Content::Sorted(readers) = &self.keys.get(lock)?.content else {
+        let Content::Members(entry::Kind::Sorted, readers) = &self.keys.get(lock)?.content else {
             return None;
         };
-        let readers = readers.0.iter().filter(move |(_, end)| **end > now_ms);
+        let readers = readers.iter().filter(move |(_, end)| **end > now_ms);
         let last_ms = |end: i64| self.process.after(end.saturating_sub(1));
         Some(readers.map(move |(value, end)| (value.as_str(), last_ms(*end))))
     }
 
-    /// The reply to a `BLPOP` that need not block.
-    pub(crate) fn takes_from(&mut self, bell: &str, now: Duration) -> Option<Reply> {
-        let Some(elements) = self.get(bell, now)?.content.as_list() else {
-            return Some(wrong_type());
-        };
-        let element = elements.pop_front();
-        if elements.is_empty() {
-            self.keys.remove(bell);
-        }
-        Some(Reply::Array(vec![bulk(bell), bulk(&element?)]))
+    /// The reply to a `BLPOP` that does not block: nil, if nothing is there.
+    pub(super) fn take_from(&mut self, bell: &str, now: Duration) -> Reply {
+        self.command(&["BLPOP", bell, "0"], now)
     }
 
     /// Whether a bell has rung since this was asked last.
     pub(crate) fn has_rung(&mut self) -> bool {
         std::mem::take(&mut self.has_rung)
-    }
-
-    /// What the wall clock of the node shows, in whole ms since the Unix epoch.
-    fn wall_ms(&self, now: Duration) -> i64 {
-        i64::try_from(self.process.wall_micros(now) / 1000).unwrap_or(i64::MAX)
     }
 
     fn sweep(&mut self, key: &str, now: Duration) {

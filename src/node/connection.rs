@@ -141,7 +141,7 @@ impl OpenConnection {
             self.longest_reply = 0;
         }
         for command in commands {
-            self.longest_reply = self.longest_reply.max(command.longest_reply());
+            self.longest_reply = self.longest_reply.max(command.longest_reply);
             all.push(bytes_for(command, &mut self.scripts));
         }
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
@@ -249,9 +249,9 @@ impl OpenConnection {
 
 /// What is sent for a command, given the scripts that the server was sent before.
 fn bytes_for<'c>(command: &'c Packed, scripts: &mut Vec<&'static Script>) -> Cow<'c, [u8]> {
-    if let Some(script) = command.script() {
+    if let Some(script) = command.script {
         if scripts.iter().any(|known| ptr::eq(*known, script)) {
-            return Cow::Borrowed(command.short());
+            return Cow::Borrowed(&command.bytes);
         }
         scripts.push(script);
     }

@@ -50,7 +50,7 @@ pub(super) fn without_echo(reply: &Reply, sent: &Packed) -> Reply {
 
 /// The arguments of the command that may be secrets. The longest come first, because one may be a part of another.
 fn arguments(sent: &Packed) -> Vec<String> {
-    let words = resp::words(sent.short()).unwrap_or_default();
+    let words = resp::words(&sent.bytes).unwrap_or_default();
     // An error is text, so it can't repeat an argument that is none.
     let texts = words
         .into_iter()

@@ -101,7 +101,7 @@ impl Said {
             }
             (Verb::Scan, _) => page(items(reply)?).map(Said::Page),
             (Verb::Look { permits }, _) => {
-                look(items(reply)?, *permits, command.keys()).map(Said::Look)
+                look(items(reply)?, *permits, command.keys).map(Said::Look)
             }
             (Verb::Listen { .. }, Reply::Array(_)) => Some(Said::Rang(true)),
             (Verb::Listen { .. }, Reply::Nil) => Some(Said::Rang(false)),
@@ -133,7 +133,7 @@ impl From<Vote> for Said {
 
 /// Reads the reply to an acquire. Only `+OK` is a vote for it.
 fn taken(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option<Vote> {
-    let is_plain = rows.command.names().is_none() && !claim.resource.is_read();
+    let is_plain = rows.command.names.is_none() && !claim.resource.is_read();
     match (reply, &claim.fence) {
         (Reply::Okay, _) => Some(Vote::Granted),
         (Reply::Nil, None) if is_plain => Some(Vote::held(None)),

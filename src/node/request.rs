@@ -122,11 +122,11 @@ impl<'a> Request<'a> {
     /// What it costs among others in one write: its bytes with those of the undo that may go behind it, and the work for the
     /// server.
     pub(super) fn cost(&self) -> usize {
-        let bytes = self.packed.bytes();
+        let bytes = self.packed.bytes.len();
         let undo = self
             .repair()
             .map_or(0, |_| bytes.saturating_add(LONGEST_UNDO));
-        let work = self.packed.keys().saturating_mul(COST_OF_A_KEY);
+        let work = self.packed.keys.saturating_mul(COST_OF_A_KEY);
         bytes.saturating_add(undo).max(work)
     }
 
@@ -339,7 +339,7 @@ mod tests {
                 claim.fence = fence;
                 let take = command::take(&claim, MINUTE, Times::First);
                 let repair = Repair::new(&claim, MINUTE);
-                let bytes = take.bytes() + repair.undo().bytes();
+                let bytes = take.bytes.len() + repair.undo().bytes.len();
                 let room = Request::new(&take, Verb::Take(repair)).cost();
                 assert!(room >= bytes, "{bytes} {room} {claim:?}");
             }

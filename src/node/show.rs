@@ -30,7 +30,7 @@ pub(crate) fn show_all<'n>(
 ) -> Vec<Option<Vec<Sight>>> {
     let request = Request::new(command, Verb::Show);
     exchange_all(nodes, &request)
-        .map(|(node, answer)| Some(node.sights(answer?, command.keys())))
+        .map(|(node, answer)| Some(node.sights(answer?, command.keys)))
         .collect()
 }
 

@@ -84,7 +84,7 @@ pub(super) fn judge(cluster: &Cluster, nodes: &[Vec<NodeReport>]) -> Vec<LockSta
 pub(super) fn look_at_closed(cluster: &Cluster, command: &Packed) -> Vec<Vec<NodeReport>> {
     // Read once, because a breaker may close during the round.
     let unasked = unasked(cluster).into_iter();
-    let unasked = unasked.map(|ballot| vec![ballot.report; command.keys()]);
+    let unasked = unasked.map(|ballot| vec![ballot.report; command.keys]);
     let mut nodes: Vec<_> = unasked.collect();
     ask(cluster, command, &mut nodes, |vote| !vote.is_left_out());
     nodes

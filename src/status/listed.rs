@@ -53,14 +53,12 @@ impl fmt::Display for ListedLock {
 impl ListedLock {
     /// How many nodes have the key of the holder, or of readers, or any key where it is unknown who has the lock.
     fn nodes_with_it(&self) -> usize {
-        let has_it = |vote: &Vote| match &self.status {
-            LockStatus::Held { token: holder, .. } | LockStatus::Resting { token: holder, .. } => {
-                matches!(vote, Vote::Held { token, .. } if token.as_ref() == Some(holder))
-            }
-            LockStatus::Read { .. } => matches!(vote, Vote::Read { .. }),
-            LockStatus::Free { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
-                vote.is_refusal()
-            }
+        let owner = self.status.owner().map(|(token, ..)| token);
+        let is_read = matches!(self.status, LockStatus::Read { .. });
+        let has_it = |vote: &Vote| match (owner, vote) {
+            (Some(_), Vote::Held { token, .. }) => token.as_deref() == owner,
+            (None, Vote::Read { .. }) if is_read => true,
+            _ => owner.is_none() && !is_read && vote.is_refusal(),
         };
         let nodes = self.status.nodes().iter();
         nodes.filter(|node| has_it(&node.vote)).count()

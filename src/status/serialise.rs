@@ -6,44 +6,53 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::LockStatus;
 use crate::error::{NodeError, NodeReport, Vote};
+use crate::holder::Holder;
+
+/// What a status and a vote tell alike.
+#[derive(Default)]
+struct Told<'a> {
+    token: Option<&'a str>,
+    remaining: Option<Duration>,
+    holder: Option<&'a Holder>,
+    /// How many readers there are, and when the last of them ends.
+    read: Option<(u64, Duration)>,
+}
+
+impl Told<'_> {
+    fn serialize<S: SerializeStruct>(&self, fields: &mut S) -> Result<(), S::Error> {
+        fields.serialize_field("token", &self.token)?;
+        fields.serialize_field("remaining_ms", &self.remaining.map(milliseconds))?;
+        fields.serialize_field("holder", &self.holder)?;
+        fields.serialize_field("readers", &self.read.map(|(readers, _)| readers))?;
+        fields.serialize_field("last_ms", &self.read.map(|(_, last)| milliseconds(last)))
+    }
+}
 
 impl Serialize for LockStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (state, token, remaining, holder) = match self {
-            Self::Held {
-                token,
+        let mut told = Told::default();
+        let state = match self {
+            Self::Held { .. } => "held",
+            Self::Resting { .. } => "resting",
+            Self::Read {
+                readers,
                 remaining,
-                holder,
+                last,
                 ..
             } => {
-                let remaining = milliseconds(*remaining);
-                ("held", Some(token), Some(remaining), holder.as_ref())
+                (told.remaining, told.read) = (Some(*remaining), Some((*readers, *last)));
+                "read"
             }
-            Self::Resting {
-                token,
-                remaining,
-                holder,
-                ..
-            } => {
-                let remaining = milliseconds(*remaining);
-                ("resting", Some(token), Some(remaining), holder.as_ref())
-            }
-            Self::Read { remaining, .. } => ("read", None, Some(milliseconds(*remaining)), None),
-            Self::Free { .. } => ("free", None, None, None),
-            Self::Blocked { .. } => ("blocked", None, None, None),
-            Self::Unknown { .. } => ("unknown", None, None, None),
+            Self::Free { .. } => "free",
+            Self::Blocked { .. } => "blocked",
+            Self::Unknown { .. } => "unknown",
         };
-        let read = if let Self::Read { readers, last, .. } = self {
-            Some((*readers, *last))
-        } else {
-            None
-        };
+        if let Some((token, remaining, holder)) = self.owner() {
+            (told.token, told.remaining, told.holder) = (Some(token), Some(remaining), holder);
+        }
         let mut status = serializer.serialize_struct("LockStatus", 7)?;
         status.serialize_field("state", state)?;
-        status.serialize_field("token", &token)?;
-        status.serialize_field("remaining_ms", &remaining)?;
-        status.serialize_field("holder", &holder)?;
-        serialize_readers(&mut status, read)?;
+        told.serialize(&mut status)?;
         status.serialize_field("nodes", self.nodes())?;
         status.end()
     }
@@ -51,15 +60,18 @@ impl Serialize for LockStatus {
 
 impl Serialize for NodeReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (mut token, mut remaining, mut read, mut error) = (None, None, None, None);
+        let mut told = Told::default();
+        let mut error = None;
         let view = match &self.vote {
             Vote::Held {
-                token: value,
-                remaining: left,
+                token,
+                remaining,
+                holder,
                 resting,
                 ..
             } => {
-                (token, remaining) = (value.as_ref(), *left);
+                (told.token, told.remaining) = (token.as_deref(), *remaining);
+                told.holder = holder.as_ref();
                 if *resting { "resting" } else { "held" }
             }
             Vote::Read {
@@ -68,11 +80,11 @@ impl Serialize for NodeReport {
                 last,
                 ..
             } => {
-                (remaining, read) = (*first, Some((*readers, *last)));
+                (told.remaining, told.read) = (*first, Some((*readers, *last)));
                 "read"
             }
-            Vote::WriterWaits { remaining: left } => {
-                remaining = Some(*left);
+            Vote::WriterWaits { remaining } => {
+                told.remaining = Some(*remaining);
                 "writer_waits"
             }
             Vote::Missing => "free",
@@ -93,48 +105,23 @@ impl Serialize for NodeReport {
         let mut node = serializer.serialize_struct("NodeReport", 9)?;
         node.serialize_field("node", &*self.node)?;
         node.serialize_field("view", view)?;
-        node.serialize_field("token", &token)?;
-        node.serialize_field("remaining_ms", &remaining.map(milliseconds))?;
-        node.serialize_field("holder", &self.vote.holder())?;
-        serialize_readers(&mut node, read)?;
+        told.serialize(&mut node)?;
         node.serialize_field("error", &error)?;
         node.serialize_field("elapsed_us", &elapsed)?;
         node.end()
     }
 }
 
-/// How many readers there are, and when the last of them ends.
-fn serialize_readers<S: SerializeStruct>(
-    fields: &mut S,
-    read: Option<(u64, Duration)>,
-) -> Result<(), S::Error> {
-    fields.serialize_field("readers", &read.map(|(readers, _)| readers))?;
-    fields.serialize_field("last_ms", &read.map(|(_, last)| milliseconds(last)))
-}
-
 /// The name of a failure, and its text if the name does not tell everything.
 fn failure(error: &NodeError) -> (&'static str, Option<String>) {
-    if error.is_a_lock_without_ttl() {
-        return ("never_expires", Some(error.to_string()));
+    match (error, error.is_a_lock_without_ttl()) {
+        (_, true) => ("never_expires", Some(error.to_string())),
+        (NodeError::NotALock { length, .. }, _) if length.is_some() => ("never_expires", None),
+        (NodeError::NotALock { .. }, _) => ("other_type", None),
+        (NodeError::BreakerOpen { failure }, _) => ("left_out", Some(failure.to_string())),
+        (NodeError::TimedOut, _) => ("timed_out", None),
+        _ => ("failed", Some(error.to_string())),
     }
-    if let NodeError::NotALock { length, .. } = error {
-        let never_expires = length.is_some();
-        return (
-            if never_expires {
-                "never_expires"
-            } else {
-                "other_type"
-            },
-            None,
-        );
-    }
-    if let NodeError::BreakerOpen { failure } = error {
-        return ("left_out", Some(failure.to_string()));
-    }
-    if let NodeError::TimedOut = error {
-        return ("timed_out", None);
-    }
-    ("failed", Some(error.to_string()))
 }
 
 fn milliseconds(span: Duration) -> u64 {

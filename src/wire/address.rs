@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::resp::Reply;
-use redis::{ConnectionAddr, ConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
 use scheduled_thread_pool::ScheduledThreadPool;
 use socket2::{Domain, SockAddr, Socket as RawSocket, TcpKeepalive, Type};
 
 use super::connection::Connection;
-use super::credentials::{CredentialSource, Credentials, ask};
+use super::credentials::{CredentialSource, Credentials};
 use super::dial;
 use super::lookup::{Last, Resolver};
 use super::pack::pack;
@@ -147,29 +147,26 @@ fn host_and_port(address: &ConnectionAddr) -> Option<(&str, u16)> {
 fn why_not(address: &ConnectionAddr) -> Option<&'static str> {
     match address {
         ConnectionAddr::TcpTls { insecure: true, .. } => {
-            return Some("#insecure accepts any server; use a certificate that can be verified");
+            Some("#insecure accepts any server; use a certificate that can be verified")
         }
-        ConnectionAddr::TcpTls { .. } if cfg!(not(feature = "tls-rustls")) => {
-            return Some(NEEDS_TLS);
-        }
+        ConnectionAddr::TcpTls { .. } if cfg!(not(feature = "tls-rustls")) => Some(NEEDS_TLS),
         ConnectionAddr::TcpTls {
             tls_params: Some(_),
             ..
-        } => {
-            return Some(
-                "the certificates in a redis::Client can't be read; give its URL to `node`, \
-                 and the certificates to `tls`",
-            );
+        } => Some(
+            "the certificates in a redis::Client can't be read; give its URL to `node`, \
+             and the certificates to `tls`",
+        ),
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            match (host.as_str(), port) {
+                ("", _) => Some("the host is missing"),
+                (_, 0) => Some("no server can listen on port 0"),
+                _ => None,
+            }
         }
-        ConnectionAddr::Unix(_) if cfg!(unix) => return None,
-        ConnectionAddr::Tcp(..) | ConnectionAddr::TcpTls { .. } | ConnectionAddr::Unix(_) | _ => {}
-    }
-    match host_and_port(address) {
-        Some(("", _)) => Some("the host is missing"),
-        Some((_, 0)) => Some("no server can listen on port 0"),
-        Some(_) => None,
+        ConnectionAddr::Unix(_) if cfg!(unix) => None,
         // Redis may add kinds of addresses.
-        None => Some("this kind of address is not supported here"),
+        ConnectionAddr::Unix(_) | _ => Some("this kind of address is not supported here"),
     }
 }
 
@@ -206,13 +203,6 @@ const KEEPALIVE_AGAIN: Duration = Duration::from_secs(10);
 /// A connection ends when the other end has not confirmed what was sent for this long.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
-
-fn keepalive() -> TcpKeepalive {
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
-    #[cfg(any(target_os = "android", target_os = "linux", target_vendor = "apple"))]
-    let keepalive = keepalive.with_interval(KEEPALIVE_AGAIN);
-    keepalive
-}
 
 struct Connector {
     address: Address,
@@ -275,10 +265,12 @@ impl Connector {
     fn socket(&self, address: &SockAddr) -> io::Result<RawSocket> {
         let raw = RawSocket::new(address.domain(), Type::STREAM, None)?;
         raw.set_tcp_nodelay(true)?;
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
+        #[cfg(any(target_os = "android", target_os = "linux", target_vendor = "apple"))]
+        let keepalive = keepalive.with_interval(KEEPALIVE_AGAIN);
         // A program may have set others in the client that it gave.
         let settings = self.address.0.tcp_settings();
-        let keepalive = settings.keepalive().cloned().unwrap_or_else(keepalive);
-        raw.set_tcp_keepalive(&keepalive)?;
+        raw.set_tcp_keepalive(settings.keepalive().unwrap_or(&keepalive))?;
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         raw.set_tcp_user_timeout(Some(settings.user_timeout().unwrap_or(USER_TIMEOUT)))?;
         Ok(raw)
@@ -290,14 +282,17 @@ impl Connector {
         deadline: Timestamp,
     ) -> Result<Box<dyn Transport>, NodeError> {
         let mut connection = Connection::over(stream);
-        let info = &self.address.0;
-        let settings = info.redis_settings();
+        let settings = self.address.0.redis_settings();
+        let user = settings.username().map(str::to_owned);
         let credentials = match (settings.password(), &self.security.credentials) {
-            (Some(password), _) => Some(Credentials::of(settings.username(), password)),
-            (None, Some(source)) => Some(ask(source, &self.address.name(), settings.username())?),
+            (Some(password), _) => Some(Credentials {
+                user,
+                password: password.to_owned(),
+            }),
+            (None, Some(source)) => Some(source.ask(&self.address.name(), user)?),
             (None, None) => None,
         };
-        login(&mut connection, credentials.as_ref(), info, deadline)?;
+        login(&mut connection, credentials.as_ref(), settings, deadline)?;
         Ok(Box::new(connection))
     }
 }
@@ -306,30 +301,24 @@ impl Connector {
 fn login(
     socket: &mut impl Transport,
     credentials: Option<&Credentials>,
-    info: &ConnectionInfo,
+    settings: &RedisConnectionInfo,
     deadline: Timestamp,
 ) -> Result<(), NodeError> {
-    let settings = info.redis_settings();
-    let mut commands = Vec::new();
-    let mut sent = Vec::new();
-    if let Some(credentials) = credentials {
-        commands.append(&mut credentials.auth());
-        sent.push("AUTH");
-    }
-    if settings.db() != 0 {
-        let database = settings.db().to_string();
-        let mut select = pack(&["SELECT".into(), database.as_str().into()]);
-        commands.append(&mut select);
-        sent.push("SELECT");
-    }
-    if sent.is_empty() {
+    let auth = credentials.map(|credentials| ("AUTH", credentials.auth()));
+    let database = u64::try_from(settings.db())
+        .ok()
+        .filter(|number| *number > 0);
+    let select = database.map(|number| ("SELECT", pack(&["SELECT".into(), number.into()])));
+    let commands: Vec<(&str, Vec<u8>)> = auth.into_iter().chain(select).collect();
+    if commands.is_empty() {
         return Ok(());
     }
-    socket.send(&commands, deadline)?;
-    for command in sent {
+    let bytes: Vec<&[u8]> = commands.iter().map(|(_, bytes)| bytes.as_slice()).collect();
+    socket.send(&bytes.concat(), deadline)?;
+    for (command, _) in commands {
         let reply = socket.recv(deadline)?;
         if let Reply::Error(error) = reply {
-            let password = credentials.map(Credentials::secret);
+            let password = credentials.map(|credentials| credentials.password.as_str());
             let refusal = login_refusal(command, &error.code, &error.message, password);
             return Err(refusal);
         }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use super::pack::LONGEST_REPLY;
-use super::resp::{self, Malformed, Reply};
+use super::resp::{self, NoReply, Reply};
 use super::stream::Stream;
 use super::transport::{NO_REPLY, Transport, closed, is_timeout};
 use crate::clock::Timestamp;
@@ -41,25 +41,23 @@ impl<S: Stream> Connection<S> {
     /// The next reply, or why there is none. Nothing as long as more of it has to come.
     fn next(&mut self) -> Option<Result<Reply, NodeError>> {
         match resp::parse(&self.bytes) {
-            Ok(Some((reply, length))) if length <= self.longest_reply => {
+            Ok((reply, length)) if length <= self.longest_reply => {
                 self.bytes.drain(..length);
                 Some(Ok(reply))
             }
             // Exact to the byte, so that the cut into packets does not decide what is too long.
-            Ok(None) if self.bytes.len() < self.longest_reply => None,
-            Ok(_) => {
+            Err(NoReply::Unfinished) if self.bytes.len() < self.longest_reply => None,
+            Ok(_) | Err(NoReply::Unfinished) => {
                 let kib = self.longest_reply / 1024;
                 let got = format!("a reply of more than {kib} KiB");
                 Some(Err(NodeError::protocol(got)))
             }
-            Err(Malformed) => Some(Err(NodeError::protocol(NO_REPLY))),
+            Err(NoReply::Malformed) => Some(Err(NodeError::protocol(NO_REPLY))),
         }
     }
 
     fn broken(&self, error: io::Error) -> NodeError {
-        if is_timeout(&error) {
-            NodeError::TimedOut
-        } else if self.bytes.is_empty() {
+        if self.bytes.is_empty() || is_timeout(&error) {
             closed(error)
         } else {
             let source = Arc::new(error);
@@ -70,14 +68,7 @@ impl<S: Stream> Connection<S> {
 
 impl<S: Stream> Transport for Connection<S> {
     fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError> {
-        let written = self.stream.write(command, deadline);
-        written.map_err(|error| {
-            if is_timeout(&error) {
-                NodeError::TimedOut
-            } else {
-                closed(error)
-            }
-        })
+        self.stream.write(command, deadline).map_err(closed)
     }
 
     fn send_all(

@@ -11,8 +11,8 @@ use crate::error::NodeError;
 /// A user and a password, for [`Builder::credentials`](crate::Builder::credentials).
 #[derive(Clone)]
 pub struct Credentials {
-    user: Option<String>,
-    password: String,
+    pub(super) user: Option<String>,
+    pub(super) password: String,
 }
 
 impl Credentials {
@@ -42,17 +42,6 @@ impl Credentials {
             user: None,
             password: password.into(),
         }
-    }
-
-    pub(super) fn of(user: Option<&str>, password: &str) -> Self {
-        Self {
-            user: user.map(str::to_owned),
-            password: password.to_owned(),
-        }
-    }
-
-    pub(super) fn secret(&self) -> &str {
-        &self.password
     }
 
     /// The packed command that logs in.
@@ -86,26 +75,22 @@ impl CredentialSource {
     ) -> Self {
         Self(Arc::new(callback))
     }
+
+    /// Asks for the credentials of the node of this name. They are those of the user, where they name none.
+    pub(super) fn ask(&self, node: &str, user: Option<String>) -> Result<Credentials, NodeError> {
+        // The callback may panic, which must not leave the keys of a lock behind.
+        let answer = unless_it_panics(|| (self.0)(node));
+        let answer = answer.unwrap_or_else(|| Err(io::Error::other("the callback panicked")));
+        let mut answer = answer.map_err(|error| NodeError::NoCredentials {
+            source: Arc::new(error),
+        })?;
+        answer.user = answer.user.or(user);
+        Ok(answer)
+    }
 }
 
 impl fmt::Debug for CredentialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CredentialSource")
     }
-}
-
-/// Asks for the credentials of the node of this name. They are those of the user, where they name none.
-pub(super) fn ask(
-    source: &CredentialSource,
-    node: &str,
-    user: Option<&str>,
-) -> Result<Credentials, NodeError> {
-    // The callback may panic, which must not leave the keys of a lock behind.
-    let answer = unless_it_panics(|| (source.0)(node));
-    let answer = answer.unwrap_or_else(|| Err(io::Error::other("the callback panicked")));
-    let mut answer = answer.map_err(|error| NodeError::NoCredentials {
-        source: Arc::new(error),
-    })?;
-    answer.user = answer.user.or_else(|| user.map(str::to_owned));
-    Ok(answer)
 }

@@ -9,13 +9,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-#[cfg(unix)]
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 use socket2::{SockAddr, Socket};
 
-#[cfg(unix)]
-use super::nonblocking::wait_for_one;
-use super::nonblocking::{SLICE, remaining};
+use super::nonblocking::{SLICE, remaining, wait_for_one};
 use super::transport::is_timeout;
 use crate::clock::{Clock, Timestamp};
 
@@ -23,11 +21,9 @@ use crate::clock::{Clock, Timestamp};
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// The most connections that are being made at once. Beyond that, the oldest is given up.
-#[cfg(unix)]
 const MOST_AT_ONCE: usize = 16;
 
 /// Connects to the first of these addresses that answers by the deadline. Returns the socket, and its address.
-#[cfg(unix)]
 pub(super) fn first_of(
     addresses: &[SocketAddr],
     open: &dyn Fn(&SockAddr) -> io::Result<Socket>,
@@ -36,7 +32,8 @@ pub(super) fn first_of(
 ) -> io::Result<(Socket, SocketAddr)> {
     let mut to_try = addresses.iter();
     let mut pending: Vec<(Socket, SocketAddr)> = Vec::new();
-    let mut failure = no_address();
+    let no_address = "the host name has no address";
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, no_address);
     let mut next_at = clock.now();
     loop {
         let (left, now) = (remaining(clock, deadline)?, clock.now());
@@ -78,35 +75,6 @@ pub(super) fn first_of(
     }
 }
 
-/// Connects to the first of these addresses that answers, one after the other, each in its share of the time.
-#[cfg(not(unix))]
-pub(super) fn first_of(
-    addresses: &[SocketAddr],
-    open: &dyn Fn(&SockAddr) -> io::Result<Socket>,
-    clock: &Clock,
-    deadline: Timestamp,
-) -> io::Result<(Socket, SocketAddr)> {
-    let mut to_try = addresses.iter();
-    let mut failure = no_address();
-    while let Some(address) = to_try.next() {
-        let left = remaining(clock, deadline)?;
-        let share = match to_try.len() {
-            0 => left,
-            others => head_start(left, others),
-        };
-        let its = SockAddr::from(*address);
-        let connected = open(&its).and_then(|socket| {
-            socket.connect_timeout(&its, share)?;
-            Ok(socket)
-        });
-        match connected {
-            Ok(socket) => return Ok((socket, *address)),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
 /// For how long an address is tried alone, with so much time left for it and so many others.
 fn head_start(left: Duration, others: usize) -> Duration {
     let shares = u32::try_from(others.saturating_add(1)).unwrap_or(u32::MAX);
@@ -114,22 +82,14 @@ fn head_start(left: Duration, others: usize) -> Duration {
     share.min(HEAD_START)
 }
 
-fn no_address() -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, "the host name has no address")
-}
-
 /// Begins to connect, without waiting.
-#[cfg(unix)]
 fn begin(socket: Socket, address: &SockAddr) -> io::Result<Socket> {
-    use rustix::io::Errno;
-
     socket.set_nonblocking(true)?;
-    match socket.connect(address) {
-        Ok(()) => Ok(socket),
-        Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::INPROGRESS | Errno::INTR) => Ok(socket),
-            _ => Err(error),
-        },
+    let begun = socket.connect(address);
+    match begun.as_ref().map_err(Errno::from_io_error) {
+        Ok(()) | Err(Some(Errno::INPROGRESS | Errno::INTR)) => Ok(socket),
+        Err(Some(Errno::WOULDBLOCK)) if cfg!(windows) => Ok(socket),
+        Err(_) => begun.map(|()| socket),
     }
 }
 

@@ -1,8 +1,13 @@
 //! Waits and reads by a deadline that holds to the millisecond, which the sockets of std can't.
 
 use std::io;
+use std::iter::once;
 use std::net::TcpStream;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use smallvec::SmallVec;
 
 use crate::clock::{Clock, Timestamp};
 
@@ -17,7 +22,7 @@ pub(super) fn wait_until_readable(
 ) -> io::Result<bool> {
     loop {
         let left = deadline.saturating_since(clock.now());
-        if is_readable(stream, left.min(SLICE))? {
+        if wait_for_one(once(stream), PollFlags::IN, left.min(SLICE))?.is_some() {
             return Ok(true);
         }
         if left.is_zero() || clock.has_ended() {
@@ -35,51 +40,28 @@ pub(super) fn remaining(clock: &Clock, deadline: Timestamp) -> io::Result<Durati
     Ok(remaining)
 }
 
-#[cfg(unix)]
-fn is_readable(stream: &TcpStream, span: Duration) -> io::Result<bool> {
-    let ready = wait_for_one(std::iter::once(stream), rustix::event::PollFlags::IN, span);
-    ready.map(|ready| ready.is_some())
-}
-
 /// Waits until one of these sockets is ready, for no longer than this span. Returns its place.
-#[cfg(unix)]
-pub(super) fn wait_for_one<'s, S: rustix::fd::AsFd + 's>(
+pub(super) fn wait_for_one<'s, S: AsFd + 's>(
     sockets: impl Iterator<Item = &'s S>,
-    flags: rustix::event::PollFlags,
+    flags: PollFlags,
     span: Duration,
 ) -> io::Result<Option<usize>> {
-    match poll(sockets, flags, span) {
-        Err(rustix::io::Errno::INTR) => Ok(None),
-        ready => Ok(ready?),
-    }
-}
-
-#[cfg(unix)]
-fn poll<'s, S: rustix::fd::AsFd + 's>(
-    sockets: impl Iterator<Item = &'s S>,
-    flags: rustix::event::PollFlags,
-    span: Duration,
-) -> rustix::io::Result<Option<usize>> {
-    use rustix::event::{PollFd, Timespec, poll};
-    use smallvec::SmallVec;
-
     let span = Timespec::try_from(span).unwrap_or_default();
     let asked = sockets.map(|socket| PollFd::new(socket, flags));
     let mut asked: SmallVec<[PollFd<'_>; 5]> = asked.collect();
-    poll(&mut asked, Some(&span))?;
-    Ok(asked.iter().position(|one| !one.revents().is_empty()))
+    match poll(&mut asked, Some(&span)) {
+        Ok(_) => Ok(asked.iter().position(|one| !one.revents().is_empty())),
+        Err(rustix::io::Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whether none of these sockets has something to read, or is at its end. Asks for all of them at once.
-#[cfg(unix)]
 pub(crate) fn are_quiet<'s>(sockets: impl Iterator<Item = &'s TcpStream>) -> bool {
-    let ready = poll(sockets, rustix::event::PollFlags::IN, Duration::ZERO);
-    matches!(ready, Ok(None))
-}
-
-#[cfg(not(unix))]
-pub(crate) fn are_quiet<'s>(_: impl Iterator<Item = &'s TcpStream>) -> bool {
-    false
+    matches!(
+        wait_for_one(sockets, PollFlags::IN, Duration::ZERO),
+        Ok(None)
+    )
 }
 
 /// Reads what is there, without waiting.
@@ -89,39 +71,10 @@ pub(super) fn read(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(n)
 }
 
-/// Copies what is there, without waiting, and leaves it there.
-#[cfg(unix)]
-pub(super) fn peek(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
-    let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;
-    let (n, _) = rustix::net::recv(stream, bytes, flags)?;
-    Ok(n)
-}
-
 #[cfg(not(unix))]
-fn is_readable(stream: &TcpStream, span: Duration) -> io::Result<bool> {
-    // A timeout of zero is an error.
-    stream.set_read_timeout(Some(span.max(Duration::from_millis(1))))?;
-    match stream.peek(&mut [0]) {
-        Ok(_) => Ok(true),
-        Err(error) if super::transport::is_timeout(&error) => Ok(false),
-        Err(error) => Err(error),
+pub(super) fn read(mut stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    if are_quiet(once(stream)) {
+        return Err(io::ErrorKind::WouldBlock.into());
     }
-}
-
-#[cfg(not(unix))]
-pub(super) fn read(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
-    use std::io::Read;
-
-    stream.set_nonblocking(true)?;
-    let read = (&mut &*stream).read(bytes);
-    stream.set_nonblocking(false)?;
-    read
-}
-
-#[cfg(not(unix))]
-pub(super) fn peek(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
-    stream.set_nonblocking(true)?;
-    let peeked = stream.peek(bytes);
-    stream.set_nonblocking(false)?;
-    peeked
+    io::Read::read(&mut stream, bytes)
 }

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
+use super::resp;
 use super::scripts::Script;
 use crate::claim::{Kind, Names};
 
@@ -25,7 +28,44 @@ pub(crate) fn whole_millis(span: Duration) -> u64 {
 
 /// The bytes of a command of these words.
 pub(crate) fn pack(words: &[Word<'_>]) -> Vec<u8> {
-    head(words.len(), words, words.len().saturating_mul(ROOM))
+    let mut buffer = [0; LONGEST_NUMBER];
+    let mut bytes = Vec::with_capacity(words.len().saturating_mul(ROOM));
+    push_line(&mut bytes, b'*', words.len());
+    for word in words {
+        let word = match word {
+            Word::Bytes(word) => word,
+            Word::Number(number) => digits(*number, &mut buffer),
+        };
+        push_line(&mut bytes, b'$', word.len());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+fn push_line(bytes: &mut Vec<u8>, mark: u8, number: usize) {
+    let number = u64::try_from(number).unwrap_or(u64::MAX);
+    bytes.push(mark);
+    bytes.extend_from_slice(digits(number, &mut [0; LONGEST_NUMBER]));
+    bytes.extend_from_slice(b"\r\n");
+}
+
+/// The digits of the largest number of 64 bits.
+const LONGEST_NUMBER: usize = 20;
+
+fn digits(mut number: u64, buffer: &mut [u8; LONGEST_NUMBER]) -> &[u8] {
+    let mut begin = LONGEST_NUMBER;
+    for digit in buffer.iter_mut().rev() {
+        *digit = u8::try_from(number % 10)
+            .unwrap_or_default()
+            .saturating_add(b'0');
+        number /= 10;
+        begin = begin.saturating_sub(1);
+        if number == 0 {
+            break;
+        }
+    }
+    buffer.get(begin..).unwrap_or_default()
 }
 
 /// Most words fit in so many bytes, with the line before them.
@@ -35,16 +75,17 @@ const ROOM: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Packed {
     /// What it does, for people.
-    name: &'static str,
-    bytes: Vec<u8>,
-    /// Where the bytes call a script by its digest.
-    call: Option<Call>,
+    pub(crate) name: &'static str,
+    /// For a server that has the script, if it calls one.
+    pub(crate) bytes: Vec<u8>,
+    /// The script that the bytes call by its digest.
+    pub(crate) script: Option<&'static Script>,
     /// The most bytes of a reply to it.
-    longest_reply: usize,
-    /// How many keys it is about: its reply has a row for each.
-    keys: usize,
+    pub(crate) longest_reply: usize,
+    /// How many keys it is about: its reply has a row for each. It tells how much a server has to do for it.
+    pub(crate) keys: usize,
     /// The names of the resources, if it is about several.
-    names: Option<Names>,
+    pub(crate) names: Option<Names>,
 }
 
 /// The most bytes of a reply to most commands. No reply of a server comes near it.
@@ -53,26 +94,12 @@ pub(crate) const LONGEST_REPLY: usize = 4 * 1024;
 /// The room for a row: the first bytes of a value, or an error.
 const LONGEST_ROW: usize = 640;
 
-/// How a script is called by its digest.
-#[derive(Clone, Copy)]
-struct Call {
-    script: &'static Script,
-    /// How many words the command has.
-    words: usize,
-    /// Where the words behind the digest begin.
-    rest_at: usize,
-}
-
 impl Packed {
     pub(crate) fn new(name: &'static str, words: &[Word<'_>]) -> Self {
-        Self::of(name, pack(words), None)
-    }
-
-    fn of(name: &'static str, bytes: Vec<u8>, call: Option<Call>) -> Self {
         Self {
             name,
-            bytes,
-            call,
+            bytes: pack(words),
+            script: None,
             longest_reply: LONGEST_REPLY,
             keys: 1,
             names: None,
@@ -82,22 +109,13 @@ impl Packed {
     /// Calls a script, by its digest if the server has it. `rest` are the words behind the digest: the number of keys, the
     /// keys and the arguments.
     pub(crate) fn call(name: &'static str, script: &'static Script, rest: &[Word<'_>]) -> Self {
-        let words = rest.len().saturating_add(2);
-        let called = ["EVALSHA".into(), script.digest().into()];
-        let mut bytes = head(words, &called, words.saturating_mul(ROOM));
-        let rest_at = bytes.len();
-        push_all(&mut bytes, rest);
-        let call = Call {
-            script,
-            words,
-            rest_at,
-        };
-        Self::of(name, bytes, Some(call))
-    }
-
-    /// What it does, for people.
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
+        let mut words: SmallVec<[Word<'_>; 14]> = SmallVec::new();
+        words.extend(["EVALSHA".into(), script.digest().into()]);
+        words.extend_from_slice(rest);
+        Self {
+            script: Some(script),
+            ..Self::new(name, &words)
+        }
     }
 
     /// The command with room for a reply of so many bytes.
@@ -123,94 +141,17 @@ impl Packed {
         self
     }
 
-    /// How many keys it is about, which tells how much a server has to do for it.
-    pub(crate) fn keys(&self) -> usize {
-        self.keys
-    }
-
-    /// The names of the resources, if it is about several.
-    pub(crate) fn names(&self) -> Option<&Names> {
-        self.names.as_ref()
-    }
-
-    /// The most bytes of a reply to it.
-    pub(crate) fn longest_reply(&self) -> usize {
-        self.longest_reply
-    }
-
-    /// The number of bytes, for a server that has the scripts.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// The script that it calls, if it can be called by its digest.
-    pub(crate) fn script(&self) -> Option<&'static Script> {
-        self.call.map(|call| call.script)
-    }
-
-    /// The bytes for a server that has the script, if the command calls one.
-    pub(crate) fn short(&self) -> &[u8] {
-        &self.bytes
-    }
-
     /// The bytes for a server that may not have the script.
     pub(crate) fn in_full(&self) -> Cow<'_, [u8]> {
-        let Some(call) = self.call else {
+        let Some(script) = self.script else {
             return Cow::Borrowed(&self.bytes);
         };
-        let rest = self.bytes.get(call.rest_at..).unwrap_or_default();
-        let text = call.script.text();
-        let room = text.len().saturating_add(rest.len()).saturating_add(ROOM);
-        let mut bytes = head(call.words, &["EVAL".into(), text.into()], room);
-        bytes.extend_from_slice(rest);
-        Cow::Owned(bytes)
+        let words = resp::words(&self.bytes).unwrap_or_default();
+        let rest = words.into_iter().skip(2).map(Word::Bytes);
+        let call = [Word::from("EVAL"), script.text().into()];
+        let words: Vec<Word<'_>> = call.into_iter().chain(rest).collect();
+        Cow::Owned(pack(&words))
     }
-}
-
-/// The first words of a command of so many, with room for all bytes.
-fn head(count: usize, first: &[Word<'_>], room: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(room);
-    push_line(&mut bytes, b'*', count);
-    push_all(&mut bytes, first);
-    bytes
-}
-
-/// The digits of the largest number of 64 bits.
-const LONGEST_NUMBER: usize = 20;
-
-fn push_all(bytes: &mut Vec<u8>, words: &[Word<'_>]) {
-    let mut buffer = [0; LONGEST_NUMBER];
-    for word in words {
-        let word = match word {
-            Word::Bytes(word) => word,
-            Word::Number(number) => digits(*number, &mut buffer),
-        };
-        push_line(bytes, b'$', word.len());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
-}
-
-fn push_line(bytes: &mut Vec<u8>, mark: u8, number: usize) {
-    let number = u64::try_from(number).unwrap_or(u64::MAX);
-    bytes.push(mark);
-    bytes.extend_from_slice(digits(number, &mut [0; LONGEST_NUMBER]));
-    bytes.extend_from_slice(b"\r\n");
-}
-
-fn digits(mut number: u64, buffer: &mut [u8; LONGEST_NUMBER]) -> &[u8] {
-    let mut begin = LONGEST_NUMBER;
-    for digit in buffer.iter_mut().rev() {
-        *digit = u8::try_from(number % 10)
-            .unwrap_or_default()
-            .saturating_add(b'0');
-        number /= 10;
-        begin = begin.saturating_sub(1);
-        if number == 0 {
-            break;
-        }
-    }
-    buffer.get(begin..).unwrap_or_default()
 }
 
 impl<'a> From<&'a [u8]> for Word<'a> {
@@ -236,7 +177,6 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::resp;
     use super::super::scripts::TAKE_SCRIPT;
     use super::*;
 
@@ -286,7 +226,7 @@ mod tests {
             let script = &TAKE_SCRIPT;
             let by_digest = [&[Word::from("EVALSHA"), script.digest().into()], &rest[..]].concat();
             let in_full = [&[Word::from("EVAL"), script.text().into()], &rest[..]].concat();
-            prop_assert_eq!(packed.short(), by_redis(&by_digest));
+            prop_assert_eq!(&packed.bytes, &by_redis(&by_digest));
             prop_assert_eq!(&*packed.in_full(), by_redis(&in_full));
         }
     }

@@ -36,30 +36,29 @@ impl ServerError {
     }
 }
 
-/// Bytes that are no reply, and can't become one.
+/// Why bytes are no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) enum NoReply {
+    /// The rest of it has to come.
+    Unfinished,
+    /// They can't become one.
+    Malformed,
+}
 
 /// The deepest nesting of arrays. The replies to this crate's commands are not nested at all.
 const DEEPEST: usize = 4;
 
-/// The reply at the beginning of these bytes, and its length. `None` means that the rest of it has to come.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Malformed> {
+/// The reply at the beginning of these bytes, and its length.
+pub(crate) fn parse(bytes: &[u8]) -> Result<(Reply, usize), NoReply> {
     let mut parser = Parser { bytes, at: 0 };
     let reply = parser.reply(DEEPEST)?;
-    Ok(reply.map(|reply| (reply, parser.at)))
+    Ok((reply, parser.at))
 }
 
 /// The words of a command, if these bytes are one and nothing else.
 pub(crate) fn words(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let mut parser = Parser { bytes, at: 0 };
-    let count = parser.header(b'*')?;
-    // The count is only a claim, so no memory is reserved for it.
-    let mut words = Vec::new();
-    for _ in 0..count {
-        let length = parser.header(b'$')?;
-        words.push(parser.string(length).ok()??);
-    }
+    let words = parser.words().ok()?;
     (parser.at == bytes.len()).then_some(words)
 }
 
@@ -70,113 +69,98 @@ struct Parser<'b> {
 }
 
 impl<'b> Parser<'b> {
-    /// The next reply, if the whole of it has come. It has no more than so many arrays in each other.
-    fn reply(&mut self, depth: usize) -> Result<Option<Reply>, Malformed> {
-        let Some(kind) = self.bytes.get(self.at).copied() else {
-            return Ok(None);
-        };
-        if !b"+-:$*".contains(&kind) {
-            return Err(Malformed);
-        }
-        self.at = self.at.saturating_add(1);
-        let Some(line) = self.line()? else {
-            return Ok(None);
-        };
-        Ok(Some(match kind {
+    /// The next reply. It has no more than so many arrays in each other.
+    fn reply(&mut self, depth: usize) -> Result<Reply, NoReply> {
+        let (kind, line) = self.head(b"+-:$*")?;
+        Ok(match kind {
             b'+' if line == b"OK" => Reply::Okay,
             b'+' => Reply::Text(text(line)?.to_owned()),
             b'-' => Reply::Error(ServerError::new(text(line)?)),
             b':' => Reply::Int(number(line)?),
             kind => match length_of(line)? {
                 None => Reply::Nil,
-                Some(length) if kind == b'$' => match self.string(length)? {
-                    None => return Ok(None),
-                    Some(bytes) => Reply::Bulk(bytes.to_vec()),
-                },
-                Some(_) if depth == 0 => return Err(Malformed),
+                Some(length) if kind == b'$' => Reply::Bulk(self.string(length)?.to_vec()),
+                Some(_) if depth == 0 => return Err(NoReply::Malformed),
                 Some(count) => {
                     // Grows with the items, because a count alone must not take memory.
                     let mut items = Vec::new();
                     for _ in 0..count {
-                        match self.reply(depth.saturating_sub(1))? {
-                            None => return Ok(None),
-                            Some(item) => items.push(item),
-                        }
+                        items.push(self.reply(depth.saturating_sub(1))?);
                     }
                     Reply::Array(items)
                 }
             },
-        }))
+        })
     }
 
-    /// The bytes up to the next line break. Consumes the line break too.
-    fn line(&mut self) -> Result<Option<&'b [u8]>, Malformed> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let mut all = rest.iter();
-        let Some(end) = all.position(|byte| matches!(byte, b'\r' | b'\n')) else {
-            return Ok(None);
-        };
-        self.string(end)
+    fn words(&mut self) -> Result<Vec<&'b [u8]>, NoReply> {
+        // The count is only a claim, so no memory is reserved for it.
+        let mut words = Vec::new();
+        for _ in 0..self.count(b"*")? {
+            let length = self.count(b"$")?;
+            words.push(self.string(length)?);
+        }
+        Ok(words)
     }
 
-    /// The length in a line that begins with this mark.
-    fn header(&mut self, mark: u8) -> Option<usize> {
-        if self.bytes.get(self.at) != Some(&mark) {
-            return None;
+    fn count(&mut self, mark: &[u8]) -> Result<usize, NoReply> {
+        let (_, line) = self.head(mark)?;
+        length_of(line)?.ok_or(NoReply::Malformed)
+    }
+
+    /// The next byte, which is one of these marks, and the rest of the line.
+    fn head(&mut self, marks: &[u8]) -> Result<(u8, &'b [u8]), NoReply> {
+        let kind = *self.bytes.get(self.at).ok_or(NoReply::Unfinished)?;
+        if !marks.contains(&kind) {
+            return Err(NoReply::Malformed);
         }
         self.at = self.at.saturating_add(1);
-        length_of(self.line().ok()??).ok()?
+        let mut rest = self.bytes.get(self.at..).unwrap_or_default().iter();
+        let end = rest.position(|byte| matches!(byte, b'\r' | b'\n'));
+        let line = self.string(end.ok_or(NoReply::Unfinished)?)?;
+        Ok((kind, line))
     }
 
     /// This number of bytes. Consumes the line break behind them too.
-    fn string(&mut self, length: usize) -> Result<Option<&'b [u8]>, Malformed> {
+    fn string(&mut self, length: usize) -> Result<&'b [u8], NoReply> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let Some((bytes, rest)) = rest.split_at_checked(length) else {
-            return Ok(None);
-        };
-        match rest {
-            [b'\r', b'\n', ..] => {
+        match rest.split_at_checked(length) {
+            Some((bytes, [b'\r', b'\n', ..])) => {
                 self.at = self.at.saturating_add(length).saturating_add(2);
-                Ok(Some(bytes))
+                Ok(bytes)
             }
-            [] | [b'\r'] => Ok(None),
-            _ => Err(Malformed),
+            None | Some((_, [] | [b'\r'])) => Err(NoReply::Unfinished),
+            Some(_) => Err(NoReply::Malformed),
         }
     }
 }
 
-fn text(line: &[u8]) -> Result<&str, Malformed> {
-    str::from_utf8(line).map_err(|_| Malformed)
+fn text(line: &[u8]) -> Result<&str, NoReply> {
+    str::from_utf8(line).map_err(|_| NoReply::Malformed)
 }
 
 /// A length or a count; none for -1, which stands for nil.
-fn length_of(line: &[u8]) -> Result<Option<usize>, Malformed> {
+fn length_of(line: &[u8]) -> Result<Option<usize>, NoReply> {
     match number(line)? {
         -1 => Ok(None),
-        length => match usize::try_from(length) {
-            Ok(length) => Ok(Some(length)),
-            Err(_) => Err(Malformed),
-        },
+        length => Ok(Some(
+            usize::try_from(length).map_err(|_| NoReply::Malformed)?,
+        )),
     }
 }
 
 /// A number in the one way in which Redis writes it.
-fn number(line: &[u8]) -> Result<i64, Malformed> {
+fn number(line: &[u8]) -> Result<i64, NoReply> {
     let digits = line.strip_prefix(b"-").unwrap_or(line);
-    let is_canonical = match digits {
-        [b'0'] => digits.len() == line.len(),
-        [] | [b'0', ..] => false,
-        digits => digits.iter().all(u8::is_ascii_digit),
-    };
-    let number = str::from_utf8(line).ok().filter(|_| is_canonical);
-    let number = number.and_then(|number| number.parse().ok());
-    number.ok_or(Malformed)
+    let is_canonical = line == b"0" || matches!(digits, [b'1'..=b'9', ..]);
+    let number = text(line)?.parse().ok();
+    number.filter(|_| is_canonical).ok_or(NoReply::Malformed)
 }
 
 /// The reply that these bytes are, and nothing else.
 #[cfg(test)]
 pub(crate) fn whole(bytes: &[u8]) -> Reply {
-    let (reply, length) = parse(bytes).unwrap().unwrap();
+    let (reply, length) = parse(bytes).unwrap();
     assert_eq!(length, bytes.len());
     reply
 }

@@ -1,6 +1,7 @@
 //! Bytes over TCP or a Unix socket, every step bounded by a deadline.
 
 use std::io::{self, Read, Write};
+use std::iter;
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -38,7 +39,10 @@ pub(crate) trait Stream: Send {
     ) -> io::Result<Option<usize>>;
 
     /// Whether the idle stream is open and nothing has come that was not asked for.
-    fn is_quiet(&mut self) -> bool;
+    fn is_quiet(&mut self) -> bool {
+        let socket = self.socket();
+        socket.is_some_and(|socket| nonblocking::are_quiet(iter::once(socket)))
+    }
 
     /// The socket of a stream that is quiet if the socket has nothing to read.
     fn socket(&self) -> Option<&TcpStream> {
@@ -126,11 +130,6 @@ impl Stream for Plain {
                 }
             }
         }
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        let peeked = nonblocking::peek(&self.stream, &mut [0]);
-        peeked.is_err_and(|error| is_timeout(&error))
     }
 
     fn socket(&self) -> Option<&TcpStream> {

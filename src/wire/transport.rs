@@ -85,8 +85,14 @@ pub(crate) fn unconnected(error: io::Error) -> NodeError {
 
 /// The error for a connection that the server closed before any byte of the reply.
 pub(crate) fn closed(error: impl Into<io::Error>) -> NodeError {
-    let source = Arc::new(error.into());
-    NodeError::Closed { source }
+    let error = error.into();
+    if is_timeout(&error) {
+        NodeError::TimedOut
+    } else {
+        NodeError::Closed {
+            source: Arc::new(error),
+        }
+    }
 }
 
 /// Makes a server's words fit for an error message: one line, of bounded length, without parts of tokens.

@@ -34,7 +34,7 @@ pub(super) struct Node {
     /// What has arrived while it was stopped, with the connections it came on.
     pub(super) backlog: VecDeque<(usize, Message)>,
     /// The connections whose clients wait for a bell.
-    pub(super) blocked: Blocked<usize>,
+    pub(super) blocked: Blocked,
 }
 
 pub(super) struct Executed {

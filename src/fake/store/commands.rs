@@ -1,121 +1,210 @@
 //! The commands of Redis that the scripts and the library call, each as far as they use it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Store;
-use super::entry::{Content, Entry, bad_end, bulk, count, error, integer, wrong_type};
+use super::entry::{
+    Content, Entry, Kind, Members, bulk, count, error, integer, within, wrong_type,
+};
 use crate::wire::resp::Reply;
 
 mod scan;
-mod sorted;
 
 impl Store {
     /// Executes one command. Replies with an error to what Redis does not accept, and to what nobody sends.
     pub(super) fn command(&mut self, words: &[&str], now: Duration) -> Reply {
-        let reply = match words {
-            ["GET", key] => self.text(key, now),
+        // A word that is no key does no harm.
+        for word in words {
+            self.sweep(word, now);
+        }
+        let reply = self.answer(words, now).unwrap_or_else(|refusal| refusal);
+        if let [_, key, ..] = words
+            && let Some(entry) = self.keys.get(*key)
+            && entry.content.is_empty()
+        {
+            self.keys.remove(*key);
+        }
+        reply
+    }
+
+    fn answer(&mut self, words: &[&str], now: Duration) -> Result<Reply, Reply> {
+        Ok(match words {
+            ["GET", key] => self.text(key)?.map_or(Reply::Nil, bulk),
             ["MGET", keys @ ..] => {
-                let texts = keys.iter().map(|key| self.text(key, now));
-                let texts = texts.map(|text| text.unwrap_or(Reply::Nil));
-                Ok(Reply::Array(texts.collect()))
+                let text = |key: &&str| self.text(key).ok().flatten().map_or(Reply::Nil, bulk);
+                Reply::Array(keys.iter().map(text).collect())
             }
-            ["SET", key, value, options @ ..] => self.set(key, value, options, now),
-            ["STRLEN", key] => {
-                let text = self.typed(key, Content::as_text, now);
-                text.map(|text| count(text.map_or(0, |text| text.len())))
-            }
-            ["INCR", key] => self.increment(key, now),
+            ["SET", key, value, options @ ..] => self.set(key, value, options, now)?,
+            ["STRLEN", key] => count(self.text(key)?.map_or(0, str::len)),
+            ["INCR", key] => self.increment(key)?,
             ["DEL", keys @ ..] => {
-                let gone = keys.iter().filter(|key| self.delete(key, now));
-                Ok(count(gone.count()))
+                count(keys.iter().filter_map(|key| self.keys.remove(*key)).count())
             }
             ["EXISTS", keys @ ..] => {
-                let there = keys.iter().filter(|key| self.get(key, now).is_some());
-                Ok(count(there.count()))
+                let there = keys.iter().filter(|key| self.keys.contains_key(**key));
+                count(there.count())
             }
             ["TYPE", key] => {
-                let kind = self.get(key, now).map(|entry| entry.content.kind());
-                Ok(Reply::Text(kind.unwrap_or("none").to_owned()))
+                let entry = self.keys.get(*key);
+                let name = entry.map_or("none", |entry| entry.content.type_name());
+                Reply::Text(name.to_owned())
             }
-            ["PTTL", key] => {
-                let left = self.get(key, now).map(|entry| entry.pttl(now));
-                Ok(Reply::Int(left.unwrap_or(-2)))
+            ["PTTL", key] => Reply::Int(self.keys.get(*key).map_or(-2, |entry| entry.pttl(now))),
+            ["PEXPIRE", key, ttl] => {
+                let ttl_ms = integer(ttl)?;
+                end(ttl_ms, now, "pexpire")?;
+                self.ends_in(key, ttl_ms, now)?
             }
-            ["PEXPIRE", key, ttl] => self.expire(key, ttl, now),
-            ["PEXPIREAT", key, end] => self.expire_at(key, end, now),
+            ["PEXPIREAT", key, end] => {
+                let left_ms = integer(end)?.saturating_sub(self.process.wall_ms(now));
+                self.ends_in(key, left_ms, now)?
+            }
+            ["RPUSH", key, elements @ ..] => {
+                let list = self.list(key)?;
+                list.extend(elements.iter().map(|element| (*element).to_owned()));
+                let length = count(list.len());
+                self.has_rung = true;
+                length
+            }
+            ["BLPOP", key, _] => match self.list(key)?.pop_front() {
+                Some(element) => Reply::Array(vec![bulk(key), bulk(&element)]),
+                None => Reply::Nil,
+            },
+            ["SCAN", cursor, "MATCH", pattern, "COUNT", count] => {
+                self.scan(cursor, pattern, count)?
+            }
+            ["TIME"] => self.process.time(now),
+            ["INFO", section] => self.process.info(section, now),
+            other => self.of_members(other)?,
+        })
+    }
+
+    /// The commands for sets, and for sorted ones.
+    fn of_members(&mut self, words: &[&str]) -> Result<Reply, Reply> {
+        Ok(match words {
             ["SADD", key, member] => {
-                let new = Content::Set(BTreeSet::new());
-                let members = self.typed_or_new(key, new, Content::as_set, now);
-                members.map(|members| Reply::Int(members.insert((*member).to_owned()).into()))
+                let members = self.members(key, Kind::Set)?;
+                Reply::Int(members.insert((*member).to_owned(), 0).is_none().into())
             }
-            ["SREM", key, member] => self.remove_from(key, Content::as_set, now, |members| {
-                members.remove(*member).into()
-            }),
+            ["SREM", key, member] => self.remove(key, Kind::Set, |it, _| it == *member)?,
             ["SISMEMBER", key, member] => {
-                let members = self.typed(key, Content::as_set, now);
-                let has = |members: &mut BTreeSet<String>| members.contains(*member);
-                members.map(|members| Reply::Int(members.is_some_and(has).into()))
+                let members = self.members(key, Kind::Set)?;
+                Reply::Int(members.contains_key(*member).into())
             }
-            ["RPUSH", key, elements @ ..] => self.push(key, elements, now),
-            ["SCAN", cursor, "MATCH", pattern, "COUNT", count] => self.scan(cursor, pattern, count),
-            ["TIME"] => Ok(self.process.time(now)),
-            ["INFO", section] => Ok(self.process.info(section, now)),
-            other => self.sorted_command(other, now),
-        };
-        reply.unwrap_or_else(|refusal| refusal)
+            ["ZADD", key, options @ .., score, member] => self.zadd(key, options, score, member)?,
+            ["ZREM", key, member] => self.remove(key, Kind::Sorted, |it, _| it == *member)?,
+            ["ZREMRANGEBYSCORE", key, min, max] => {
+                let scores = scores(min, max)?;
+                self.remove(key, Kind::Sorted, |_, score| scores.contains(&score))?
+            }
+            ["ZSCORE", key, member] => match self.members(key, Kind::Sorted)?.get(*member) {
+                Some(score) => bulk(&score.to_string()),
+                None => Reply::Nil,
+            },
+            ["ZCOUNT", key, min, max] => {
+                let scores = scores(min, max)?;
+                count(within(self.members(key, Kind::Sorted)?, &scores).len())
+            }
+            ["ZRANGE", key, "-1", "-1", "WITHSCORES"] => {
+                let members = within(self.members(key, Kind::Sorted)?, &(i64::MIN..=i64::MAX));
+                let last = members.last().copied().map(with_score);
+                Reply::Array(last.into_iter().flatten().collect())
+            }
+            [
+                "ZRANGEBYSCORE",
+                key,
+                min,
+                max,
+                with_scores @ ..,
+                "LIMIT",
+                from,
+                limit,
+            ] => {
+                let found = within(self.members(key, Kind::Sorted)?, &scores(min, max)?);
+                let number = |text| Ok(usize::try_from(integer(text)?).unwrap_or(usize::MAX));
+                let found = found.into_iter().skip(number(from)?).take(number(limit)?);
+                Reply::Array(match with_scores {
+                    [] => found.map(|(_, member)| bulk(member)).collect(),
+                    ["WITHSCORES"] => found.flat_map(with_score).collect(),
+                    _ => return Err(error("syntax error")),
+                })
+            }
+            _ => return Err(error("a command that a fake node does not know")),
+        })
     }
 
-    /// What is under a key, if it is of a type.
-    fn typed<T>(
-        &mut self,
-        key: &str,
-        of_type: fn(&mut Content) -> Option<&mut T>,
-        now: Duration,
-    ) -> Result<Option<&mut T>, Reply> {
-        let Some(entry) = self.get(key, now) else {
-            return Ok(None);
-        };
-        of_type(&mut entry.content).map(Some).ok_or_else(wrong_type)
+    fn increment(&mut self, key: &str) -> Result<Reply, Reply> {
+        let more = integer(self.text(key)?.unwrap_or("0"))?.checked_add(1);
+        let more = more.ok_or_else(|| error("increment or decrement would overflow"))?;
+        let entry = self.keys.get(key);
+        let until = entry.map_or(Entry::NEVER, |entry| entry.until);
+        self.put(key, &more.to_string(), until);
+        Ok(Reply::Int(more))
     }
 
-    /// What is under a key. Where nothing is, `new`, which never expires.
-    fn typed_or_new<T>(
+    fn zadd(
         &mut self,
         key: &str,
-        new: Content,
-        of_type: fn(&mut Content) -> Option<&mut T>,
-        now: Duration,
-    ) -> Result<&mut T, Reply> {
-        self.sweep(key, now);
+        options: &[&str],
+        score: &str,
+        member: &str,
+    ) -> Result<Reply, Reply> {
+        let score = integer(score).map_err(|_| error("value is not a valid float"))?;
+        let members = self.members(key, Kind::Sorted)?;
+        let old = members.get(member).copied();
+        let score = match options {
+            [] => score,
+            ["NX"] => old.unwrap_or(score),
+            _ => return Err(error("syntax error")),
+        };
+        members.insert(member.to_owned(), score);
+        Ok(Reply::Int(old.is_none().into()))
+    }
+
+    fn text(&self, key: &str) -> Result<Option<&str>, Reply> {
+        let entry = self.keys.get(key);
+        entry
+            .map(|entry| entry.text().ok_or_else(wrong_type))
+            .transpose()
+    }
+
+    /// What is under a key; where nothing is, this, which goes again if it stays empty.
+    fn or_empty(&mut self, key: &str, content: Content) -> &mut Content {
         let entry = self.keys.entry(key.to_owned()).or_insert(Entry {
-            content: new,
+            content,
             until: Entry::NEVER,
         });
-        of_type(&mut entry.content).ok_or_else(wrong_type)
+        &mut entry.content
     }
 
-    /// Takes members away, and the key with the last of them. Returns how many they were.
-    fn remove_from<T>(
+    fn list(&mut self, key: &str) -> Result<&mut VecDeque<String>, Reply> {
+        if let Content::List(list) = self.or_empty(key, Content::List(VecDeque::new())) {
+            Ok(list)
+        } else {
+            Err(wrong_type())
+        }
+    }
+
+    fn members(&mut self, key: &str, kind: Kind) -> Result<&mut Members, Reply> {
+        match self.or_empty(key, Content::Members(kind, Members::new())) {
+            Content::Members(its, members) if *its == kind => Ok(members),
+            Content::Members(..) | Content::Text(_) | Content::List(_) => Err(wrong_type()),
+        }
+    }
+
+    /// Takes such members away. Returns how many they were.
+    fn remove(
         &mut self,
         key: &str,
-        of_type: fn(&mut Content) -> Option<&mut T>,
-        now: Duration,
-        remove: impl FnOnce(&mut T) -> i64,
+        kind: Kind,
+        goes: impl Fn(&str, i64) -> bool,
     ) -> Result<Reply, Reply> {
-        let removed = self.typed(key, of_type, now)?.map_or(0, remove);
-        if self
-            .get(key, now)
-            .is_some_and(|entry| entry.content.is_empty())
-        {
-            self.keys.remove(key);
-        }
-        Ok(Reply::Int(removed))
-    }
-
-    fn text(&mut self, key: &str, now: Duration) -> Result<Reply, Reply> {
-        let text = self.typed(key, Content::as_text, now)?;
-        Ok(text.map_or(Reply::Nil, |text| bulk(text)))
+        let members = self.members(key, kind)?;
+        let before = members.len();
+        members.retain(|member, score| !goes(member, *score));
+        Ok(count(before.saturating_sub(members.len())))
     }
 
     fn set(
@@ -125,11 +214,11 @@ impl Store {
         options: &[&str],
         now: Duration,
     ) -> Result<Reply, Reply> {
+        let is_there = self.keys.contains_key(key);
         let mut until = Entry::NEVER;
         let mut may_set = true;
         let mut options = options.iter();
         while let Some(option) = options.next() {
-            let is_there = self.get(key, now).is_some();
             match (*option, options.len()) {
                 ("NX", _) => may_set = !is_there,
                 ("XX", _) => may_set = is_there,
@@ -150,55 +239,24 @@ impl Store {
         Ok(Reply::Okay)
     }
 
-    fn increment(&mut self, key: &str, now: Duration) -> Result<Reply, Reply> {
-        let text = self.typed_or_new(key, Content::Text("0".into()), Content::as_text, now)?;
-        let more = integer(text)?.checked_add(1);
-        let more = more.ok_or_else(|| error("increment or decrement would overflow"))?;
-        *text = more.to_string();
-        Ok(Reply::Int(more))
-    }
-
-    fn delete(&mut self, key: &str, now: Duration) -> bool {
-        self.sweep(key, now);
-        self.keys.remove(key).is_some()
-    }
-
-    fn expire(&mut self, key: &str, ttl: &str, now: Duration) -> Result<Reply, Reply> {
-        let ttl_ms = integer(ttl)?;
-        end(ttl_ms, now, "pexpire")?;
-        self.ends_in(key, ttl_ms, now)
-    }
-
-    fn expire_at(&mut self, key: &str, end: &str, now: Duration) -> Result<Reply, Reply> {
-        let left_ms = integer(end)?.saturating_sub(self.wall_ms(now));
-        self.ends_in(key, left_ms, now)
-    }
-
     /// Has a key end so many ms later, or at once. A sorted set is there until its last ms is over.
     fn ends_in(&mut self, key: &str, left_ms: i64, now: Duration) -> Result<Reply, Reply> {
-        let last_ms = self.wall_ms(now).saturating_add(left_ms);
-        let last_ms_is_over = self.process.after(last_ms);
-        let Some(entry) = self.get(key, now) else {
+        let last_ms = self.process.wall_ms(now).saturating_add(left_ms);
+        let Some(entry) = self.keys.get_mut(key) else {
             return Ok(Reply::Int(0));
         };
-        let is_sorted = entry.content.as_sorted().is_some();
-        entry.until = if is_sorted && left_ms > 0 {
-            last_ms_is_over
+        entry.until = if entry.content.is_sorted() && left_ms > 0 {
+            self.process.after(last_ms)
         } else {
             end(left_ms, now, "pexpireat")?
         };
         self.sweep(key, now);
         Ok(Reply::Int(1))
     }
+}
 
-    fn push(&mut self, key: &str, elements: &[&str], now: Duration) -> Result<Reply, Reply> {
-        let new = Content::List(VecDeque::new());
-        let list = self.typed_or_new(key, new, Content::as_list, now)?;
-        list.extend(elements.iter().map(|element| (*element).to_owned()));
-        let length = count(list.len());
-        self.has_rung = true;
-        Ok(length)
-    }
+fn bad_end(command: &str) -> Reply {
+    error(&format!("invalid expire time in '{command}' command"))
 }
 
 /// When a key ends that has so many ms left: at once, if they are not above zero. In milliseconds it has to fit an `i64`, as in
@@ -210,4 +268,21 @@ fn end(ttl_ms: i64, now: Duration, command: &str) -> Result<Duration, Reply> {
     }
     let ttl = Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0));
     Ok(now.saturating_add(ttl))
+}
+
+fn with_score((score, member): (i64, &str)) -> [Reply; 2] {
+    [bulk(member), bulk(&score.to_string())]
+}
+
+/// The whole numbers from one bound to another, as Redis writes them.
+fn scores(min: &str, max: &str) -> Result<RangeInclusive<i64>, Reply> {
+    let bound = |text: &str, towards: i64| match text.strip_prefix('(') {
+        Some(text) => integer(text).ok()?.checked_add(towards),
+        None if text == "-inf" => Some(i64::MIN),
+        None if text == "+inf" => Some(i64::MAX),
+        None => integer(text).ok(),
+    };
+    let range = bound(min, 1).zip(bound(max, -1));
+    let range = range.map(|(min, max)| min..=max);
+    range.ok_or_else(|| error("min or max is not a float"))
 }

@@ -1,6 +1,6 @@
 //! What is under a key of a fake node, and the numbers and errors of Redis.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -13,19 +13,23 @@ pub(crate) struct Entry {
     pub(crate) until: Duration,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Content {
     Text(String),
-    /// A sorted set, with whole numbers. Its keys end as with `PEXPIREAT`, after a whole ms.
-    Sorted(Sorted),
-    Set(BTreeSet<String>),
+    Members(Kind, Members),
     List(VecDeque<String>),
 }
 
-/// The members of a sorted set with their scores. Of readers: their values, and until when they read, in ms of the wall
-/// clock.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Sorted(pub(crate) BTreeMap<String, i64>);
+/// Each member with its score. Of readers: their values, and until when they read, in ms of the wall clock.
+pub(crate) type Members = BTreeMap<String, i64>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// All scores are 0.
+    Set,
+    /// The scores are whole numbers. The key ends as with `PEXPIREAT`, after a whole ms.
+    Sorted,
+}
 
 impl Entry {
     /// The end of a key that has none.
@@ -35,12 +39,11 @@ impl Entry {
         if self.until == Self::NEVER {
             return -1;
         }
-        let left = self.until.saturating_sub(now);
-        let left = match self.content {
-            Content::Text(_) | Content::Set(_) | Content::List(_) => left,
+        let mut left = self.until.saturating_sub(now);
+        if self.content.is_sorted() {
             // It ends after the ms that it was told, and the clock may be within one.
-            Content::Sorted(_) => left.saturating_sub(Duration::from_nanos(1)),
-        };
+            left = left.saturating_sub(Duration::from_nanos(1));
+        }
         i64::try_from(left.as_millis()).unwrap_or(i64::MAX)
     }
 
@@ -54,13 +57,17 @@ impl Entry {
 }
 
 impl Content {
-    pub(super) fn kind(&self) -> &'static str {
+    pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Text(_) => "string",
-            Self::Sorted(_) => "zset",
-            Self::Set(_) => "set",
+            Self::Members(Kind::Set, _) => "set",
+            Self::Members(Kind::Sorted, _) => "zset",
             Self::List(_) => "list",
         }
+    }
+
+    pub(super) fn is_sorted(&self) -> bool {
+        matches!(self, Self::Members(Kind::Sorted, _))
     }
 
     /// As a server lists it.
@@ -68,14 +75,12 @@ impl Content {
     pub(super) fn parts(&self) -> Vec<String> {
         match self {
             Self::Text(text) => vec![text.clone()],
-            Self::Set(members) => members.iter().cloned().collect(),
+            Self::Members(Kind::Set, members) => members.keys().cloned().collect(),
             Self::List(elements) => elements.iter().cloned().collect(),
-            Self::Sorted(sorted) => {
-                let members = sorted.within(&(i64::MIN..=i64::MAX)).into_iter();
-                members
-                    .map(|(score, member)| format!("{score} {member}"))
-                    .collect()
-            }
+            Self::Members(Kind::Sorted, members) => within(members, &(i64::MIN..=i64::MAX))
+                .into_iter()
+                .map(|(score, member)| format!("{score} {member}"))
+                .collect(),
         }
     }
 
@@ -83,44 +88,21 @@ impl Content {
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Text(_) => false,
-            Self::Sorted(sorted) => sorted.0.is_empty(),
-            Self::Set(members) => members.is_empty(),
+            Self::Members(_, members) => members.is_empty(),
             Self::List(elements) => elements.is_empty(),
         }
     }
 }
 
-/// The content, if it is of this kind.
-macro_rules! as_kind {
-    ($name:ident, $kind:ident, $inside:ty) => {
-        impl Content {
-            pub(super) fn $name(&mut self) -> Option<&mut $inside> {
-                if let Self::$kind(inside) = self {
-                    Some(inside)
-                } else {
-                    None
-                }
-            }
-        }
-    };
-}
-
-as_kind!(as_text, Text, String);
-as_kind!(as_sorted, Sorted, Sorted);
-as_kind!(as_set, Set, BTreeSet<String>);
-as_kind!(as_list, List, VecDeque<String>);
-
-impl Sorted {
-    /// The members with such scores, in the order of Redis.
-    pub(super) fn within(&self, scores: &RangeInclusive<i64>) -> Vec<(i64, &str)> {
-        let members = self.0.iter();
-        let found = members.filter(|(_, score)| scores.contains(score));
-        let mut found: Vec<_> = found
-            .map(|(member, score)| (*score, member.as_str()))
-            .collect();
-        found.sort_unstable();
-        found
-    }
+/// The members with such scores, in the order of Redis.
+pub(super) fn within<'m>(
+    members: &'m Members,
+    scores: &RangeInclusive<i64>,
+) -> Vec<(i64, &'m str)> {
+    let found = members.iter().map(|(member, score)| (*score, &**member));
+    let mut found: Vec<_> = found.filter(|(score, _)| scores.contains(score)).collect();
+    found.sort_unstable();
+    found
 }
 
 pub(super) fn error(message: &str) -> Reply {
@@ -149,8 +131,4 @@ pub(super) fn integer(text: &str) -> Result<i64, Reply> {
     let number: Option<i64> = text.parse().ok();
     let number = number.filter(|number| number.to_string() == text);
     number.ok_or_else(|| error("value is not an integer or out of range"))
-}
-
-pub(super) fn bad_end(command: &str) -> Reply {
-    error(&format!("invalid expire time in '{command}' command"))
 }

@@ -2,9 +2,6 @@
 //!
 //! Each thread has one interpreter. While a script runs, the store is lent to it.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::mem;
 use std::time::Duration;
 
 use mlua::{Function, IntoLua, Lua, LuaOptions, StdLib, Table, Value, Variadic};
@@ -22,15 +19,12 @@ impl Store {
         };
         match words.as_slice() {
             ["EVAL", text, number, rest @ ..] => {
-                let mut by_digest = SCRIPTS.iter().filter(|script| script.text() == *text);
-                let by_digest = by_digest.next();
+                let by_digest = SCRIPTS.iter().find(|script| script.text() == *text);
                 self.scripts.extend(by_digest.map(|script| script.digest()));
-                let mut by_text = BY_TEXT.into_iter().filter(|script| script == text);
-                let script = by_digest.map(|script| script.text());
-                match script.or_else(|| by_text.next()) {
-                    Some(script) => self.evaluate(script, number, rest, now),
-                    None => error("a fake node executes the scripts of this crate alone"),
+                if by_digest.is_none() && !BY_TEXT.contains(text) {
+                    return error("a fake node executes the scripts of this crate alone");
                 }
+                self.evaluate(text, number, rest, now)
             }
             ["EVALSHA", digest, number, rest @ ..] => {
                 let mut known = SCRIPTS.iter().filter(|_| self.scripts.contains(digest));
@@ -45,7 +39,7 @@ impl Store {
 
     pub(crate) fn evaluate(
         &mut self,
-        script: &'static str,
+        script: &str,
         number: &str,
         rest: &[&str],
         now: Duration,
@@ -58,37 +52,40 @@ impl Store {
         else {
             return error("Number of keys can't be greater than number of args");
         };
-        let mut execute = |interpreter: &mlua::Result<Interpreter>| match interpreter {
-            Ok(interpreter) => interpreter.execute(script, [keys, arguments], self, now),
-            Err(error) => Err(error.clone()),
+        let mut run = |interpreter: &mlua::Result<Interpreter>| {
+            let interpreter = interpreter.as_ref().map_err(Clone::clone)?;
+            interpreter.run(script, [keys, arguments], self, now)
         };
         // A thread that ends may still give a lock back, and has no interpreter by then.
         let reply = INTERPRETER
-            .try_with(&mut execute)
-            .unwrap_or_else(|_gone| execute(&Interpreter::new()));
+            .try_with(&mut run)
+            .unwrap_or_else(|_gone| run(&Interpreter::new()));
         reply.unwrap_or_else(|failure| error(&failure.to_string()))
     }
 }
 
 /// Reads a packed command: an array of bulk strings in canonical form, and nothing behind it. Strings that are not UTF-8
 /// are refused: this crate sends them only to release a key of another program, and here such keys hold text.
-fn arguments(command: &[u8]) -> Option<Vec<&str>> {
+pub(crate) fn arguments(command: &[u8]) -> Option<Vec<&str>> {
     let words = resp::words(command)?.into_iter();
     words.map(|word| str::from_utf8(word).ok()).collect()
 }
 
-/// What a script finds in Redis. `redis.call` is written in Lua, because an error out of a Rust function is no table.
+/// What a script finds in Redis, and what runs it. `redis.call` is written in Lua, because an error out of a Rust function is no
+/// table.
 const REDIS: &str = "
-    redis = {pcall = ...}
+    local compiled = {}
+    redis = {}
     function redis.call(...)
       local reply = redis.pcall(...)
       if type(reply) == 'table' and reply.err then error(reply) end
       return reply
     end
     function redis.status_reply(text) return {ok = text} end
-    return function(script, keys, arguments)
-      KEYS, ARGV = keys, arguments
-      local is_done, reply = pcall(script)
+    return function(script, keys, arguments, execute)
+      KEYS, ARGV, redis.pcall = keys, arguments, execute
+      compiled[script] = compiled[script] or assert(loadstring(script, '@user_script'))
+      local is_done, reply = pcall(compiled[script])
       if not is_done and type(reply) == 'string' then reply = {err = 'ERR ' .. reply} end
       return reply
     end";
@@ -100,70 +97,41 @@ thread_local! {
 struct Interpreter {
     lua: Lua,
     run: Function,
-    /// The scripts that were executed on this thread, by their texts.
-    compiled: RefCell<BTreeMap<&'static str, Function>>,
-}
-
-/// The store that a script works on, and the time at which it does.
-struct Lent {
-    store: Store,
-    now: Duration,
 }
 
 impl Interpreter {
     fn new() -> mlua::Result<Self> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let pcall = lua.create_function(|lua, words: Variadic<Value>| {
-            let words: Option<Vec<String>> = words.iter().map(word).collect();
-            let lent = lua.app_data_mut::<Lent>();
-            let reply = words.zip(lent).map(|(words, mut lent)| {
-                let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                let now = lent.now;
-                lent.store.command(&words, now)
-            });
-            let refused = || error("Lua redis lib command arguments must be strings or integers");
-            to_lua(lua, reply.unwrap_or_else(refused))
-        })?;
-        let run = lua.load(REDIS).call(pcall)?;
-        Ok(Self {
-            lua,
-            run,
-            compiled: RefCell::default(),
-        })
+        let run = lua.load(REDIS).eval()?;
+        Ok(Self { lua, run })
     }
 
     /// Runs a script with its keys and its arguments.
-    fn execute(
+    fn run(
         &self,
-        script: &'static str,
+        script: &str,
         words: [&[&str]; 2],
         store: &mut Store,
         now: Duration,
     ) -> mlua::Result<Reply> {
         let list = |words: &[&str]| self.lua.create_sequence_from(words.iter().copied());
         let [keys, arguments] = words.map(list);
-        let call = (self.compiled(script)?, keys?, arguments?);
-        let store_of_call = mem::take(store);
-        self.lua.set_app_data(Lent {
-            store: store_of_call,
-            now,
-        });
-        let reply = self.run.call::<Value>(call);
-        if let Some(lent) = self.lua.remove_app_data::<Lent>() {
-            *store = lent.store;
-        }
-        of_lua(&self.lua, &reply?)
-    }
-
-    fn compiled(&self, script: &'static str) -> mlua::Result<Function> {
-        if let Some(function) = self.compiled.borrow().get(script) {
-            return Ok(function.clone());
-        }
-        let function = self.lua.load(script).set_name("@user_script");
-        let function = function.into_function()?;
-        self.compiled.borrow_mut().insert(script, function.clone());
-        Ok(function)
+        let (keys, arguments) = (keys?, arguments?);
+        self.lua.scope(|scope| {
+            let execute = scope.create_function_mut(|lua, words: Variadic<Value>| {
+                let words: Option<Vec<String>> = words.iter().map(word).collect();
+                let reply = words.map(|words| {
+                    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                    store.command(&words, now)
+                });
+                let refused =
+                    || error("Lua redis lib command arguments must be strings or integers");
+                to_lua(lua, reply.unwrap_or_else(refused))
+            })?;
+            let reply: Value = self.run.call((script, keys, arguments, execute))?;
+            of_lua(&self.lua, &reply)
+        })
     }
 }
 
@@ -186,9 +154,9 @@ fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
         Reply::Bulk(text) => lua.create_string(text)?.into_lua(lua),
         Reply::Error(error) => named("err", format!("{} {}", error.code, error.message)),
         Reply::Array(items) => {
-            let items: mlua::Result<Vec<Value>> =
-                items.into_iter().map(|item| to_lua(lua, item)).collect();
-            lua.create_sequence_from(items?)?.into_lua(lua)
+            let items = items.into_iter().map(|item| to_lua(lua, item));
+            let items: mlua::Result<Vec<Value>> = items.collect();
+            items?.into_lua(lua)
         }
     }
 }

@@ -20,7 +20,7 @@ impl<'x> Exchange<'x> {
         }
         for one in &self.requests {
             if let Some(span) = &one.span {
-                span.command(one.asked.request.packed.name());
+                span.command(one.asked.request.packed.name);
             }
         }
         self.sent_at = self.node.now();

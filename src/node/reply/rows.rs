@@ -48,7 +48,7 @@ impl From<Vote> for Row {
 impl Rows<'_> {
     /// The vote of a node from its rows, and whom it has woken.
     pub(super) fn vote(&self, reply: &Reply) -> Option<(Vote, Woken)> {
-        let Some(names) = self.command.names() else {
+        let Some(names) = &self.command.names else {
             let row = self.row(reply)?;
             let is_skipped = matches!(row.vote, Vote::NotAsked);
             return (!is_skipped).then_some((row.vote, Woken::one(row.has_waiter)));
@@ -67,7 +67,7 @@ impl Rows<'_> {
 
     /// A row for each key.
     pub(super) fn read(&self, reply: &Reply) -> Option<Vec<Row>> {
-        let keys = self.command.keys();
+        let keys = self.command.keys;
         if keys == 1 {
             return Some(vec![self.row(reply)?]);
         }

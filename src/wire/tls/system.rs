@@ -1,10 +1,10 @@
 //! The certificates that the operating system trusts, or those that the environment names in their place.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::{env, fs};
 
 use rustls::RootCertStore;
-use rustls_native_certs::{CertificateResult, ErrorKind, load_certs_from_paths, load_native_certs};
+use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
 /// The variables that name certificates: a file, and folders.
 const FILE: &str = "SSL_CERT_FILE";
@@ -15,11 +15,14 @@ pub(super) fn roots() -> Result<RootCertStore, String> {
     if let Some(file) = env::var_os(FILE) {
         check_file(Path::new(&file))?;
     }
-    let found = load_native_certs();
-    if let Some(folders) = env::var_os(FOLDERS) {
-        let folders: Vec<PathBuf> = env::split_paths(&folders).collect();
-        check_folders(&folders, &found)?;
+    let folders = env::var_os(FOLDERS).unwrap_or_default();
+    // A folder has to be there. A file in it that can't be read is left out.
+    for folder in env::split_paths(&folders).filter(|folder| !folder.as_os_str().is_empty()) {
+        let advice = "name a folder that can be read";
+        fs::read_dir(&folder)
+            .map_err(|error| format!("{FOLDERS}: {}: {error}; {advice}", folder.display()))?;
     }
+    let found = load_native_certs();
     let mut store = RootCertStore::empty();
     // Certificates of the system that rustls can't read are left out.
     store.add_parsable_certificates(found.certs);
@@ -48,15 +51,4 @@ fn check_file(file: &Path) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// A folder has to be there. A file in it that can't be read is left out.
-fn check_folders(folders: &[PathBuf], found: &CertificateResult) -> Result<(), String> {
-    let is_folder = |error: &&rustls_native_certs::Error| matches!(&error.kind, ErrorKind::Io { path, .. } if folders.contains(path));
-    match found.errors.iter().find(is_folder) {
-        Some(error) => Err(format!(
-            "{FOLDERS}: {error}; name a folder that can be read"
-        )),
-        None => Ok(()),
-    }
 }

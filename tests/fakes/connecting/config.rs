@@ -68,12 +68,10 @@ fn the_same_server_twice() {
         assert!(!reason.contains("secret"), "{reason}");
     }
     builder().node("redis://127.0.0.1:6380").build().unwrap();
-    let sockets =
-        LockManager::builder().nodes(["unix:///run/redis.sock", "unix:///run/./redis.sock"]);
-    assert_says(sockets, "twice");
-    let sockets =
-        LockManager::builder().nodes(["unix:///run/redis.sock", "unix:///run//redis.sock"]);
-    assert_says(sockets, "twice");
+    for other in ["unix:///run/./redis.sock", "unix:///run//redis.sock"] {
+        let sockets = LockManager::builder().nodes(["unix:///run/redis.sock", other]);
+        assert_says(sockets, "twice");
+    }
     let node = FakeNode::new();
     assert_says(
         LockManager::builder().fake(&node).fake(&node.clone()),
@@ -82,22 +80,16 @@ fn the_same_server_twice() {
 }
 
 /// URLs that can't be, and what is said of them.
-const BAD_URLS: [(&str, &str); 75] = [
+const BAD_URLS: [(&str, &str); 59] = [
     ("", "empty"),
     ("hunter2", "scheme is missing"),
-    ("hunter2:6379", "scheme is missing"),
     ("redis://:hunter2@a:1,redis://b:2", "one server in each URL"),
     ("127.0.0.1:6379", "scheme is missing"),
-    (":hunter2@host:6379", "scheme is missing"),
     ("http://:hunter2@host", "scheme is not"),
     ("redis-sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
-    ("redis+sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
-    ("redis-sentinel://a:26379,b:26379/mymaster", "Sentinel"),
     ("redis://", "host is missing"),
-    ("redis://:hunter2@", "host is missing"),
     ("redis://:hunter2@:6379", "host is missing"),
     ("redis://:hunter2@host:99999", "port"),
-    ("redis://:hunter2@host:port", "port"),
     ("redis://:hunter2@host:-1", "port"),
     ("redis://:hunter2@[::1]:port", "port"),
     ("redis://:hunter2@fe80::1:6379", "brackets"),
@@ -116,8 +108,6 @@ const BAD_URLS: [(&str, &str); 75] = [
     ("redis://host?database=2", "/2 or ?db=2"),
     ("redis://host/1?username=hunter2", "user:password@"),
     ("redis://host?user=hunter2&pass=hunter2", "user:password@"),
-    ("redis://host?username=u&password=hunter2", "user:password@"),
-    ("redis://host?protocol=3", "leave protocol out"),
     ("redis://host?protocol=resp3", "leave protocol out"),
     ("redis://host?socket_timeout=5", "node_timeout"),
     ("redis://host?db=2&timeout=hunter2", "node_timeout"),
@@ -125,7 +115,6 @@ const BAD_URLS: [(&str, &str); 75] = [
     ("redis://host?ssl=true", "rediss://"),
     ("redis://host?ssl_cert_reqs=none", "rediss://"),
     ("redis://host?hunter2", "db alone is read"),
-    ("redis://host?hunter2=1", "db alone is read"),
     ("redis://host?DB=2", "db alone is read"),
     ("redis://host?db%20=2", "db alone is read"),
     ("redis://host?db=hunter2", "not a number"),
@@ -133,30 +122,23 @@ const BAD_URLS: [(&str, &str); 75] = [
     ("redis://host/1?db", "not a number"),
     ("redis://host?db=1&db=2", "twice"),
     ("redis://host?db=-1", "negative"),
-    ("redis://host/2/3", "not a number"),
     ("redis://host/2/3?db=1", "not a number"),
     ("redis://host#hunter2", "%23"),
-    ("redis://host/1#", "%23"),
     ("redis://host#insecure", "%23"),
     ("redis://user:12?hunter2@host", "a password"),
     ("valkey://host?database=2", "/2 or ?db=2"),
     ("unix:///p?database=2", "db, user and pass"),
     ("unix:///p?username=u&password=hunter2", "user= and pass="),
     ("unix:///p?hunter2=2", "db, user and pass"),
-    ("unix:///p?db=hunter2", "not a number"),
     ("unix:///p?db=1&db=1", "twice"),
     ("unix:///p#hunter2", "%23"),
     ("unix://u:hunter2@localhost/p", "user= and pass="),
     ("unix://localhost:1/p", "user= and pass="),
-    ("redis://a,b", "one server in each URL"),
     ("redis://a,b:6379/1", "one server in each URL"),
-    ("redis://a:1,b:2", "one server in each URL"),
     ("redis://:hunter2@a:1;b:2/0", "one server in each URL"),
     ("redis://[::1]:1,[::2]:2", "one server in each URL"),
-    ("redis://a:1,redis://b:2", "one server in each URL"),
     ("redis://a?db=1,redis://b?db=2", "one server in each URL"),
     ("unix:///a,unix:///b", "one server in each URL"),
-    ("redis://:hunter2@host/not-a-number", "database"),
     ("redis://:hu#nter2@host", "password"),
 ];
 

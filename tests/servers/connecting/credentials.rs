@@ -12,7 +12,11 @@ use redlatch_testing::Server;
 const TTL: Duration = Duration::from_secs(10);
 
 fn to(server: &Server) -> Builder {
-    let builder = LockManager::builder().node(format!("redis://{}", server.name()));
+    at(&format!("redis://{}", server.name()))
+}
+
+fn at(url: &str) -> Builder {
+    let builder = LockManager::builder().node(url);
     builder.node_timeout(Duration::from_secs(5))
 }
 
@@ -24,12 +28,8 @@ fn vote(manager: &LockManager) -> Vote {
         Err(Error::Unavailable { nodes, .. }) => nodes,
         Err(error) => unreachable!("{error}"),
     };
-    assert_eq!(nodes.len(), 1);
-    nodes
-        .into_iter()
-        .map(|report| report.vote)
-        .next()
-        .unwrap_or(Vote::NotAsked)
+    let [report] = <[_; 1]>::try_from(nodes).unwrap();
+    report.vote
 }
 
 #[test]
@@ -108,9 +108,7 @@ fn a_callback_that_fails_or_panics_costs_a_vote_and_no_more() {
 #[test]
 fn a_password_in_the_url_of_a_node_stays_its_own() {
     let server = Server::start_with(&["--requirepass", "right"]);
-    let url = format!("redis://:right@{}", server.name());
-    let builder = LockManager::builder().node(url);
-    let builder = builder.node_timeout(Duration::from_secs(5));
+    let builder = at(&format!("redis://:right@{}", server.name()));
     let builder = builder.credentials(|_| Ok(Credentials::password("wrong")));
     assert!(matches!(vote(&builder.build().unwrap()), Vote::Granted));
 }
@@ -126,9 +124,7 @@ fn a_password_of_the_callback_alone_is_of_the_user_in_the_url() {
         (Credentials::password("right"), "locks"),
         (Credentials::new("others", "right"), "others"),
     ] {
-        let url = format!("redis://locks@{}", server.name());
-        let builder = LockManager::builder().node(url);
-        let builder = builder.node_timeout(Duration::from_secs(5));
+        let builder = at(&format!("redis://locks@{}", server.name()));
         let builder = builder.credentials(move |_| Ok(credentials.clone()));
         let manager = builder.build().unwrap();
         let vote = vote(&manager);

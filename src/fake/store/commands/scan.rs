@@ -1,7 +1,8 @@
 //! `SCAN`.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use super::super::entry::{bulk, error, integer};
-use super::super::process::mix;
 use super::Store;
 use crate::wire::resp::Reply;
 
@@ -13,25 +14,18 @@ impl Store {
         let count = usize::try_from(integer(count)?).unwrap_or(0);
         let prefix = prefix(pattern);
         let prefix = prefix.ok_or_else(|| error("a pattern that a fake node does not know"))?;
-        let first = cursor.reverse_bits();
-        let seed = hash(0, &self.process.run_id());
-        let mut hashed: Vec<(u64, &str)> = self
-            .keys
-            .keys()
-            .map(|key| (hash(seed, key), key.as_str()))
-            .filter(|(hash, _)| *hash >= first)
+        let seed = self.process.run_id();
+        let keys = self.keys.keys().map(|key| (hash(&seed, key), key.as_str()));
+        let mut page: Vec<(u64, &str)> = keys
+            .filter(|(hash, _)| *hash >= cursor.reverse_bits())
             .collect();
-        hashed.sort_unstable();
-        let next = hashed.get(count.max(1)).map(|(hash, _)| *hash);
-        let page = hashed
-            .iter()
-            .filter(|(hash, key)| next.is_none_or(|next| *hash < next) && key.starts_with(&prefix));
-        let page = page.map(|(_, key)| bulk(key)).collect();
-        let cursor = next.unwrap_or_default().reverse_bits();
-        Ok(Reply::Array(vec![
-            bulk(&cursor.to_string()),
-            Reply::Array(page),
-        ]))
+        page.sort_unstable();
+        let next = page.get(count.max(1)).map_or(0, |(hash, _)| *hash);
+        page.truncate(count.max(1));
+        page.retain(|(_, key)| key.starts_with(&prefix));
+        let page = page.into_iter().map(|(_, key)| bulk(key)).collect();
+        let cursor = bulk(&next.reverse_bits().to_string());
+        Ok(Reply::Array(vec![cursor, Reply::Array(page)]))
     }
 }
 
@@ -49,9 +43,9 @@ fn prefix(pattern: &str) -> Option<String> {
     Some(prefix)
 }
 
-/// FNV-1a, mixed so that each bit of the text and of the seed changes the order. It is never 0, where a scan begins.
-fn hash(seed: u64, text: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, step);
-    mix(hash ^ seed).max(1)
+/// Never 0, where a scan begins.
+fn hash(seed: &str, key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (seed, key).hash(&mut hasher);
+    hasher.finish().max(1)
 }
