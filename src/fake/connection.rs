@@ -1,5 +1,6 @@
 //! The transport seam of a fake node.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 
@@ -37,15 +38,17 @@ impl Connect for FakeNode {
 }
 
 impl Transport for FakeConnection {
-    fn send(&mut self, command: &[u8], _deadline: Timestamp) -> Result<(), NodeError> {
+    fn send(&mut self, commands: &[Cow<'_, [u8]>], _: Timestamp) -> Result<(), NodeError> {
         let mut state = self.node.server.state.lock();
         if !state.connections.contains_key(&self.id) {
             return Err(closed(io::ErrorKind::BrokenPipe));
         }
-        if state.fault == Fault::Hang {
-            state.backlog.push_back((self.id, command.to_vec()));
-        } else {
-            self.node.execute(&mut state, self.id, command);
+        for command in commands {
+            if state.fault == Fault::Hang {
+                state.backlog.push_back((self.id, command.to_vec()));
+            } else {
+                self.node.execute(&mut state, self.id, command);
+            }
         }
         Ok(())
     }
@@ -144,7 +147,7 @@ mod tests {
 
     fn send(connection: &mut Box<dyn Transport>, words: &[&str]) {
         connection
-            .send(&pack(words), Timestamp::from_nanos(0))
+            .send(&[pack(words).into()], Timestamp::from_nanos(0))
             .unwrap();
     }
 

@@ -147,11 +147,7 @@ impl OpenConnection {
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
         self.in_flight = self.in_flight.saturating_add(count);
         self.transport.allow_replies_up_to(self.longest_reply);
-        if let [command] = all.as_slice() {
-            self.transport.send(command, deadline)
-        } else {
-            self.transport.send_all(&all, deadline)
-        }
+        self.transport.send(&all, deadline)
     }
 
     /// Waits until `until` at most for a reply; returns whether there is something to receive. The answer of the server who it is

@@ -1,5 +1,6 @@
 //! Servers in the place of real ones, for the unit tests of nodes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,8 +48,9 @@ impl<D: Double> Connect for D {
 }
 
 impl<D: Double> Transport for D {
-    fn send(&mut self, bytes: &[u8], _: Timestamp) -> Result<(), NodeError> {
-        self.take_in(bytes)
+    fn send(&mut self, commands: &[Cow<'_, [u8]>], _: Timestamp) -> Result<(), NodeError> {
+        let mut commands = commands.iter();
+        commands.try_for_each(|command| self.take_in(command))
     }
 
     fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {

@@ -1,5 +1,6 @@
 //! The address of a node. Connects to it and logs in.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -305,22 +306,29 @@ fn login(
     deadline: Timestamp,
 ) -> Result<(), NodeError> {
     let auth = credentials.map(|credentials| ("AUTH", credentials.auth()));
-    let database = u64::try_from(settings.db())
-        .ok()
-        .filter(|number| *number > 0);
-    let select = database.map(|number| ("SELECT", pack(&["SELECT".into(), number.into()])));
-    let commands: Vec<(&str, Vec<u8>)> = auth.into_iter().chain(select).collect();
-    if commands.is_empty() {
+    let database = u64::try_from(settings.db()).unwrap_or_default();
+    let select = || ("SELECT", pack(&["SELECT".into(), database.into()]));
+    let select = (database > 0).then(select);
+    let commands = auth.into_iter().chain(select);
+    let (names, commands): (Vec<&str>, Vec<Cow<'_, [u8]>>) =
+        commands.map(|(name, bytes)| (name, bytes.into())).unzip();
+    if names.is_empty() {
         return Ok(());
     }
-    let bytes: Vec<&[u8]> = commands.iter().map(|(_, bytes)| bytes.as_slice()).collect();
-    socket.send(&bytes.concat(), deadline)?;
-    for (command, _) in commands {
+    socket.send(&commands, deadline)?;
+    for command in names {
         let reply = socket.recv(deadline)?;
         if let Reply::Error(error) = reply {
             let password = credentials.map(|credentials| credentials.password.as_str());
-            let refusal = login_refusal(command, &error.code, &error.message, password);
-            return Err(refusal);
+            let is_safe = |text: &str| !password.is_some_and(|password| text.contains(password));
+            let shown = |text: &str| clean(if is_safe(text) { text } else { "" });
+            // The words for AUTH may repeat the password, perhaps in parts.
+            let words = Some(&*error.message).filter(|_| command == "SELECT");
+            return Err(NodeError::Login {
+                command,
+                code: shown(&error.code),
+                message: shown(words.unwrap_or_default()),
+            });
         }
         if reply != Reply::Okay {
             return Err(NodeError::protocol(format!("no answer to {command}")));
@@ -330,24 +338,6 @@ fn login(
         return Err(NodeError::protocol("more than the replies to the login"));
     }
     Ok(())
-}
-
-/// The error of a login that a server refused. The words of the server are shown for `SELECT` only, because those for
-/// `AUTH` may repeat the password, perhaps in parts.
-pub(super) fn login_refusal(
-    command: &'static str,
-    code: &str,
-    words: &str,
-    password: Option<&str>,
-) -> NodeError {
-    let is_safe = |text: &str| !password.is_some_and(|password| text.contains(password));
-    let shown = |text: &str| Some(text).filter(|text| is_safe(text)).map(clean);
-    let words = if command == "SELECT" { words } else { "" };
-    NodeError::Login {
-        command,
-        code: shown(code).unwrap_or_default(),
-        message: shown(words).unwrap_or_default(),
-    }
 }
 
 #[cfg(test)]

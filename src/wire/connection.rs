@@ -67,16 +67,12 @@ impl<S: Stream> Connection<S> {
 }
 
 impl<S: Stream> Transport for Connection<S> {
-    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError> {
-        self.stream.write(command, deadline).map_err(closed)
-    }
-
-    fn send_all(
-        &mut self,
-        commands: &[Cow<'_, [u8]>],
-        deadline: Timestamp,
-    ) -> Result<(), NodeError> {
-        self.send(&commands.concat(), deadline)
+    fn send(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), NodeError> {
+        let written = match commands {
+            [command] => self.stream.write(command, deadline),
+            commands => self.stream.write(&commands.concat(), deadline),
+        };
+        written.map_err(closed)
     }
 
     fn allow_replies_up_to(&mut self, bytes: usize) {

@@ -11,8 +11,8 @@ use crate::sync::{Condvar, Mutex};
 
 /// Looks up one host on another thread, and keeps the last answer for a time when the resolver is slow.
 pub(crate) struct Resolver {
-    host: String,
-    port: u16,
+    /// The host and its port.
+    target: (String, u16),
     clock: Clock,
     thread: Arc<ScheduledThreadPool>,
     shared: Arc<Shared>,
@@ -79,8 +79,7 @@ impl Resolver {
         thread: &Arc<ScheduledThreadPool>,
     ) -> Self {
         Self {
-            host: host.to_owned(),
-            port,
+            target: (host.to_owned(), port),
             clock: clock.clone(),
             thread: Arc::clone(thread),
             shared: Arc::default(),
@@ -100,11 +99,8 @@ impl Resolver {
             state.busy = true;
             self.look_up();
         }
-        let until = if state.known.is_empty() {
-            deadline
-        } else {
-            half
-        };
+        let has_none = state.known.is_empty();
+        let until = if has_none { deadline } else { half };
         while state.ended == before && self.clock.now() < until && !self.clock.has_ended() {
             self.clock.wait(&self.shared.answered, &mut state, until);
         }
@@ -122,9 +118,9 @@ impl Resolver {
 
     fn look_up(&self) {
         let shared = Arc::clone(&self.shared);
-        let (host, port) = (self.host.clone(), self.port);
+        let target = self.target.clone();
         self.thread.execute(move || {
-            let answer = (host.as_str(), port).to_socket_addrs();
+            let answer = target.to_socket_addrs();
             let mut state = shared.state.lock();
             state.busy = false;
             state.ended = state.ended.wrapping_add(1);

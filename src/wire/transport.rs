@@ -13,19 +13,8 @@ use crate::shown::one_line;
 
 /// One open connection to one node.
 pub(crate) trait Transport: Send {
-    /// Writes one packed command.
-    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError>;
-
     /// Writes packed commands, in one write if the transport can.
-    fn send_all(
-        &mut self,
-        commands: &[Cow<'_, [u8]>],
-        deadline: Timestamp,
-    ) -> Result<(), NodeError> {
-        commands
-            .iter()
-            .try_for_each(|command| self.send(command, deadline))
-    }
+    fn send(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), NodeError>;
 
     /// Sets the most bytes of the replies to come, where there is a bound.
     fn allow_replies_up_to(&mut self, _bytes: usize) {}

@@ -39,16 +39,8 @@ impl Line {
 }
 
 impl Transport for Line {
-    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError> {
-        self.send_all(&[Cow::Borrowed(command)], deadline)
-    }
-
     /// In one write, of which all or the beginning gets through.
-    fn send_all(
-        &mut self,
-        commands: &[Cow<'_, [u8]>],
-        deadline: Timestamp,
-    ) -> Result<(), NodeError> {
+    fn send(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), NodeError> {
         self.world.step();
         self.world.may_die();
         let mut state = self.world.state();

@@ -52,15 +52,13 @@ impl Doorman {
         }
     }
 
-    /// A manager over this server alone, which logs in.
-    fn manager(&self) -> LockManager {
-        let url = format!("redis://:a-password@127.0.0.1:{}", self.port);
-        build(LockManager::builder().node(url))
+    /// A manager over this server alone, which logs in with `:password@`, or with nothing.
+    fn manager(&self, login: &str) -> LockManager {
+        build(LockManager::builder().node(format!("redis://{login}127.0.0.1:{}", self.port)))
     }
 
-    /// One that does not log in.
-    fn manager_without_login(&self) -> LockManager {
-        build(LockManager::builder().node(format!("redis://127.0.0.1:{}", self.port)))
+    fn connections(&self) -> u32 {
+        self.count.load(Ordering::SeqCst)
     }
 }
 
@@ -77,20 +75,9 @@ fn build(builder: Builder) -> LockManager {
 }
 
 /// Reads what the client sends first, and answers it. Then the server has nothing more to say.
-fn answer(stream: &mut TcpStream, reply: &[u8]) {
-    let is_there = |length| length > 0;
-    if stream.read(&mut [0; 16 * 1024]).is_ok_and(is_there) {
-        stream.write_all(reply).ok();
-    }
-}
-
-/// Ends the connection so that what was said before is not lost.
-fn end(stream: &mut TcpStream) {
-    stream.shutdown(Shutdown::Write).ok();
-    while stream
-        .read(&mut [0; 16 * 1024])
-        .is_ok_and(|length| length > 0)
-    {}
+fn answer(stream: &mut TcpStream, reply: &[u8]) -> bool {
+    let has_come = matches!(stream.read(&mut [0; 16 * 1024]), Ok(1..));
+    has_come && stream.write_all(reply).is_ok()
 }
 
 /// Many threads ask for locks of their own, again and again. Demands that each has this answer, and that there are no more
@@ -141,19 +128,25 @@ fn a_wrong_password_costs_few_logins_however_many_threads_ask() {
 #[test]
 fn a_server_that_closes_each_connection_is_connected_to_at_few_times_however_many_threads_ask() {
     let is_closed = |error: &NodeError| matches!(error, NodeError::Closed { .. });
-    for doorman in [
-        Doorman::start(|_| ()),
-        Doorman::start(|stream| answer(stream, b"")),
-    ] {
-        let count = || doorman.count.load(Ordering::SeqCst);
-        assert_costs(50, &doorman.manager_without_login(), count, is_closed);
+    let doormen: [(&str, fn(&mut TcpStream)); 3] = [
+        ("", |_| ()),
+        ("", |stream| {
+            answer(stream, b"");
+        }),
+        (":a-password@", |stream| {
+            answer(stream, b"+OK\r\n");
+            answer(stream, b"");
+        }),
+    ];
+    for (login, greet) in doormen {
+        let doorman = Doorman::start(greet);
+        assert_costs(
+            50,
+            &doorman.manager(login),
+            || doorman.connections(),
+            is_closed,
+        );
     }
-    let behind_the_login = Doorman::start(|stream| {
-        answer(stream, b"+OK\r\n");
-        answer(stream, b"");
-    });
-    let count = || behind_the_login.count.load(Ordering::SeqCst);
-    assert_costs(50, &behind_the_login.manager(), count, is_closed);
 }
 
 #[test]
@@ -174,11 +167,17 @@ fn a_server_that_takes_no_client_is_connected_to_a_few_times_however_many_thread
     ] {
         let doorman = Doorman::start(move |stream| {
             answer(stream, reply);
-            end(stream);
+            // What was said must not be lost with the connection.
+            stream.shutdown(Shutdown::Write).ok();
+            while answer(stream, b"") {}
         });
-        let count = || doorman.count.load(Ordering::SeqCst);
         let is_answer = |error: &NodeError| error.to_string().contains(words);
-        assert_costs(50, &doorman.manager_without_login(), count, is_answer);
+        assert_costs(
+            50,
+            &doorman.manager(""),
+            || doorman.connections(),
+            is_answer,
+        );
     }
 }
 

@@ -36,6 +36,12 @@ impl Way {
         self.lock_for(manager, Duration::ZERO)
     }
 
+    /// Takes the lock and gives it back.
+    #[track_caller]
+    fn is_free(self, manager: &LockManager) {
+        self.try_take(manager).unwrap().unlock().unwrap();
+    }
+
     fn lock_for(self, manager: &LockManager, timeout: Duration) -> Result<LockGuard, Error> {
         let shared = manager.rw_lock("ledger").ttl(TTL);
         let several = |names: [&str; 2]| manager.request_all(names).ttl(TTL).try_lock_for(timeout);
@@ -109,7 +115,7 @@ fn we_are_refused_while_a_port_has_the_lock() {
         }
         assert_eq!(port.unlock("ledger"), 3);
         for way in WAYS {
-            way.try_take(&manager).unwrap().unlock().unwrap();
+            way.is_free(&manager);
         }
         // With several keys of a port, too.
         assert!(port.lock_all(&["zoo", "other"], TTL));
@@ -118,17 +124,9 @@ fn we_are_refused_while_a_port_has_the_lock() {
             matches!(&error, Error::Held { resource, .. } if &**resource == "zoo"),
             "{error}"
         );
-        Way::LastOfSeveral
-            .try_take(&manager)
-            .unwrap()
-            .unlock()
-            .unwrap();
+        Way::LastOfSeveral.is_free(&manager);
         assert_eq!(port.unlock_all(&["zoo", "other"]), 3);
-        Way::FirstOfSeveral
-            .try_take(&manager)
-            .unwrap()
-            .unlock()
-            .unwrap();
+        Way::FirstOfSeveral.is_free(&manager);
     });
 }
 
@@ -216,5 +214,5 @@ fn a_port_that_tries_again_gets_the_lock_after_the_last_reader() {
     assert!(Way::Read.try_take(&one).is_err());
     // On one server it may have been just before the reader was gone.
     assert!(port.unlock("ledger") >= 2);
-    Way::Write.try_take(&one).unwrap().unlock().unwrap();
+    Way::Write.is_free(&one);
 }

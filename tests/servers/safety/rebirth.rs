@@ -104,13 +104,14 @@ pub(crate) fn assert_caught(prepare: Step, forget: Step, is_marked: bool) {
     assert!(remaining > Duration::from_secs(3500), "{remaining:?}");
 }
 
+fn restart(deployment: &mut Deployment) {
+    deployment.forgetful.kill();
+    deployment.forgetful.restart();
+}
+
 #[test]
 fn a_server_that_is_killed_and_has_persisted_nothing() {
-    let forget = |deployment: &mut Deployment| {
-        deployment.forgetful.kill();
-        deployment.forgetful.restart();
-    };
-    assert_caught(nothing, forget, false);
+    assert_caught(nothing, restart, false);
 }
 
 #[test]
@@ -118,12 +119,8 @@ fn a_server_that_comes_back_with_an_older_snapshot() {
     let prepare = |deployment: &mut Deployment| {
         assert_eq!(deployment.forgetful.command(&["SAVE"]), Value::Okay);
     };
-    let forget = |deployment: &mut Deployment| {
-        deployment.forgetful.kill();
-        deployment.forgetful.restart();
-    };
     // The snapshot has no marker of the classic protocol, and the lock came later than either.
-    assert_caught(prepare, forget, true);
+    assert_caught(prepare, restart, true);
 }
 
 #[test]
