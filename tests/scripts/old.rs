@@ -49,15 +49,3 @@ pub(super) static OLD: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
     let scripts = MADE_OF.map(|(name, names)| (name, &*text(names).leak()));
     BTreeMap::from(scripts)
 });
-
-/// Every one is called by the cases.
-#[test]
-fn every_script_of_earlier_versions_is_played() {
-    let cases = include_str!("old.txt");
-    for name in OLD.keys() {
-        assert!(
-            cases.contains(&format!("\n{name} ")),
-            "{name} is not called"
-        );
-    }
-}

@@ -35,19 +35,6 @@ pub(super) static PAGE: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
     scripts.collect()
 });
 
-/// Every script of the page is called by the cases.
-#[test]
-fn every_script_of_the_page_is_played() {
-    assert_eq!(PAGE.len(), 13);
-    let cases = include_str!("page.txt");
-    for name in PAGE.keys() {
-        assert!(
-            cases.contains(&format!("\n{name} ")),
-            "{name} is not called"
-        );
-    }
-}
-
 /// Lines in front of a script, by which `INFO` has other bytes in place of those that match.
 fn with_info(pattern: &str, bytes: &str) -> String {
     format!(

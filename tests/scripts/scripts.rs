@@ -209,6 +209,17 @@ fn clients_of_the_page_and_of_earlier_versions_take_part() {
 }
 
 #[test]
+fn every_script_of_the_page_and_of_earlier_versions_is_played() {
+    assert_eq!(PAGE.len(), 13);
+    for (scripts, cases) in [&*PAGE, &*OLD].into_iter().zip(OTHERS) {
+        for name in scripts.keys() {
+            let call = format!("\n{name} ");
+            assert!(cases.contains(&call), "{name} is not called");
+        }
+    }
+}
+
+#[test]
 fn a_server_has_the_scripts_under_the_digests_that_are_called() {
     let server = Server::start();
     for script in SCRIPTS {

@@ -215,22 +215,22 @@ impl Store {
         now: Duration,
     ) -> Result<Reply, Reply> {
         let is_there = self.keys.contains_key(key);
-        let mut until = Entry::NEVER;
-        let mut may_set = true;
-        let mut options = options.iter();
-        while let Some(option) = options.next() {
-            match (*option, options.len()) {
-                ("NX", _) => may_set = !is_there,
-                ("XX", _) => may_set = is_there,
-                ("PX", 1..) => {
-                    let ttl = options.next().copied().unwrap_or_default();
-                    until = end(integer(ttl)?, now, "set")?;
-                    if until <= now {
-                        return Err(bad_end("set"));
-                    }
-                }
-                _ => return Err(error("syntax error")),
-            }
+        let (condition, ttl) = match options {
+            [] => (None, None),
+            ["PX", ttl] => (None, Some(ttl)),
+            [condition] => (Some(*condition), None),
+            [condition, "PX", ttl] | ["PX", ttl, condition] => (Some(*condition), Some(ttl)),
+            _ => return Err(error("syntax error")),
+        };
+        let may_set = match condition {
+            None => true,
+            Some("NX") => !is_there,
+            Some("XX") => is_there,
+            Some(_) => return Err(error("syntax error")),
+        };
+        let until = ttl.map_or(Ok(Entry::NEVER), |ttl| end(integer(ttl)?, now, "set"))?;
+        if until <= now {
+            return Err(bad_end("set"));
         }
         if !may_set {
             return Ok(Reply::Nil);
