@@ -128,25 +128,20 @@ fn a_wrong_password_costs_few_logins_however_many_threads_ask() {
 #[test]
 fn a_server_that_closes_each_connection_is_connected_to_at_few_times_however_many_threads_ask() {
     let is_closed = |error: &NodeError| matches!(error, NodeError::Closed { .. });
-    let doormen: [(&str, fn(&mut TcpStream)); 3] = [
-        ("", |_| ()),
-        ("", |stream| {
-            answer(stream, b"");
-        }),
-        (":a-password@", |stream| {
-            answer(stream, b"+OK\r\n");
-            answer(stream, b"");
-        }),
-    ];
-    for (login, greet) in doormen {
-        let doorman = Doorman::start(greet);
-        assert_costs(
-            50,
-            &doorman.manager(login),
-            || doorman.connections(),
-            is_closed,
-        );
-    }
+    let assert_few = |login: &str, doorman: &Doorman| {
+        let connections = || doorman.connections();
+        assert_costs(50, &doorman.manager(login), connections, is_closed);
+    };
+    assert_few("", &Doorman::start(|_| ()));
+    let hears = |stream: &mut TcpStream| {
+        answer(stream, b"");
+    };
+    assert_few("", &Doorman::start(hears));
+    let logs_in = |stream: &mut TcpStream| {
+        answer(stream, b"+OK\r\n");
+        answer(stream, b"");
+    };
+    assert_few(":a-password@", &Doorman::start(logs_in));
 }
 
 #[test]
