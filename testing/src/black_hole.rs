@@ -19,16 +19,8 @@ impl BlackHole {
     /// Opens it on a port that the system chooses.
     #[track_caller]
     pub fn open() -> Self {
-        Self::open_on(0)
-    }
-
-    /// Opens it on a port of 127.0.0.1, such as that of a server that was killed.
-    #[track_caller]
-    pub fn open_on(port: u16) -> Self {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        // A server that was killed leaves connections on its port that are not quite over.
-        listener.set_reuse_address(port != 0).unwrap();
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         listener.bind(&address.into()).unwrap();
         listener.listen(0).unwrap();
         let address = listener.local_addr().unwrap().as_socket().unwrap();

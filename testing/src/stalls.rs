@@ -81,12 +81,11 @@ mod tests {
         // As if nothing had run for a while: the ticker notes its own gaps only.
         stalls.seen.longest.store(500_000, Ordering::SeqCst);
         assert!(stalls.longest() >= Duration::from_millis(500));
-        let mut calm = Duration::MAX;
         // One short time without a stall is found on any machine.
-        for _ in 0..1_000 {
+        let is_calm = || {
             pause(TICK * 5);
-            calm = calm.min(stalls.longest());
-        }
-        assert!(calm < Duration::from_millis(500), "{calm:?}");
+            stalls.longest() < Duration::from_millis(500)
+        };
+        assert!((0..1_000).any(|_| is_calm()));
     }
 }
