@@ -1,6 +1,6 @@
 //! Time: the only module that reads clocks, sleeps and schedules work for later.
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::io;
 use std::panic::catch_unwind;
 use std::sync::atomic::Ordering;
@@ -58,9 +58,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-const SLICE: Duration = Duration::from_millis(20);
-
-/// How late the end of a suspension is noticed.
+/// How late the end of a suspension, or of the clock, is noticed.
 const LONGEST_NAP: Duration = Duration::from_millis(50);
 
 /// What the wall clock shows, in microseconds since the Unix epoch, when virtual time begins.
@@ -203,7 +201,8 @@ impl Clock {
         }
     }
 
-    /// Waits on `condvar` until it is notified or `until` has come; may wake early.
+    /// Waits on `condvar` until it is notified or `until` has come; may wake early. The callers check in between whether the clock
+    /// has ended.
     ///
     /// On virtual time, nobody else moves the clock, so the wait does.
     pub(crate) fn wait<T>(
@@ -212,31 +211,10 @@ impl Clock {
         guard: &mut MutexGuard<'_, T>,
         until: Timestamp,
     ) {
-        // In slices, because the callers check in between whether the clock has ended.
-        self.wait_in_slices(condvar, guard, until, SLICE);
-    }
-
-    /// As [`Self::wait`], with longer slices, for long waits of many threads. It still notices the end of a suspension
-    /// in time.
-    pub(crate) fn nap<T>(
-        &self,
-        condvar: &Condvar,
-        guard: &mut MutexGuard<'_, T>,
-        until: Timestamp,
-    ) {
-        self.wait_in_slices(condvar, guard, until, LONGEST_NAP);
-    }
-
-    fn wait_in_slices<T>(
-        &self,
-        condvar: &Condvar,
-        guard: &mut MutexGuard<'_, T>,
-        until: Timestamp,
-        slice: Duration,
-    ) {
         match self {
             Self::System(_) => {
-                condvar.wait_for(guard, until.saturating_since(self.now()).min(slice));
+                let span = until.saturating_since(self.now());
+                condvar.wait_for(guard, span.min(LONGEST_NAP));
             }
             Self::Virtual(time) => while_unlocked(condvar, guard, || time.nap_until(until)),
         }
@@ -332,15 +310,6 @@ impl Timers {
             Self::Thread(_) => self.after(delay.min(LONGEST_NAP), job),
             Self::Virtual(time) => time.schedule_exactly(delay, Box::new(job)),
         }
-    }
-}
-
-impl Debug for Timers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Thread(_) => "Timers::Thread",
-            Self::Virtual(_) => "Timers::Virtual",
-        })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::error::Error;
 use crate::fencing::{FencingToken, Proposals, Rules};
 use crate::node::Node;
-use crate::quorum::{self, Term};
+use crate::quorum::Term;
 use crate::retry;
 use crate::stats::Recorder;
 
@@ -131,12 +131,6 @@ impl Cluster {
             self.options.ttl_for(limit.saturating_since(now))
         });
         self.options.term(ttl.min(longest))
-    }
-
-    /// Whether nodes that failed a moment ago are left out. They are if the other nodes are a majority.
-    pub(crate) fn heeds_breakers(&self) -> bool {
-        let closed = self.nodes.iter().filter(|node| node.is_closed()).count();
-        quorum::is_reached(self.nodes.len(), closed)
     }
 
     /// What the fenced protocol adds to an attempt: a token of its own, but for a reader, which has none.

@@ -213,5 +213,5 @@ impl Lease {
 
 /// Waits on `condvar` until it is notified or `until` has come; may wake early. The model has a wait of its own.
 fn nap<T>(clock: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, until: Timestamp) {
-    clock.nap(condvar, guard, until);
+    clock.wait(condvar, guard, until);
 }

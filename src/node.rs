@@ -159,11 +159,8 @@ impl Node {
         server: Option<Arc<str>>,
     ) -> NodeReport {
         NodeReport {
-            node: Arc::clone(&self.name),
-            vote,
-            elapsed,
-            is_wanted: false,
             server,
+            ..NodeReport::new(&self.name, vote, elapsed)
         }
     }
 

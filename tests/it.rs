@@ -146,7 +146,6 @@ mod servers {
         pub(crate) mod pass_trouble;
         #[cfg(target_os = "linux")]
         pub(crate) mod queue;
-        pub(crate) mod trouble;
         #[cfg(target_os = "linux")]
         pub(crate) mod turns;
         pub(crate) mod wake_up;
@@ -209,7 +208,6 @@ mod servers {
         pub(crate) mod opening;
         pub(crate) mod protocol;
         pub(crate) mod setup;
-        pub(crate) mod trouble;
     }
 
     /// What docs/safety.md says of both protocols.

@@ -57,6 +57,17 @@ pub(crate) fn one_vote_each<'n>(nodes: impl IntoIterator<Item = &'n mut NodeRepo
 }
 
 impl NodeReport {
+    /// What a node said in so much time. Its server is not known.
+    pub(crate) fn new(node: &Arc<str>, vote: Vote, elapsed: Duration) -> Self {
+        Self {
+            node: Arc::clone(node),
+            vote,
+            elapsed,
+            is_wanted: false,
+            server: None,
+        }
+    }
+
     /// Makes the vote a failure if one of the others is a vote of the same server.
     pub(crate) fn fail_if_server_voted<'a>(&mut self, mut others: impl Iterator<Item = &'a Self>) {
         if !self.vote.is_granted() || self.server.is_none() {

@@ -37,13 +37,3 @@ fn a_heal_leaves_what_it_has_sent_and_nothing_where_it_has_sent_nothing() {
         }
     }
 }
-
-#[test]
-fn a_heal_that_ends_after_its_guard_releases_its_nodes_as_the_guard_does() {
-    let lease = lease(None);
-    let healer = lease.take_healer().expect("nobody else heals");
-    assert!(healer.begin(&[1]), "it is held");
-    let node = lease.end().nodes[1];
-    assert!(node.has_to_be_released() && !node.counts());
-    assert!(healer.end([(1, Possible)].into_iter()));
-}

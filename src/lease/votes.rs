@@ -33,12 +33,9 @@ impl Votes {
     /// What each node said. `names` are those of the nodes, in the canonical order.
     pub(crate) fn reports<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<NodeReport> {
         let granted = names.zip(&self.granted_in);
-        let granted = granted.map(|(name, nanos)| NodeReport {
-            node: Arc::clone(name),
-            vote: Vote::Granted,
-            elapsed: Duration::from_nanos(u64::from(*nanos)),
-            is_wanted: false,
-            server: None,
+        let granted = granted.map(|(name, nanos)| {
+            let elapsed = Duration::from_nanos(u64::from(*nanos));
+            NodeReport::new(name, Vote::Granted, elapsed)
         });
         granted.chain(self.reports.iter().cloned()).collect()
     }
@@ -86,13 +83,8 @@ mod tests {
         fn every_report_is_as_it_was(nodes in prop::collection::vec((vote(), elapsed()), 1..9)) {
             let names = 0..nodes.len();
             let names: Vec<Arc<str>> = names.map(|i| format!("node-{i}").into()).collect();
-            let reports = names.iter().zip(&nodes).map(|(name, (vote, elapsed))| NodeReport {
-                node: Arc::clone(name),
-                vote: vote.clone(),
-                elapsed: *elapsed,
-                is_wanted: false,
-                server: None,
-            });
+            let reports = names.iter().zip(&nodes);
+            let reports = reports.map(|(name, (vote, elapsed))| NodeReport::new(name, vote.clone(), *elapsed));
             let reports: Vec<NodeReport> = reports.collect();
             let votes = Votes::new(reports.iter());
             let shown = format!("{reports:?}");

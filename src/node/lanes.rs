@@ -147,7 +147,7 @@ impl Lanes {
                 }
                 Stage::Waits if end.is_none_or(|end| now < end) => {
                     let until = end.unwrap_or_else(|| now.saturating_add(LOOK));
-                    clock.nap(&place.changed, &mut stage, until);
+                    clock.wait(&place.changed, &mut stage, until);
                 }
                 Stage::Waits => {
                     drop(stage);

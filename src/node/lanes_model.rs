@@ -73,7 +73,7 @@ mod clock {
             }
         }
 
-        pub(super) fn nap<S>(
+        pub(super) fn wait<S>(
             &self,
             changed: &Condvar,
             stage: &mut MutexGuard<'_, S>,

@@ -19,7 +19,7 @@ use crate::lease::votes::Votes;
 use crate::node::Node;
 use crate::node::request::Attempt;
 use crate::node::votes::{Ballot, Ballots, acquire_all, release_all};
-use crate::quorum::Term;
+use crate::quorum::{self, Term};
 use crate::token::Token;
 use crate::value::Value;
 use crate::verdict::{self, Tally};
@@ -181,7 +181,9 @@ fn votes(ballots: &[Ballot]) -> impl Iterator<Item = &Vote> + Clone {
 
 /// The ballots before any node was asked. They say which nodes are left out because they failed a moment ago.
 pub(super) fn unasked(cluster: &Cluster) -> Ballots {
-    let heed_breakers = cluster.heeds_breakers();
+    // If the other nodes are a majority.
+    let closed = cluster.each().filter(|node| node.is_closed()).count();
+    let heed_breakers = quorum::is_reached(cluster.nodes().len(), closed);
     let ballot = |node: &Node| {
         let failure = node.recent_failure().filter(|_| heed_breakers);
         node.unasked(failure.map_or(Vote::NotAsked, |failure| {

@@ -17,7 +17,7 @@ use crate::lease::state::nodes::Holdings;
 use crate::lease::votes::Votes;
 use crate::node::reply::one_vote;
 use crate::node::show::{Sight, show_all};
-use crate::node::{Node, Trace, command};
+use crate::node::{Trace, command};
 use crate::value::{Content, Value};
 use crate::verdict::{self, Kept};
 
@@ -79,14 +79,13 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
 fn ask(cluster: &Cluster, lease: &Lease, claim: &Claim) -> Vec<Kept> {
     let asked = cluster.asking(&lease.may_have_key);
     let answers = show_all(asked, &command::show_own(claim));
-    let unasked = |node: &Node| Kept {
-        report: node.unasked(Vote::NotAsked).report,
-        left: Duration::ZERO,
-    };
-    let nodes = cluster.each().zip(answers);
-    let nodes = nodes.map(|(node, sights)| {
+    let answers = answers.into_iter().zip(cluster.each());
+    let nodes = answers.map(|(sights, node)| {
         let kept = sights.and_then(|sights| kept(sights, claim));
-        kept.unwrap_or_else(|| unasked(node))
+        kept.unwrap_or_else(|| Kept {
+            report: node.unasked(Vote::NotAsked).report,
+            left: Duration::ZERO,
+        })
     });
     let mut nodes: Vec<Kept> = nodes.collect();
     one_vote_each(nodes.iter_mut().map(|kept| &mut kept.report));

@@ -13,11 +13,8 @@ const SERVERS: [Option<&str>; 4] = [Some("first"), Some("second"), Some("first")
 fn ballot(place: usize, vote: Vote, server: Option<&str>) -> Ballot {
     Ballot {
         report: NodeReport {
-            node: format!("n{place}").into(),
-            vote,
-            elapsed: Duration::ZERO,
-            is_wanted: false,
             server: server.map(Arc::from),
+            ..NodeReport::new(&format!("n{place}").into(), vote, Duration::ZERO)
         },
         trace: Trace::None,
     }

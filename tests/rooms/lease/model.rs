@@ -47,14 +47,7 @@ fn at(nanos: u64) -> Timestamp {
 }
 
 fn answers(vote: &Vote) -> Vec<NodeReport> {
-    let report = |name: &str| NodeReport {
-        node: name.into(),
-        vote: vote.clone(),
-        elapsed: Duration::ZERO,
-        is_wanted: false,
-        server: None,
-    };
-    ["a", "b", "c"].map(report).into()
+    vec![NodeReport::new(&"a".into(), vote.clone(), Duration::ZERO); 3]
 }
 
 /// A renewal that began at the beginning and asked for that validity.

@@ -74,13 +74,7 @@ fn at(ms: u64) -> Timestamp {
 }
 
 fn reports(votes: &[Vote]) -> Vec<NodeReport> {
-    let report = |vote: &Vote| NodeReport {
-        node: "a".into(),
-        vote: vote.clone(),
-        elapsed: Duration::ZERO,
-        is_wanted: false,
-        server: None,
-    };
+    let report = |vote: &Vote| NodeReport::new(&"a".into(), vote.clone(), Duration::ZERO);
     votes.iter().map(report).collect()
 }
 

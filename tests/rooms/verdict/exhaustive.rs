@@ -53,13 +53,7 @@ impl Says {
 }
 
 pub(super) fn report(place: usize, vote: Vote) -> NodeReport {
-    NodeReport {
-        node: format!("n{place}").into(),
-        vote,
-        elapsed: Duration::ZERO,
-        is_wanted: false,
-        server: None,
-    }
+    NodeReport::new(&format!("n{place}").into(), vote, Duration::ZERO)
 }
 
 /// Calls `check` with all that so many nodes may say, in any order: which of them says it does not matter.

@@ -1,6 +1,7 @@
 //! Wrong deployments of the fenced protocol: a typed error names the node and the fix, and nothing is granted.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, Vote};
@@ -268,4 +269,32 @@ fn a_server_under_two_names_has_one_vote() {
         assert_eq!(nodes.iter().filter(same).count(), 1, "{nodes:?}");
         assert_eq!(twice.get("job"), None);
     }
+}
+
+/// The node's clock is right, and a little ahead. What was proposed is far ahead of both, as after a leap of this machine's.
+#[test]
+fn a_proposal_that_is_ahead_of_the_own_clock_is_followed_by_one_that_is_not() {
+    let ahead = |micros: u64| {
+        #[expect(clippy::disallowed_methods, reason = "what a node's clock shows")]
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        u64::try_from(now.unwrap().as_micros()).unwrap() + micros
+    };
+    let asked = AtomicU32::new(0);
+    let server = Scripted::start(move |peer, command| {
+        if !command.asks_for_a_lock() {
+            return peer.say(b":1\r\n");
+        }
+        let token: u64 = command.argument(4).unwrap().parse().unwrap();
+        let answer = if asked.fetch_add(1, Ordering::SeqCst) == 0 {
+            format!("*2\r\n$5\r\nSTALE\r\n:{}\r\n", ahead(3_000_000_000))
+        } else if token > ahead(1_000_000_000) {
+            format!("*2\r\n$4\r\nSKEW\r\n:{}\r\n", ahead(60_000_000))
+        } else {
+            "+OK\r\n".into()
+        };
+        peer.say(answer.as_bytes());
+    });
+    let manager = fenced().node(server.url()).build().unwrap();
+    let guard = manager.try_lock("job", TTL).unwrap();
+    assert!(guard.fencing_token().unwrap() < ahead(0));
 }
