@@ -66,8 +66,7 @@ impl Cluster {
 
     /// The resource whose lock has this key, and its slot, if the key is that of a slot of a semaphore. None for a key that
     /// is no lock of this library.
-    pub(crate) fn resource_of(&self, key: &[u8]) -> Option<(String, Option<u32>)> {
-        let key = str::from_utf8(key).ok()?;
+    pub(crate) fn resource_of(&self, key: &str) -> Option<(String, Option<u32>)> {
         let (lock, slot) = match key.rsplit_once(SLOT) {
             Some((semaphore, slot)) => (semaphore, Some(slot_number(slot)?)),
             None => (key, None),
@@ -131,7 +130,7 @@ mod tests {
         };
         let cluster = Cluster::new(Vec::new(), Clock::system(), options);
         let key = cluster.checked_key(name);
-        let is_of_a_lock = cluster.resource_of(cluster.key(name).as_bytes()).is_some();
+        let is_of_a_lock = cluster.resource_of(&cluster.key(name)).is_some();
         assert!(matches!(
             key,
             Ok(_)

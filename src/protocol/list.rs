@@ -117,7 +117,16 @@ impl List {
         keys: &[Vec<u8>],
         locks: &mut Vec<Result<ListedLock, Error>>,
     ) -> Result<(), Error> {
-        let candidates = keys.iter().filter_map(|key| Candidate::new(cluster, key));
+        let candidate = |key: &Vec<u8>| {
+            let key = str::from_utf8(key).ok()?.to_owned();
+            let (resource, slot) = cluster.resource_of(&key)?;
+            Some(Candidate {
+                key,
+                resource,
+                slot,
+            })
+        };
+        let candidates = keys.iter().filter_map(candidate);
         let is_new = |one: &Candidate| !self.listed.contains(&self.keyed.hash_one(&one.key));
         let found: BTreeSet<Candidate> = candidates.filter(is_new).collect();
         let mut found: Vec<Candidate> = found.into_iter().collect();
@@ -201,17 +210,6 @@ struct Candidate {
     key: String,
     resource: String,
     slot: Option<u32>,
-}
-
-impl Candidate {
-    fn new(cluster: &Cluster, key: &[u8]) -> Option<Self> {
-        let (resource, slot) = cluster.resource_of(key)?;
-        Some(Self {
-            key: str::from_utf8(key).ok()?.to_owned(),
-            resource,
-            slot,
-        })
-    }
 }
 
 /// How many of these can be asked about at once: one at least.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, Lease, LockManager, Protocol, Vote};
+use redlatch::{Error, LockManager, Vote};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -86,30 +86,6 @@ fn every_round_over_up_to_seven_nodes_ends_as_their_states_say() {
         for way in 0..3_usize.pow(nodes) {
             let state = |n| [State::Free, State::Held, State::Down][way / 3_usize.pow(n) % 3];
             assert_outcome(&(0..nodes).map(state).collect::<Vec<_>>());
-        }
-    }
-}
-
-/// Nodes that have the key of a lock and no counter have granted no fencing token.
-#[test]
-fn a_fencing_token_is_not_adopted_where_the_nodes_have_no_counter() {
-    for (protocol, number, is_adopted) in [
-        (Protocol::Classic, "-", true),
-        (Protocol::Fenced, "1", false),
-        (Protocol::Fenced, "1700000000000000", false),
-    ] {
-        let nodes = FakeNode::cluster_on(3, &FakeClock::new());
-        let classic = LockManager::builder().fakes(&nodes).build().unwrap();
-        let text = classic.lock("job", TTL).unwrap().into_lease().to_string();
-        let lease: Lease = text
-            .replacen(":-:", &format!(":{number}:"), 1)
-            .parse()
-            .unwrap();
-        let manager = LockManager::builder().fakes(&nodes).protocol(protocol);
-        let adopted = manager.build().unwrap().adopt(lease);
-        assert_eq!(adopted.is_ok(), is_adopted, "{number}: {adopted:?}");
-        if !is_adopted {
-            assert!(matches!(adopted, Err(Error::Lost { .. })));
         }
     }
 }

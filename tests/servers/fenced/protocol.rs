@@ -151,29 +151,3 @@ fn a_proposal_that_is_too_small_is_raised_at_once_also_in_a_single_try() {
     assert_eq!(guard.fencing_token(), Some(ahead + 1));
     assert_eq!(clock.elapsed(), before, "it has waited, as for a holder");
 }
-
-#[test]
-fn real_servers_extend_heal_and_release_as_the_fakes_do() {
-    for names in [&["job"][..], &["job", "work"]] {
-        let servers = Server::cluster(3);
-        let guard = fenced_over(&servers).lock_all(names, TTL).unwrap();
-        servers[0].command(&["DEL", "job"]);
-        guard.extend(Duration::from_mins(1)).unwrap();
-        for server in &servers {
-            assert_eq!(server.get("job").as_deref(), Some(guard.token()));
-            assert!(server.pttl("job") > 50_000);
-        }
-        // The counter is another's now, so nothing is made again.
-        servers[0].command(&["DEL", "job"]);
-        servers[0].command(&["INCR", "job:fence"]);
-        guard.extend(Duration::from_mins(2)).unwrap();
-        assert_eq!(servers[0].get("job"), None);
-        // Without the marker nobody knows what the node has forgotten.
-        servers[1].command(&["DEL", "job", "redlatch:node"]);
-        let error = guard.extend(Duration::from_mins(3)).unwrap_err();
-        assert!(matches!(error, Error::Lost { .. }), "{error}");
-        assert_eq!(servers[1].get("job"), None);
-        drop(guard);
-        assert_eq!(servers[2].get("job"), None);
-    }
-}

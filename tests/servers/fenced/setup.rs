@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, Vote};
+use redlatch::{Error, NodeError, NodeReport, Protocol, Vote};
 use redlatch_testing::Server;
 use redlatch_testing::scripted::Scripted;
 
@@ -62,52 +62,6 @@ fn managers_with_other_settings_are_told_so_and_get_nothing() {
         for server in &servers {
             assert_eq!(server.get("job"), None);
         }
-    }
-}
-
-/// The key that is in the way of a lock, and what is said of it.
-#[track_caller]
-fn key_in_the_way(manager: &LockManager) -> (String, String) {
-    let nodes = unavailable(manager.try_lock("job", TTL));
-    let NodeError::InvalidKey { key, .. } = failure(&nodes[0].vote) else {
-        panic!("{}", nodes[0]);
-    };
-    (key.clone(), nodes[0].to_string())
-}
-
-#[test]
-fn a_marker_or_a_counter_with_garbage_in_it_is_left_alone_and_named() {
-    let server = Server::start();
-    let manager = fenced().node(server.url()).build().unwrap();
-    for text in [
-        "",
-        "x",
-        "a|b",
-        "a|b|c|d",
-        "a|b|1|new|more",
-        "a||1|new",
-        "a|b|99999999999999999|new",
-    ] {
-        server.command(&["SET", "redlatch:node", text]);
-        assert_eq!(key_in_the_way(&manager).0, "redlatch:node");
-        assert!(matches!(manager.open_nodes(), Err(Error::NotOpened { .. })));
-        assert_eq!(server.get("redlatch:node").as_deref(), Some(text));
-        assert_eq!(server.get("job"), None);
-    }
-    let server = Server::start();
-    let manager = fenced_over(std::slice::from_ref(&server));
-    for text in ["", "x", "-1", "1.5", "1e9", " 1", "99999999999999999"] {
-        server.command(&["SET", "job:fence", text]);
-        let (key, told) = key_in_the_way(&manager);
-        assert_eq!(key, "job:fence");
-        assert!(told.contains("delete it and the node's marker"), "{told}");
-        assert_eq!(server.get("job:fence").as_deref(), Some(text));
-        assert_eq!(server.get("job"), None);
-    }
-    for key in ["job:fence", "redlatch:node"] {
-        server.command(&["DEL", key]);
-        server.command(&["LPUSH", key, "x"]);
-        assert_eq!(key_in_the_way(&manager).0, key);
     }
 }
 

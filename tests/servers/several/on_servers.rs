@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, Protocol, Vote};
+use redlatch::{Error, Fanout, LockGuard, LockManager, Protocol};
 use redlatch_testing::Server;
 
 use crate::managers::{patient, with_protocol};
@@ -55,43 +55,6 @@ fn the_resource_that_most_nodes_name_is_in_the_way_and_its_holder_is_named() {
     );
     assert_eq!(&*error.holder().unwrap().label, "worker of b");
     assert_eq!(keys(&servers[0], &NAMES), ["a", "b"]);
-}
-
-#[test]
-fn a_key_of_another_type_and_one_that_never_expires_are_named() {
-    let servers = cluster(3);
-    let manager = overlapped(&servers);
-    for server in &servers {
-        server.command(&["HSET", "b", "field", "value"]);
-    }
-    let error = take(&manager, &NAMES).unwrap_err();
-    let Error::NotALock {
-        resource, nodes, ..
-    } = &error
-    else {
-        panic!("{error}");
-    };
-    assert_eq!(&**resource, "a, b, c and 1 more");
-    let is_told = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::NotALock { resource: Some(name), .. }) if &**name == "b");
-    assert!(
-        nodes.iter().filter(|node| is_told(&node.vote)).count() >= 2,
-        "{error}"
-    );
-    let text = error.to_string();
-    assert!(
-        text.contains("the key of \"b\" is not a lock: it holds a value of another type"),
-        "{text}"
-    );
-    for server in &servers {
-        server.command(&["DEL", "b"]);
-        server.command(&["SET", "d", "for ever"]);
-    }
-    let text = take(&manager, &NAMES).unwrap_err().to_string();
-    assert!(
-        text.contains("the key of \"d\" is not a lock: it never expires"),
-        "{text}"
-    );
-    assert!(servers.iter().all(|server| keys(server, &NAMES) == ["d"]));
 }
 
 #[test]
