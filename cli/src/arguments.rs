@@ -8,10 +8,9 @@
 mod asking;
 mod dashes;
 mod fault;
-mod lock;
 pub(crate) mod page;
-mod run;
 mod servers;
+mod taking;
 
 use std::ffi::OsString;
 
@@ -19,9 +18,8 @@ use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser};
 
 pub(crate) use self::asking::{Health, List, OpenNodes, Status, Unlock, Watch};
-pub(crate) use self::lock::{Hold, Lock};
-pub(crate) use self::run::{OnLoss, Run, signal_called};
 pub(crate) use self::servers::{Servers, TlsFiles};
+pub(crate) use self::taking::{Hold, Lock, OnLoss, Run, signal_called};
 use crate::failure::Failure;
 use crate::output;
 use crate::text;

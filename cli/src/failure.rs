@@ -31,10 +31,8 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-        }
+        let message = message.into();
+        Self { code, message }
     }
 
     /// The exit code says all.

@@ -51,14 +51,12 @@ use crate::arguments::Subcommand;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|first| first == watchdog::ARGUMENT)
-    {
+    let first = std::env::args_os().nth(1);
+    if first.is_some_and(|first| first == watchdog::ARGUMENT) {
         return watchdog::main();
     }
-    let result =
-        arguments::parse().and_then(|subcommand| subcommand.as_ref().map_or(Ok(0), perform));
+    let subcommand = arguments::parse();
+    let result = subcommand.and_then(|subcommand| subcommand.as_ref().map_or(Ok(0), perform));
     ExitCode::from(result.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             output::complain(&failure.message);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::lock::permits;
 use super::servers::Servers;
+use super::taking::permits;
 use crate::durations;
 use crate::name::Name;
 
