@@ -5,17 +5,15 @@
 //! on the same nodes for the whole time; one that is acquired or released meanwhile may be missed. What is listed was held
 //! when the nodes were asked about it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
-use std::mem::replace;
 
 mod scan;
 
-use self::scan::{MOST_FAILURES, Names, Scan, State};
+use self::scan::{MOST_FAILURES, Names, Scan};
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport};
-use crate::node::Node;
 use crate::node::command;
 use crate::protocol::look::{judge, look_at_closed};
 use crate::quorum;
@@ -34,6 +32,8 @@ pub(crate) struct List {
     names: Names,
     /// In the canonical order.
     scans: Vec<Scan>,
+    /// Keys that the last scan has found and that may be locks, with the resource and the slot of each.
+    found: BTreeMap<String, (String, Option<u32>)>,
     /// Hashes of the keys that were listed. That two of a million are equal happens once in 30 million lists.
     listed: HashSet<u64>,
     keyed: RandomState,
@@ -52,6 +52,7 @@ impl List {
         Ok(Self {
             names,
             scans: scans.collect(),
+            found: BTreeMap::new(),
             listed: HashSet::new(),
             keyed: RandomState::new(),
             started: cluster.clock.now(),
@@ -60,49 +61,61 @@ impl List {
         })
     }
 
-    /// Makes one step: one command to one node, and what it takes to ask about the keys that were found. Returns the locks among
-    /// them, and the error that ends the list; none after the end.
+    /// Makes one step: one command to one node, or what it takes to ask about keys that were found. Returns the locks among these, or
+    /// the error that ends the list; none after the end.
     pub(crate) fn step(&mut self, cluster: &Cluster) -> Option<Vec<Result<ListedLock, Error>>> {
         if self.is_over {
             return None;
         }
-        let mut locks = Vec::new();
-        if let Err(error) = self.advance(cluster, &mut locks) {
+        Some(self.advance(cluster).unwrap_or_else(|error| {
             self.is_over = true;
-            locks.push(Err(error));
-        }
-        Some(locks)
+            vec![Err(error)]
+        }))
     }
 
-    fn advance(
-        &mut self,
-        cluster: &Cluster,
-        locks: &mut Vec<Result<ListedLock, Error>>,
-    ) -> Result<(), Error> {
+    fn advance(&mut self, cluster: &Cluster) -> Result<Vec<Result<ListedLock, Error>>, Error> {
         cluster.refuse_fork()?;
+        if !self.found.is_empty() {
+            return self.look_at_found(cluster);
+        }
         // Any majority has one of so many nodes.
         let nodes = self.scans.len();
         let needed = nodes
             .saturating_add(1)
             .saturating_sub(quorum::quorum(nodes));
-        let is_complete = |scan: &&Scan| matches!(scan.state, State::Complete);
-        if self.scans.iter().filter(is_complete).count() >= needed {
+        let complete = self.scans.iter().filter(|scan| scan.is_complete());
+        if complete.count() >= needed {
             self.share = 1.0;
             self.is_over = true;
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let Some((node, scan)) = next_scan(cluster, &mut self.scans) else {
-            return Err(self.incomplete(cluster, self.failed()));
-        };
-        let keys = scan.step(node, &self.names);
-        let failed = self.failed();
+        let failed: Vec<_> = self
+            .scans
+            .iter()
+            .filter_map(Scan::failure)
+            .cloned()
+            .collect();
         if quorum::is_ruled_out(nodes, failed.len()) {
             return Err(self.incomplete(cluster, failed));
+        }
+        let scans = cluster.each().zip(&mut self.scans);
+        let open =
+            scans.filter_map(|(node, scan)| Some((scan.rank(node.is_closed())?, node, scan)));
+        let Some((_, node, scan)) = open.min_by_key(|(rank, ..)| *rank) else {
+            return Err(self.incomplete(cluster, failed));
+        };
+        for key in scan.step(node, &self.names) {
+            if let Ok(key) = String::from_utf8(key)
+                && let Some(lock) = cluster.resource_of(&key)
+                && !self.listed.contains(&self.keyed.hash_one(&key))
+            {
+                self.found.insert(key, lock);
+            }
         }
         let done: f64 = self.scans.iter().map(Scan::share).sum();
         let needed = u32::try_from(needed).unwrap_or(u32::MAX);
         self.share = (done / f64::from(needed)).clamp(self.share, 1.0);
-        self.look_at(cluster, &keys, locks)
+        Ok(Vec::new())
     }
 
     /// The part of the work that is done: from 0.0 to 1.0, and never less than before.
@@ -110,51 +123,42 @@ impl List {
         self.share
     }
 
-    /// Adds the locks among these keys.
-    fn look_at(
+    /// The locks among keys that were found, as many as fit into one question and one at least.
+    fn look_at_found(
         &mut self,
         cluster: &Cluster,
-        keys: &[Vec<u8>],
-        locks: &mut Vec<Result<ListedLock, Error>>,
-    ) -> Result<(), Error> {
-        let candidate = |key: &Vec<u8>| {
-            let key = str::from_utf8(key).ok()?.to_owned();
-            let (resource, slot) = cluster.resource_of(&key)?;
-            Some(Candidate {
-                key,
+    ) -> Result<Vec<Result<ListedLock, Error>>, Error> {
+        let (mut batch, mut keys, mut bytes) = (Vec::new(), Vec::new(), 0_usize);
+        while let Some(first) = self.found.first_entry() {
+            bytes = bytes.saturating_add(first.key().len());
+            if batch.len() >= MOST_AT_ONCE || (bytes > MOST_BYTES && !batch.is_empty()) {
+                break;
+            }
+            let (key, lock) = first.remove_entry();
+            keys.push(key);
+            batch.push(lock);
+        }
+        let statuses = self.statuses(cluster, &keys)?;
+        let mut locks = Vec::new();
+        for ((key, (resource, slot)), status) in keys.iter().zip(batch).zip(statuses) {
+            if matches!(status, LockStatus::Free { .. } | LockStatus::Blocked { .. }) {
+                continue;
+            }
+            if self.listed.len() < MOST_REMEMBERED {
+                self.listed.insert(self.keyed.hash_one(key));
+            }
+            locks.push(Ok(ListedLock {
                 resource,
                 slot,
-            })
-        };
-        let candidates = keys.iter().filter_map(candidate);
-        let is_new = |one: &Candidate| !self.listed.contains(&self.keyed.hash_one(&one.key));
-        let found: BTreeSet<Candidate> = candidates.filter(is_new).collect();
-        let mut found: Vec<Candidate> = found.into_iter().collect();
-        while !found.is_empty() {
-            let rest = found.split_off(at_once(&found));
-            let batch = replace(&mut found, rest);
-            let statuses = self.statuses(cluster, &batch)?;
-            for (candidate, status) in batch.into_iter().zip(statuses) {
-                if matches!(status, LockStatus::Free { .. } | LockStatus::Blocked { .. }) {
-                    continue;
-                }
-                if self.listed.len() < MOST_REMEMBERED {
-                    self.listed.insert(self.keyed.hash_one(&candidate.key));
-                }
-                locks.push(Ok(ListedLock {
-                    resource: candidate.resource,
-                    slot: candidate.slot,
-                    status,
-                }));
-            }
+                status,
+            }));
         }
-        Ok(())
+        Ok(locks)
     }
 
     /// Asks the nodes that did not fail lately about these keys, and again if too few of them answer.
-    fn statuses(&self, cluster: &Cluster, batch: &[Candidate]) -> Result<Vec<LockStatus>, Error> {
-        let keys: Vec<String> = batch.iter().map(|one| one.key.clone()).collect();
-        let command = command::show(&keys);
+    fn statuses(&self, cluster: &Cluster, keys: &[String]) -> Result<Vec<LockStatus>, Error> {
+        let command = command::show(keys);
         let is_silent = |of_node: &&Vec<NodeReport>| of_node.iter().any(|key| key.vote.is_silent());
         let mut nodes = Vec::new();
         for _ in 0..MOST_FAILURES {
@@ -169,55 +173,9 @@ impl List {
         Err(self.incomplete(cluster, silent.cloned().collect()))
     }
 
-    /// The nodes whose scan has failed.
-    fn failed(&self) -> Vec<NodeReport> {
-        let failed = self.scans.iter().filter_map(|scan| match &scan.state {
-            State::Failed(report) => Some(report.clone()),
-            State::NotBegun | State::UnderWay | State::Complete => None,
-        });
-        failed.collect()
-    }
-
-    /// The error for a list that can't be completed, with the nodes that did not answer.
+    /// The error for a list that can't be completed, because these nodes did not answer.
     fn incomplete(&self, cluster: &Cluster, nodes: Vec<NodeReport>) -> Error {
         let waited = cluster.clock.now().saturating_since(self.started);
         Error::Incomplete { waited, nodes }
     }
-}
-
-/// The scan that is under way, or else the next one: of a node that did not fail lately, if there is one.
-fn next_scan<'c, 's>(
-    cluster: &'c Cluster,
-    scans: &'s mut [Scan],
-) -> Option<(&'c Node, &'s mut Scan)> {
-    let rank = |node: &Node, scan: &Scan| match scan.state {
-        State::UnderWay => Some(0),
-        State::NotBegun if node.is_closed() => Some(1),
-        State::NotBegun => Some(2),
-        State::Complete | State::Failed(_) => None,
-    };
-    let ranked = cluster
-        .each()
-        .zip(scans)
-        .filter_map(|(node, scan)| Some((rank(node, scan)?, node, scan)));
-    let first = ranked.min_by_key(|(rank, ..)| *rank);
-    first.map(|(_, node, scan)| (node, scan))
-}
-
-/// A key that may be a lock.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    key: String,
-    resource: String,
-    slot: Option<u32>,
-}
-
-/// How many of these can be asked about at once: one at least.
-fn at_once(candidates: &[Candidate]) -> usize {
-    let mut bytes = 0_usize;
-    let fit = candidates.iter().take(MOST_AT_ONCE).take_while(|one| {
-        bytes = bytes.saturating_add(one.key.len());
-        bytes <= MOST_BYTES
-    });
-    fit.count().max(1)
 }

@@ -15,7 +15,8 @@ const MOST_STEPS: u64 = 1 << 24;
 /// The scan of one node.
 #[derive(Default)]
 pub(super) struct Scan {
-    pub(super) state: State,
+    /// Why the node was given up, or nothing if all its keys were found. None before the end.
+    end: Option<Result<(), NodeReport>>,
     cursor: Cursor,
     /// How often it has failed since its last step.
     failures: u32,
@@ -23,15 +24,6 @@ pub(super) struct Scan {
     server: Option<Arc<str>>,
     /// How often another process has taken its place, so that the scan had to begin again.
     replaced: u32,
-}
-
-#[derive(Default)]
-pub(super) enum State {
-    #[default]
-    NotBegun,
-    UnderWay,
-    Complete,
-    Failed(NodeReport),
 }
 
 /// The keys that are looked for.
@@ -57,13 +49,30 @@ impl Names {
 }
 
 impl Scan {
+    pub(super) fn is_complete(&self) -> bool {
+        matches!(self.end, Some(Ok(())))
+    }
+
+    pub(super) fn failure(&self) -> Option<&NodeReport> {
+        self.end.as_ref()?.as_ref().err()
+    }
+
+    /// How soon it is to go on: one that is under way at once, then those of nodes that did not fail lately. None if it is over.
+    pub(super) fn rank(&self, is_closed: bool) -> Option<u8> {
+        match (&self.end, self.cursor.at) {
+            (Some(_), _) => None,
+            (None, 0) => Some(if is_closed { 1 } else { 2 }),
+            (None, _) => Some(0),
+        }
+    }
+
     /// Makes one step. Returns the keys that it has found.
     pub(super) fn step(&mut self, node: &Node, names: &Names) -> Vec<Vec<u8>> {
         let (page, report) = node.scan(self.cursor.at, &names.pattern);
         self.note(page, report.server, names)
             .unwrap_or_else(|error| {
                 let report = node.report(Vote::Failed(error), report.elapsed, None);
-                self.state = State::Failed(report);
+                self.end = Some(Err(report));
                 Vec::new()
             })
     }
@@ -101,9 +110,9 @@ impl Scan {
         }
         self.failures = 0;
         self.server = server;
-        self.state = State::Complete;
-        if page.cursor != 0 {
-            self.state = State::UnderWay;
+        if page.cursor == 0 {
+            self.end = Some(Ok(()));
+        } else {
             self.cursor.advance(page.cursor)?;
         }
         Ok(page.keys)
@@ -111,10 +120,10 @@ impl Scan {
 
     /// The part of the keys that the scan is past.
     pub(super) fn share(&self) -> f64 {
-        match self.state {
-            State::Complete => 1.0,
-            State::UnderWay => self.cursor.share(),
-            State::NotBegun | State::Failed(_) => 0.0,
+        match self.end {
+            Some(Ok(())) => 1.0,
+            Some(Err(_)) => 0.0,
+            None => self.cursor.share(),
         }
     }
 }
