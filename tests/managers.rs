@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, LockManager, Protocol};
 use redlatch_testing::Server;
 
@@ -16,6 +17,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn patient(urls: impl IntoIterator<Item = String>) -> LockManager {
     let builder = LockManager::builder().nodes(urls);
     builder.node_timeout(PATIENCE).build().unwrap()
+}
+
+/// Fake nodes in virtual time, and a manager over them.
+#[track_caller]
+pub(crate) fn over_fakes(n: usize) -> (FakeClock, Vec<FakeNode>, LockManager) {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(n, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    (clock, nodes, manager)
 }
 
 /// A builder of such managers with the fenced protocol, without nodes.

@@ -2,21 +2,14 @@
 
 use std::time::Duration;
 
-use redlatch::LockManager;
-use redlatch::fake::{FakeClock, FakeNode};
+use crate::managers::over_fakes;
 
 const TTL: Duration = Duration::from_secs(10);
-
-fn cluster() -> (Vec<FakeNode>, LockManager) {
-    let nodes = FakeNode::cluster_on(3, &FakeClock::new());
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    (nodes, manager)
-}
 
 /// `recorded` compares all counters.
 #[test]
 fn the_figures_are_data_for_other_programs() {
-    let (nodes, manager) = cluster();
+    let (_, nodes, manager) = over_fakes(3);
     let guard = manager.lock("job", TTL).unwrap();
     assert!(manager.try_lock("job", TTL).is_err());
     let json = serde_json::to_value(manager.stats()).unwrap();
@@ -34,7 +27,7 @@ fn the_figures_are_data_for_other_programs() {
 
 #[test]
 fn the_status_is_data_for_other_programs() {
-    let (nodes, manager) = cluster();
+    let (_, nodes, manager) = over_fakes(3);
     let guard = manager.lock("job", TTL).unwrap();
     nodes[2].hang();
     let json = serde_json::to_value(manager.status("job").unwrap()).unwrap();
@@ -51,12 +44,16 @@ fn the_status_is_data_for_other_programs() {
 
 #[test]
 fn the_holder_is_a_part_of_the_status() {
-    let (nodes, manager) = cluster();
+    let (_, nodes, manager) = over_fakes(3);
     let token = "00112233445566778899aabbccddeeff00112233";
-    for (node, rest) in nodes.iter().zip(["since=2026-11-22T05:52:53Z"; 2]) {
-        node.hold("job", &format!("{token} web-3 4711 {rest}"), TTL);
+    let labels = [
+        "web-3 4711 since=2026-11-22T05:52:53Z",
+        "web-3 4711 since=2026-11-22T05:52:53Z",
+        "web-3",
+    ];
+    for (node, label) in nodes.iter().zip(labels) {
+        node.hold("job", &format!("{token} {label}"), TTL);
     }
-    nodes[2].hold("job", &format!("{token} web-3"), TTL);
     let json = serde_json::to_value(manager.status("job").unwrap()).unwrap();
     let holder = serde_json::json!({ "label": "web-3 4711", "since": "2026-11-22T05:52:53Z" });
     assert_eq!(json["token"], token, "{json}");
@@ -68,7 +65,7 @@ fn the_holder_is_a_part_of_the_status() {
 
 #[test]
 fn the_status_of_a_semaphore_is_data_for_other_programs() {
-    let (_nodes, manager) = cluster();
+    let (_, _, manager) = over_fakes(3);
     let guard = manager.semaphore("job", 3).lock().unwrap();
     let json = serde_json::to_value(manager.semaphore_status("job", 3).unwrap()).unwrap();
     assert_eq!(json.as_array().map(Vec::len), Some(3), "{json}");

@@ -1,30 +1,19 @@
-//! `LockManager::health` over fake nodes: what it finds and what it costs. It leaves nothing.
+//! `LockManager::health` over fake nodes: what it finds and what it costs. What it says of each answer is tested beside its code.
 
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Health, LockManager, Protocol, Severity};
 
+use crate::managers::over_fakes;
+
 const TTL: Duration = Duration::from_secs(10);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
-fn cluster(n: usize) -> (FakeClock, Vec<FakeNode>, LockManager) {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(n, &clock);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    (clock, nodes, manager)
-}
-
 #[track_caller]
-fn assert_well(health: &Health) {
+pub(crate) fn assert_well(health: &Health) {
     assert!(health.findings.is_empty(), "{health}");
     assert_eq!(health.severity, Severity::Ok);
-}
-
-/// One fact about the node in this place; empty if it is unknown.
-fn fact(health: &Health, node: usize, name: &str) -> String {
-    let node = health.nodes().nth(node).unwrap();
-    health.fact(node, name).unwrap_or_default()
 }
 
 pub(crate) fn codes(health: &Health) -> Vec<&str> {
@@ -32,44 +21,32 @@ pub(crate) fn codes(health: &Health) -> Vec<&str> {
     findings.map(|finding| finding.code).collect()
 }
 
+/// Facts about the node in this place, with a dash for what is unknown.
+fn facts(health: &Health, node: usize, names: &str) -> String {
+    let node = health.nodes().nth(node).unwrap();
+    let fact = |name| health.fact(node, name).unwrap_or("-".into());
+    names.split(' ').map(fact).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn of_nodes_that_are_well_everything_is_known_and_nothing_is_found() {
-    let (clock, nodes, manager) = cluster(5);
+    let (clock, nodes, manager) = over_fakes(5);
     clock.advance(Duration::from_secs(90));
     let health = manager.health().unwrap();
     assert_well(&health);
     assert_eq!(health.margin, 2);
-    let names: Vec<&str> = nodes.iter().map(FakeNode::name).collect();
-    assert_eq!(health.nodes().collect::<Vec<_>>(), names);
+    assert!(health.nodes().eq(nodes.iter().map(FakeNode::name)));
+    let names = "state error round_trip_us server version mode role master uptime_s eviction persistence clock_ahead_us \
+                 clock_uncertainty_us quarantine quarantine_remaining_ms settings no_such_fact";
+    let expected = "up - 0 fake 7.0.0 standalone master - 90 noeviction aof 0 0 no_marker - - -";
     for node in 0..5 {
-        for (name, expected) in [
-            ("state", "up"),
-            ("error", ""),
-            ("round_trip_us", "0"),
-            ("server", "fake"),
-            ("version", "7.0.0"),
-            ("mode", "standalone"),
-            ("role", "master"),
-            ("master", ""),
-            ("uptime_s", "90"),
-            ("eviction", "noeviction"),
-            ("persistence", "aof"),
-            ("clock_ahead_us", "0"),
-            ("clock_uncertainty_us", "0"),
-            ("quarantine", "no_marker"),
-            ("quarantine_remaining_ms", ""),
-            ("settings", ""),
-            ("no such fact", ""),
-        ] {
-            assert_eq!(fact(&health, node, name), expected, "{name}");
-        }
+        assert_eq!(facts(&health, node, names), expected);
     }
     assert_eq!(health.fact("no such node", "state"), None);
     let text = health.to_string();
     assert_eq!(text.lines().count(), 7, "{text}");
-    assert!(
-        text.ends_with("verdict: ok; 5 of 5 can vote, 3 have to: 2 more failures are survived")
-    );
+    let verdict = "verdict: ok; 5 of 5 can vote, 3 have to: 2 more failures are survived";
+    assert!(text.ends_with(verdict));
 }
 
 #[test]
@@ -88,61 +65,25 @@ fn a_restart_is_another_process_that_is_up_since_then_and_has_no_open_marker() {
     nodes[2].hold("redlatch:node", "x", TTL);
     clock.advance(Duration::from_secs(5));
     let after = manager.health().unwrap();
-    for (node, seconds, quarantine) in [
-        (0, "5", "no_marker"),
-        (1, "5", "other_process"),
-        (2, "65", "open"),
-    ] {
-        let is_same = fact(&before, node, "run_id") == fact(&after, node, "run_id");
+    for (node, expected) in ["5 no_marker", "5 other_process", "65 open"]
+        .iter()
+        .enumerate()
+    {
+        let is_same = facts(&before, node, "run_id") == facts(&after, node, "run_id");
         assert_eq!(is_same, node == 2);
-        assert_eq!(fact(&after, node, "uptime_s"), seconds);
-        assert_eq!(fact(&after, node, "quarantine"), quarantine);
+        assert_eq!(facts(&after, node, "uptime_s quarantine"), *expected);
     }
-    assert_eq!(
-        codes(&after),
-        ["no_majority", "quarantined", "quarantined"],
-        "{after}"
-    );
-}
-
-#[test]
-fn nodes_that_fail_are_counted_down_to_no_majority() {
-    let (_, nodes, manager) = cluster(5);
-    let margins = [
-        (0, 1, Severity::Warning),
-        (1, 0, Severity::Warning),
-        (2, -1, Severity::Critical),
-        (3, -2, Severity::Critical),
-        (4, -3, Severity::Critical),
-    ];
-    for (node, margin, severity) in margins {
-        nodes[node].refuse();
-        let health = manager.health().unwrap();
-        assert_eq!(health.margin, margin, "{health}");
-        assert_eq!(health.severity, severity);
-        assert_eq!(fact(&health, node, "state"), "failed");
-        let error = fact(&health, node, "error");
-        assert!(error.starts_with("no connection: "), "{error}");
-        let can_lock = manager.try_lock("report", TTL).is_ok();
-        assert_eq!(can_lock, severity < Severity::Critical);
-    }
-    let health = manager.health().unwrap();
-    let mut expected = vec!["no_majority"];
-    expected.extend(["unreachable"; 5]);
-    assert_eq!(codes(&health), expected);
-    for node in nodes {
-        node.recover();
-    }
-    assert_well(&manager.health().unwrap());
+    let found = ["no_majority", "quarantined", "quarantined"];
+    assert_eq!(codes(&after), found, "{after}");
 }
 
 #[test]
 fn a_hung_node_costs_one_node_timeout_each_time_and_is_asked_though_locks_leave_it_out() {
-    let (clock, nodes, manager) = cluster(5);
+    let (clock, nodes, manager) = over_fakes(5);
     nodes[1].hang();
     for times in 1..=3 {
         let health = manager.health().unwrap();
-        assert_eq!(fact(&health, 1, "state"), "timed_out");
+        assert_eq!(facts(&health, 1, "state"), "timed_out");
         assert_eq!(clock.elapsed(), NODE_TIMEOUT * times);
     }
     nodes[1].recover();
@@ -150,19 +91,15 @@ fn a_hung_node_costs_one_node_timeout_each_time_and_is_asked_though_locks_leave_
     // It has answered, and given a lock.
     clock.advance(Duration::from_secs(1));
     let guard = manager.try_lock("report", TTL).unwrap();
-    assert!(
-        guard
-            .votes()
-            .iter()
-            .all(|vote| vote.to_string().ends_with("granted"))
-    );
+    let mut votes = guard.votes().into_iter();
+    assert!(votes.all(|vote| vote.to_string().ends_with("granted")));
     assert_eq!(clock.elapsed(), NODE_TIMEOUT * 3 + Duration::from_secs(1));
 }
 
 #[test]
 fn each_question_goes_to_all_nodes_before_a_reply_is_read_and_the_clock_is_as_sure_as_that_allows()
 {
-    let (clock, nodes, manager) = cluster(5);
+    let (clock, nodes, manager) = over_fakes(5);
     for node in &nodes {
         node.delay(Duration::from_millis(30));
     }
@@ -170,57 +107,39 @@ fn each_question_goes_to_all_nodes_before_a_reply_is_read_and_the_clock_is_as_su
     // Six questions, a lock, and its release.
     assert_eq!(clock.elapsed(), Duration::from_millis(8 * 30));
     assert_well(&health);
-    assert_eq!(fact(&health, 4, "round_trip_us"), "30000");
     // A fake reads its clock when it is asked.
-    assert_eq!(fact(&health, 4, "clock_ahead_us"), "-15000");
-    assert_eq!(fact(&health, 4, "clock_uncertainty_us"), "15000");
+    let names = "round_trip_us clock_ahead_us clock_uncertainty_us";
+    assert_eq!(facts(&health, 4, names), "30000 -15000 15000");
 }
 
 #[cfg(feature = "serde")]
 #[test]
 fn as_json_it_has_what_is_known_under_names_that_stay() {
-    let (_, nodes, manager) = cluster(3);
+    let (_, nodes, manager) = over_fakes(3);
     nodes[1].hang();
     let health = manager.health().unwrap();
     let json = serde_json::to_value(&health).unwrap();
-    let (name, finding) = (nodes[1].name(), &health.findings[0]);
-    let (message, advice) = ("no answer within the node timeout", &finding.advice);
+    let (name, advice) = (nodes[1].name(), &health.findings[0].advice);
+    let message = "no answer within the node timeout";
     let text = format!("{name}: {message}; {advice}");
-    assert_eq!(finding.to_string(), text);
-    let finding = serde_json::json!({
+    assert_eq!(health.findings[0].to_string(), text);
+    let expected = serde_json::json!([{
         "code": "unreachable", "severity": "warning", "nodes": [name],
         "message": message, "advice": advice, "text": text,
-    });
-    assert_eq!(json["findings"], serde_json::json!([finding]));
+    }]);
+    assert_eq!(json["findings"], expected);
     assert_eq!(json["severity"], "warning");
-    let numbers = [
-        "margin",
-        "survives_failures",
-        "missing_votes",
-        "voters",
-        "quorum",
-    ];
-    assert_eq!(
-        numbers.map(|key| json[key].as_i64().unwrap()),
-        [0, 0, 0, 2, 2]
-    );
-    let silent = &json["nodes"][1];
-    let known = ["node", "state", "error"];
-    let unknown = "round_trip_us server version mode role master run_id uptime_s eviction persistence \
-                   clock_ahead_us clock_uncertainty_us quarantine quarantine_remaining_ms settings";
-    let unknown: Vec<&str> = unknown.split(' ').collect();
-    assert_eq!(
-        silent.as_object().unwrap().len(),
-        known.len() + unknown.len()
-    );
-    assert!(
-        known.iter().all(|name| silent[name].is_string()),
-        "{silent}"
-    );
-    assert!(
-        unknown.iter().all(|name| silent[name].is_null()),
-        "{silent}"
-    );
+    let numbers = "margin survives_failures missing_votes voters quorum".split(' ');
+    let numbers: Vec<_> = numbers.map(|key| json[key].as_i64().unwrap()).collect();
+    assert_eq!(numbers, [0, 0, 0, 2, 2]);
+    let unknown = serde_json::Value::Null;
+    let expected = serde_json::json!({
+        "node": name, "state": "timed_out", "error": message, "round_trip_us": unknown, "server": unknown,
+        "version": unknown, "mode": unknown, "role": unknown, "master": unknown, "run_id": unknown, "uptime_s": unknown,
+        "eviction": unknown, "persistence": unknown, "clock_ahead_us": unknown, "clock_uncertainty_us": unknown,
+        "quarantine": unknown, "quarantine_remaining_ms": unknown, "settings": unknown,
+    });
+    assert_eq!(json["nodes"][1], expected);
     assert_eq!(json["nodes"][0]["role"], "master");
     assert_eq!(json["nodes"][0]["round_trip_us"], 0);
 

@@ -8,6 +8,8 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{KeepAlive, LockManager, Stats};
 
+use crate::managers::over_fakes;
+
 const TTL: Duration = Duration::from_secs(10);
 
 /// A figure: its unit, its description and its value.
@@ -18,14 +20,9 @@ fn recorded(seen: &Snapshotter) -> HashMap<String, Recorded> {
     let figures = seen.snapshot().into_vec().into_iter();
     let named = figures.map(|(key, unit, description, value)| {
         let labels = key.key().labels();
-        let labels: Vec<String> = labels
-            .map(|label| format!("{}={}", label.key(), label.value()))
-            .collect();
-        let name = key.key().name();
-        let mut name = name.to_owned();
-        if !labels.is_empty() {
-            name = format!("{name}{{{}}}", labels.join(","));
-        }
+        let labels = labels.map(|label| format!("{}={}", label.key(), label.value()));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        let name = format!("{}{{{labels}}}", key.key().name()).replace("{}", "");
         let description = description.map(|text| text.to_string());
         (name, (unit, description.unwrap_or_default(), value))
     });
@@ -48,20 +45,14 @@ fn counters(stats: &Stats) -> HashMap<String, u64> {
     });
     let of_nodes = stats.nodes.iter().flat_map(|stats| {
         let node = &stats.node;
-        let vote = |vote| format!("redlatch_node_votes_total{{node={node},vote={vote}}}");
         [
-            (vote("granted"), stats.granted),
-            (vote("refused"), stats.refused),
-            (vote("failed"), stats.failed),
-            (
-                format!("redlatch_node_left_out_total{{node={node}}}"),
-                stats.opened,
-            ),
-            (
-                format!("redlatch_node_back_total{{node={node}}}"),
-                stats.closed,
-            ),
+            ("votes_total", ",vote=granted", stats.granted),
+            ("votes_total", ",vote=refused", stats.refused),
+            ("votes_total", ",vote=failed", stats.failed),
+            ("left_out_total", "", stats.opened),
+            ("back_total", "", stats.closed),
         ]
+        .map(|(name, label, count)| (format!("redlatch_node_{name}{{node={node}{label}}}"), count))
     });
     of_manager.chain(of_nodes).collect()
 }
@@ -99,8 +90,7 @@ fn play(nodes: &[FakeNode], clock: &FakeClock) -> (LockManager, redlatch::LockGu
 
 #[test]
 fn the_recorder_gets_every_figure_with_its_description_and_its_unit() {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(3, &clock);
+    let (clock, nodes, _) = over_fakes(3);
     let recorder = DebuggingRecorder::new();
     let seen = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -110,39 +100,32 @@ fn the_recorder_gets_every_figure_with_its_description_and_its_unit() {
         for (name, (_, description, _)) in &figures {
             assert!(description.ends_with('.'), "{name}: {description:?}");
         }
-        for (name, count) in counters(&stats) {
-            let (unit, _, value) = figures.remove(&name).unwrap_or_else(|| panic!("no {name}"));
-            assert_eq!(
-                (unit, value),
-                (Some(Unit::Count), DebugValue::Counter(count)),
-                "{name}"
-            );
-        }
-        let (unit, _, value) = figures.remove("redlatch_held").unwrap();
-        assert_eq!(
-            (unit, value),
-            (Some(Unit::Count), DebugValue::Gauge(1.0.into()))
-        );
-        let (unit, _, value) = figures.remove("redlatch_wait_seconds").unwrap();
-        let DebugValue::Histogram(waits) = value else {
-            panic!("{value:?}")
+        let mut take = |name: &str| {
+            let figure = figures.remove(name);
+            let (unit, _, value) = figure.unwrap_or_else(|| panic!("no {name}"));
+            (unit.unwrap(), value)
         };
-        assert_eq!(unit, Some(Unit::Seconds));
+        for (name, count) in counters(&stats) {
+            let expected = (Unit::Count, DebugValue::Counter(count));
+            assert_eq!(take(&name), expected, "{name}");
+        }
+        let held = (Unit::Count, DebugValue::Gauge(1.0.into()));
+        assert_eq!(take("redlatch_held"), held);
+        let (Unit::Seconds, DebugValue::Histogram(waits)) = take("redlatch_wait_seconds") else {
+            panic!("no times");
+        };
         assert_eq!(u64::try_from(waits.len()).unwrap(), stats.acquired);
         let longest = waits.iter().max().unwrap().into_inner();
         let kept_longest = stats.wait_quantile(1.0).as_secs_f64();
+        let difference = (longest - kept_longest).abs();
         assert!(
-            (longest - kept_longest).abs() <= kept_longest / 100.0 + 1e-6,
+            difference <= kept_longest / 100.0 + 1e-6,
             "{longest} {stats}"
         );
         assert!(figures.is_empty(), "{figures:?}");
         // The play is worth something.
-        let zero = counters(&stats)
-            .into_iter()
-            .filter(|(_, count)| *count == 0);
-        let zero: Vec<String> = zero.map(|(name, _)| name).collect();
-        assert!(zero.len() < 10, "{zero:?}");
-
+        let zero = counters(&stats).into_values().filter(|count| *count == 0);
+        assert!(zero.count() < 10, "{stats}");
         kept.unlock().unwrap();
     });
 }
@@ -152,8 +135,7 @@ fn all_figures_are_there_from_the_beginning() {
     let recorder = DebuggingRecorder::new();
     let seen = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        let nodes = FakeNode::cluster(3);
-        let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+        let (_, _, manager) = over_fakes(3);
         let figures = recorded(&seen);
         assert_eq!(figures.len(), counters(&manager.stats()).len() + 2);
         for (name, (_, _, value)) in figures {
@@ -169,8 +151,7 @@ fn all_figures_are_there_from_the_beginning() {
 
 #[test]
 fn a_recorder_that_comes_later_gets_what_is_counted_from_then_on() {
-    let manager = LockManager::builder().fakes(&FakeNode::cluster(3));
-    let manager = manager.build().unwrap();
+    let (_, _, manager) = over_fakes(3);
     drop(manager.lock("job", TTL).unwrap());
     let recorder = DebuggingRecorder::new();
     metrics::with_local_recorder(&recorder, || drop(manager.lock("job", TTL).unwrap()));
@@ -183,36 +164,26 @@ fn a_recorder_that_comes_later_gets_what_is_counted_from_then_on() {
 /// A recorder that panics whenever it is called.
 struct Broken;
 
-impl Recorder for Broken {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
-        panic!("broken")
-    }
+macro_rules! broken {
+    ($(fn $name:ident(&self $(, $type:ty)*) $(-> $made:ty)?;)*) => {
+        impl Recorder for Broken {
+            $(fn $name(&self $(, _: $type)*) $(-> $made)? { panic!("broken") })*
+        }
+    };
+}
 
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
-        panic!("broken")
-    }
-
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
-        panic!("broken")
-    }
-
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        panic!("broken")
-    }
-
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        panic!("broken")
-    }
-
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        panic!("broken")
-    }
+broken! {
+    fn describe_counter(&self, KeyName, Option<Unit>, SharedString);
+    fn describe_gauge(&self, KeyName, Option<Unit>, SharedString);
+    fn describe_histogram(&self, KeyName, Option<Unit>, SharedString);
+    fn register_counter(&self, &Key, &Metadata<'_>) -> Counter;
+    fn register_gauge(&self, &Key, &Metadata<'_>) -> Gauge;
+    fn register_histogram(&self, &Key, &Metadata<'_>) -> Histogram;
 }
 
 #[test]
 fn a_recorder_that_panics_harms_no_lock() {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(3, &clock);
+    let (clock, nodes, _) = over_fakes(3);
     metrics::with_local_recorder(&Broken, || {
         let (manager, kept) = play(&nodes, &clock);
         kept.unlock().unwrap();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::fake::FakeNode;
 use redlatch::{Error, Fanout, KeepAlive, LockManager};
 use redlatch_testing::is_alone;
 use tracing::field::{Field, Visit};
@@ -16,13 +16,15 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 
+use crate::managers::over_fakes;
+
 const TTL: Duration = Duration::from_secs(10);
 
 #[derive(Default, Clone, Debug)]
 struct Span {
-    name: &'static str,
-    target: String,
-    level: String,
+    id: u64,
+    /// Level, target and name.
+    kind: String,
     parent: Option<u64>,
     fields: BTreeMap<&'static str, String>,
     has_ended: bool,
@@ -30,11 +32,29 @@ struct Span {
     open_at_its_end: usize,
 }
 
+impl Span {
+    fn field(&self, name: &str) -> &str {
+        self.fields.get(name).map_or("", String::as_str)
+    }
+
+    /// The command and the outcome of the call of a node.
+    fn call(&self) -> (&str, &str) {
+        (self.field("command"), self.field("outcome"))
+    }
+}
+
 #[derive(Default, Clone)]
 struct Spans {
-    all: Arc<Mutex<BTreeMap<u64, Span>>>,
+    /// The number of each is its place, counted from one.
+    all: Arc<Mutex<Vec<Span>>>,
     entered: Arc<Mutex<Vec<u64>>>,
-    last: Arc<AtomicU64>,
+}
+
+impl Spans {
+    fn change(&self, id: &Id, change: impl FnOnce(&mut Span)) {
+        let place = usize::try_from(id.into_u64()).unwrap() - 1;
+        change(&mut self.all.lock()[place]);
+    }
 }
 
 struct Fields<'a>(&'a mut Span);
@@ -55,23 +75,22 @@ impl Subscriber for Spans {
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let metadata = attributes.metadata();
+        let mut all = self.all.lock();
+        let (about, last) = (attributes.metadata(), all.len());
         let mut span = Span {
-            name: metadata.name(),
-            target: metadata.target().to_owned(),
-            level: metadata.level().to_string(),
+            id: u64::try_from(last).unwrap() + 1,
+            kind: format!("{} {} {}", about.level(), about.target(), about.name()),
             parent: self.entered.lock().last().copied(),
             ..Span::default()
         };
         attributes.record(&mut Fields(&mut span));
-        self.all.lock().insert(id, span);
-        Id::from_u64(id)
+        let id = Id::from_u64(span.id);
+        all.push(span);
+        id
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
-        let mut spans = self.all.lock();
-        values.record(&mut Fields(spans.get_mut(&id.into_u64()).unwrap()));
+        self.change(id, |span| values.record(&mut Fields(span)));
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
@@ -87,84 +106,68 @@ impl Subscriber for Spans {
     }
 
     fn try_close(&self, id: Id) -> bool {
-        let mut all = self.all.lock();
-        let is_open = |span: &&Span| !span.fields.contains_key("outcome");
-        let open_at_its_end = all.values().filter(is_open).count();
-        let span = all.get_mut(&id.into_u64()).unwrap();
-        span.has_ended = true;
-        span.open_at_its_end = open_at_its_end;
+        let is_open = |span: &&Span| span.field("outcome").is_empty();
+        let open = self.all.lock().iter().filter(is_open).count();
+        self.change(&id, |span| {
+            (span.has_ended, span.open_at_its_end) = (true, open);
+        });
         true
     }
 }
 
-/// All spans of what is done, each with its number.
-fn spans_of(job: impl FnOnce()) -> Vec<(u64, Span)> {
+/// All spans of what is done.
+fn spans_of(job: impl FnOnce()) -> Vec<Span> {
     let spans = Spans::default();
     tracing::subscriber::with_default(spans.clone(), job);
     assert!(spans.entered.lock().is_empty());
-    let spans = spans.all.lock();
-    assert!(spans.values().all(|span| span.has_ended), "{spans:?}");
-    spans.iter().map(|(id, span)| (*id, span.clone())).collect()
+    let spans = spans.all.lock().clone();
+    assert!(spans.iter().all(|span| span.has_ended), "{spans:?}");
+    spans
 }
 
-fn field<'a>(span: &'a Span, name: &str) -> &'a str {
-    span.fields.get(name).map_or("", String::as_str)
-}
+// Whether a span is wanted is asked once and remembered, and another test that is the first to come to it at the moment when
+// one of these begins to listen says no. So each of them is alone.
 
 #[test]
 fn a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it() {
-    // Whether a span is wanted is asked once and remembered, and another test that is the first to come to it at the moment
-    // when this one begins to listen says no.
     if !is_alone("operations::spans::a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it")
     {
         return;
     }
-    let nodes = FakeNode::cluster_on(3, &FakeClock::new());
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let (_, nodes, manager) = over_fakes(3);
     nodes[1].refuse();
     let mut guard = None;
     let spans = spans_of(|| guard = manager.lock("job", TTL).ok());
 
-    let (id, call) = &spans[0];
-    assert_eq!(
-        (call.name, &*call.target),
-        ("redlatch.lock", "redlatch::lock")
-    );
-    assert_eq!((&*call.level, call.parent), ("INFO", None));
-    assert_eq!(
-        (field(call, "resource"), field(call, "ttl")),
-        ("job", "10s")
-    );
-    assert_eq!(field(call, "outcome"), "acquired");
+    let call = &spans[0];
+    assert_eq!(call.kind, "INFO redlatch::lock redlatch.lock");
+    assert_eq!(call.parent, None);
+    let fields = ["resource", "ttl", "outcome", "held_by"].map(|name| call.field(name));
+    assert_eq!(fields, ["job", "10s", "acquired", ""]);
     assert_eq!(spans.len(), 1 + 3);
-    for ((_, span), node) in spans[1..].iter().zip(&nodes) {
+    for (span, node) in spans[1..].iter().zip(&nodes) {
+        assert_eq!(span.kind, "DEBUG redlatch::node redlatch.node");
+        assert_eq!(span.parent, Some(call.id));
         assert_eq!(
-            (span.name, &*span.target),
-            ("redlatch.node", "redlatch::node")
-        );
-        assert_eq!((&*span.level, span.parent), ("DEBUG", Some(*id)));
-        assert_eq!(
-            (field(span, "node"), field(span, "command")),
+            (span.field("node"), span.call().0),
             (node.name(), "acquire")
         );
     }
-    let outcome = |place: usize| field(&spans[place].1, "outcome");
-    assert_eq!((outcome(1), outcome(3)), ("answered", "answered"));
-    assert!(outcome(2).starts_with("no connection"), "{}", outcome(2));
+    let outcomes = [1, 2, 3].map(|place| spans[place].call().1);
+    assert_eq!((outcomes[0], outcomes[2]), ("answered", "answered"));
+    assert!(outcomes[1].starts_with("no connection"), "{outcomes:?}");
 
-    assert_eq!(field(call, "held_by"), "");
     for node in [&nodes[0], &nodes[2]] {
         let value = "00112233445566778899aabbccddeeff00112233 web-3 since=2026-11-22T05:52:53Z";
-        node.hold("other job", value, Duration::from_secs(10));
+        node.hold("other job", value, TTL);
     }
     let refused = spans_of(|| assert!(manager.try_lock("other job", TTL).is_err()));
-    let by = field(&refused[0].1, "held_by");
+    let by = refused[0].field("held_by");
     assert_eq!(by, "web-3 since 2026-11-22 05:52:53 UTC");
 
     // The release asks all three again, and is below what the program has entered.
     let spans = spans_of(|| drop(guard));
-    let of_release = |(_, span): &&(u64, Span)| field(span, "command") == "release";
-    assert_eq!(spans.iter().filter(of_release).count(), spans.len());
+    assert!(spans.iter().all(|span| span.call().0 == "release"));
     assert_eq!(spans.len(), 2);
 }
 
@@ -173,21 +176,18 @@ fn a_call_that_fails_says_how_and_no_span_has_a_token() {
     if !is_alone("operations::spans::a_call_that_fails_says_how_and_no_span_has_a_token") {
         return;
     }
-    let nodes = FakeNode::cluster_on(3, &FakeClock::new());
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let (_, nodes, manager) = over_fakes(3);
     let guard = manager.lock("job", TTL).unwrap();
-    let outcome = |spans: &[(u64, Span)]| field(&spans[0].1, "outcome").to_owned();
+    let spans_of = |name| spans_of(|| assert!(manager.try_lock(name, TTL).is_err()));
 
-    let spans = spans_of(|| assert!(manager.try_lock("job", TTL).is_err()));
-    assert_eq!(outcome(&spans), "held");
-    let text = format!("{spans:?}");
-    assert!(!text.contains(guard.token()), "{text}");
+    let spans = spans_of("job");
+    assert_eq!(spans[0].field("outcome"), "held");
+    assert!(!format!("{spans:?}").contains(guard.token()), "{spans:?}");
 
     nodes[..2].iter().for_each(FakeNode::refuse);
-    let spans = spans_of(|| assert!(manager.try_lock("other", TTL).is_err()));
-    assert_eq!(outcome(&spans), "unavailable");
+    assert_eq!(spans_of("other")[0].field("outcome"), "unavailable");
     // Nothing is asked of any node, so there is no span either.
-    assert!(spans_of(|| assert!(manager.try_lock("", TTL).is_err())).is_empty());
+    assert!(spans_of("").is_empty());
 }
 
 #[test]
@@ -197,24 +197,19 @@ fn the_span_of_a_node_ends_with_its_own_answer_also_where_another_node_hangs() {
     ) {
         return;
     }
-    let nodes = FakeNode::cluster_on(3, &FakeClock::new());
+    let (_, nodes, _) = over_fakes(3);
     let builder = LockManager::builder().fakes(&nodes);
     let manager = builder.fanout(Fanout::Overlapped).build().unwrap();
     nodes[1].hang();
-    let spans = spans_of(|| drop(manager.lock("job", TTL)));
-    let is_answered_vote =
-        |span: &Span| (field(span, "command"), field(span, "outcome")) == ("acquire", "answered");
-    let votes = spans.iter().map(|(_, span)| span);
-    let votes: Vec<&Span> = votes.filter(|span| is_answered_vote(span)).collect();
-    assert_eq!(votes.len(), 2, "{spans:?}");
+    let mut spans = spans_of(|| drop(manager.lock("job", TTL)));
+    spans.retain(|span| span.call() == ("acquire", "answered"));
+    assert_eq!(spans.len(), 2, "{spans:?}");
     // That of the call, and that of the node that hangs.
-    assert!(
-        votes.iter().all(|vote| vote.open_at_its_end >= 2),
-        "{spans:?}"
-    );
+    let are_open = |span: &Span| span.open_at_its_end >= 2;
+    assert!(spans.iter().all(are_open), "{spans:?}");
 }
 
-/// A subscriber that panics at one of its callbacks, or at all of them.
+/// A subscriber that panics at one of its callbacks, or at all of them that a span has behind its making.
 struct Broken {
     at: &'static str,
     panics: Arc<AtomicU64>,
@@ -224,7 +219,9 @@ const EVERYWHERE: &str = "everywhere";
 
 impl Broken {
     fn called(&self, callback: &str) {
-        if self.at == callback || self.at == EVERYWHERE {
+        // Else there is nothing else that it is called for.
+        let is_begin = matches!(callback, "enabled" | "new_span");
+        if self.at == callback || (self.at == EVERYWHERE && !is_begin) {
             self.panics.fetch_add(1, Ordering::Relaxed);
             panic!("a subscriber that is broken at {callback}");
         }
@@ -238,17 +235,12 @@ impl Subscriber for Broken {
     }
 
     fn enabled(&self, _: &Metadata<'_>) -> bool {
-        // Else there is nothing else that it is called for.
-        if self.at != EVERYWHERE {
-            self.called("enabled");
-        }
+        self.called("enabled");
         true
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
-        if self.at != EVERYWHERE {
-            self.called("new_span");
-        }
+        self.called("new_span");
         Id::from_u64(1)
     }
 
@@ -274,80 +266,71 @@ impl Subscriber for Broken {
     }
 }
 
-/// Does this with a subscriber that is broken there; returns how often that has panicked.
-fn broken_at(at: &'static str, job: impl FnOnce()) -> u64 {
-    let panics = Arc::new(AtomicU64::new(0));
-    let broken = Broken {
-        at,
-        panics: Arc::clone(&panics),
-    };
-    tracing::subscriber::with_default(broken, job);
-    panics.load(Ordering::Relaxed)
+/// Does this with subscribers that are broken at each of their callbacks.
+fn broken(job: impl Fn(&str)) {
+    let callbacks = [
+        "enabled",
+        "new_span",
+        "record",
+        "enter",
+        "exit",
+        "try_close",
+    ];
+    for at in callbacks.into_iter().chain([EVERYWHERE]) {
+        let panics = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&panics);
+        tracing::subscriber::with_default(Broken { at, panics }, || job(at));
+        let panics = counted.load(Ordering::Relaxed);
+        assert!(panics > 0, "{at} is never called");
+    }
 }
-
-const CALLBACKS: [&str; 7] = [
-    "enabled",
-    "new_span",
-    "record",
-    "enter",
-    "exit",
-    "try_close",
-    EVERYWHERE,
-];
 
 #[test]
 fn a_subscriber_that_panics_leaves_no_key_and_disturbs_no_lock() {
-    for at in CALLBACKS {
-        for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-            let clock = FakeClock::new();
-            let nodes = FakeNode::cluster_on(3, &clock);
+    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+        broken(|at| {
+            let (clock, nodes, _) = over_fakes(3);
             let builder = LockManager::builder().fakes(&nodes).fanout(fanout);
             let manager = builder.build().unwrap();
-            let panics = broken_at(at, || {
-                let guard = manager.lock("job", TTL).unwrap();
-                guard.extend(TTL * 2).unwrap();
-                assert!(manager.try_lock("job", TTL).is_err());
-                guard.unlock().unwrap();
+            let guard = manager.lock("job", TTL).unwrap();
+            guard.extend(TTL * 2).unwrap();
+            assert!(manager.try_lock("job", TTL).is_err());
+            guard.unlock().unwrap();
 
-                // One node fails, is left out, and answers again.
-                nodes[1].refuse();
-                let request = manager.request("kept").ttl(TTL);
-                let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-                clock.advance(TTL);
-                nodes[1].recover();
-                clock.advance(TTL);
-                assert_eq!(manager.stats().nodes[1].closed, 1, "{at}");
-                kept.check().unwrap();
-                drop(kept);
+            // One node fails, is left out, and answers again.
+            nodes[1].refuse();
+            let request = manager.request("kept").ttl(TTL);
+            let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+            clock.advance(TTL);
+            nodes[1].recover();
+            clock.advance(TTL);
+            assert_eq!(manager.stats().nodes[1].closed, 1, "{at}");
+            kept.check().unwrap();
+            drop(kept);
 
-                nodes.iter().for_each(FakeNode::refuse);
-                let refused = manager.try_lock("job", TTL);
-                assert!(matches!(refused, Err(Error::Unavailable { .. })), "{at}");
-                nodes.iter().for_each(FakeNode::recover);
-                clock.advance(TTL);
-            });
-            assert!(panics > 0, "{at} is never called");
+            nodes.iter().for_each(FakeNode::refuse);
+            let refused = manager.try_lock("job", TTL);
+            assert!(matches!(refused, Err(Error::Unavailable { .. })), "{at}");
+            nodes.iter().for_each(FakeNode::recover);
+            clock.advance(TTL);
             for key in ["job", "kept"] {
                 let has_key = |node: &FakeNode| node.token_of(key).is_some();
                 assert!(!nodes.iter().any(has_key), "{at}: {key} is left");
             }
             drop(manager.try_lock("job", TTL).unwrap());
-        }
+        });
     }
 }
 
 #[test]
 fn a_subscriber_that_panics_while_a_panic_unwinds_is_no_abort() {
-    for at in CALLBACKS {
-        let nodes = FakeNode::cluster(3);
-        let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-        broken_at(at, || {
-            let unwound = catch_unwind(AssertUnwindSafe(|| {
-                let _guard = manager.lock("job", TTL).unwrap();
-                panic!("the job fails");
-            }));
-            assert!(unwound.is_err());
-        });
+    broken(|_| {
+        let (_, nodes, manager) = over_fakes(3);
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _guard = manager.lock("job", TTL).unwrap();
+            panic!("the job fails");
+        }));
+        assert!(unwound.is_err());
         assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
-    }
+    });
 }

@@ -1,5 +1,6 @@
 //! `LockManager::health` on servers that lie: nothing panics, and the report on other servers stays right.
 
+use std::iter::repeat_n;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
@@ -10,7 +11,9 @@ use redlatch_testing::{BlackHole, Server, side_by_side};
 use crate::fakes::operations::health::codes;
 use crate::managers::PATIENCE;
 use crate::servers::operations::foreign_text::is_printable;
-use crate::servers::operations::health_servers::{NODE_TIMEOUT, health, manager, micros, of};
+use crate::servers::operations::health_servers::{
+    NODE_TIMEOUT, health, manager, micros, of, remembering,
+};
 
 /// A server that answers as it likes, among two that are well: whatever it says, the others are seen as they are.
 #[track_caller]
@@ -19,17 +22,15 @@ fn assert_bounded(
     part: impl Fn(&mut Peer, &Command) + Send + Sync + 'static,
 ) -> Health {
     let liar = Scripted::start(part);
-    let servers = [(); 2].map(|()| Server::start_with(&["--appendonly", "yes"]));
+    let servers = remembering(2);
     let urls = servers.iter().map(Server::url).chain([liar.url()]);
     let found = health(&manager(urls));
     let text = found.to_string();
-    assert!(
-        text.chars().all(|c| c == '\n' || is_printable(c)),
-        "{name}: {text:?}"
-    );
+    let is_shown = text.chars().all(|c| c == '\n' || is_printable(c));
+    assert!(is_shown, "{name}: {text:?}");
     for server in &servers {
-        assert_eq!(of(&found, server, "state"), "up", "{name}: {text}");
-        assert_eq!(of(&found, server, "role"), "master", "{name}: {text}");
+        let facts = ["state", "role"].map(|fact| of(&found, server, fact));
+        assert_eq!(facts, ["up", "master"], "{name}: {text}");
     }
     assert!(found.margin >= 0, "{name}: {text}");
     found
@@ -68,60 +69,50 @@ fn replies_that_are_none_are_bounded_and_never_panic() {
     assert_bounded("reset", |peer, _| peer.reset());
     assert_bounded("an echo", |peer, command| peer.say(command.raw()));
     assert_bounded("huge", |peer, _| {
-        let text = "x".repeat(1 << 20);
-        peer.say(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
+        peer.say(&section(&"x".repeat(1 << 20)));
     });
     assert_bounded("drop by drop", |peer, _| {
-        let reply = b"$1000\r\n"
-            .iter()
-            .copied()
-            .chain(std::iter::repeat_n(b'x', 1000));
+        let reply = b"$1000\r\n".iter().copied().chain(repeat_n(b'x', 1000));
         peer.drip(reply, Duration::from_millis(50));
     });
 }
 
+fn section(text: &str) -> Vec<u8> {
+    format!("${}\r\n{text}\r\n", text.len()).into_bytes()
+}
+
 /// Answers in the proper types, with these lines for every section.
-fn say_section(peer: &Peer, command: &Command, section: &str) {
-    match command.words[0].as_str() {
-        "INFO" => peer.say(format!("${}\r\n{section}\r\n", section.len()).as_bytes()),
-        "TIME" => peer.say(b"*2\r\n$1\r\n5\r\n$1\r\n0\r\n"),
-        _ => peer.say(b"$-1\r\n"),
+fn with_section(text: String, time: &'static [u8]) -> impl Fn(&mut Peer, &Command) {
+    move |peer, command| match command.words[0].as_str() {
+        "INFO" => peer.say(&section(&text)),
+        "TIME" => peer.say(time),
+        "GET" => peer.say(b"$-1\r\n"),
+        _ => peer.say(command.consent()),
     }
 }
 
-#[test]
-fn a_section_without_sense_is_unknown_field_by_field() {
-    let odd = "redis_version:\r\nrun_id:x y\r\nuptime_in_seconds:-5\r\nrole:boss\r\nmaxmemory_policy\r\n\
-               aof_enabled:-1\r\nredis_mode:\u{202e}x\r\n:::\r\n\r\n";
-    let found = assert_bounded("odd", move |peer, command| say_section(peer, command, odd));
-    let is_odd = |node: &&str| found.fact(node, "role").as_deref() == Some("boss");
-    let odd = found.nodes().find(is_odd).unwrap();
-    for name in ["version", "run_id", "uptime_s", "eviction", "persistence"] {
-        assert_eq!(found.fact(odd, name), None, "{name}");
-    }
-    assert_eq!(found.fact(odd, "mode").as_deref(), Some("\\u{202e}x"));
-    let ahead: i64 = found.fact(odd, "clock_ahead_us").unwrap().parse().unwrap();
-    assert!(Duration::from_micros(ahead.unsigned_abs()) > Duration::from_hours(24));
-    assert_eq!(found.findings.len(), 3, "{found}");
-    assert_eq!(found.margin, 1);
+const TIME: &[u8] = b"*2\r\n$1\r\n5\r\n$1\r\n0\r\n";
 
+#[test]
+fn a_section_without_sense_is_unknown_and_nothing_else_is() {
+    let odd = "redis_version:\r\nrun_id:x y\r\nrole:boss\r\nredis_mode:\u{202e}x\r\n:::\r\n";
+    let found = assert_bounded("odd", with_section(odd.into(), TIME));
+    assert_eq!(
+        codes(&found),
+        ["unknown_role", "not_standalone", "clock_differs"],
+        "{found}"
+    );
+    assert_eq!(found.margin, 1);
     // As a server with very many replicas has.
     let long = "slave0:ip=10.0.0.1,port=6379,state=online\r\n".repeat(200);
-    let found = assert_bounded("long", move |peer, command| {
-        say_section(peer, command, &long);
-    });
+    let found = assert_bounded("long", with_section(long, TIME));
     assert!(codes(&found).contains(&"unreadable"), "{found}");
     assert_eq!(found.margin, 1);
 }
 
 #[test]
 fn an_answer_that_cant_be_read_is_not_held_against_the_vote_of_the_node() {
-    let server = Scripted::start(|peer, command| match command.words[0].as_str() {
-        "GET" => peer.say(b"$-1\r\n"),
-        "INFO" => peer.say(b"$13\r\nrole:master\r\n\r\n"),
-        "TIME" => peer.say(b"+noon\r\n"),
-        _ => peer.say(command.consent()),
-    });
+    let server = Scripted::start(with_section("role:master\r\n".into(), b"+noon\r\n"));
     let others = FakeNode::cluster(2);
     let builder = LockManager::builder().node(server.url()).fakes(&others);
     let manager = builder.node_timeout(PATIENCE).build().unwrap();

@@ -1,31 +1,14 @@
-//! `LockManager::stats`: what each counter counts, and the wait times.
+//! `LockManager::stats`: wait times, what is counted of nodes, and what people read.
 
 use std::time::Duration;
 
-use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, LockManager, Protocol, Stats};
+use redlatch::fake::FakeNode;
+use redlatch::{Error, LockManager, Protocol};
 use redlatch_testing::Server;
 
-use crate::managers::patient;
+use crate::managers::{over_fakes, patient};
 
-pub(crate) const TTL: Duration = Duration::from_secs(10);
-
-pub(crate) struct Fixture {
-    pub(crate) clock: FakeClock,
-    pub(crate) nodes: Vec<FakeNode>,
-    pub(crate) manager: LockManager,
-}
-
-pub(crate) fn fixture() -> Fixture {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(3, &clock);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    Fixture {
-        clock,
-        nodes,
-        manager,
-    }
-}
+const TTL: Duration = Duration::from_secs(10);
 
 /// Has another client hold the lock for so long.
 fn hold(nodes: &[FakeNode], span: Duration) {
@@ -34,73 +17,18 @@ fn hold(nodes: &[FakeNode], span: Duration) {
     }
 }
 
-/// The counters that are not zero, by their names.
-fn counted(stats: &Stats) -> Vec<(&'static str, u64)> {
-    macro_rules! fields {
-        ($($name:ident)*) => { vec![$((stringify!($name), stats.$name)),*] };
-    }
-    let mut all = fields!(
-        attempts acquired contended queued woken failed_held failed_unavailable failed_too_slow adopted extended
-        renewed healed failed_renewals released unconfirmed passed_on lost
-    );
-    all.push(("held", stats.held()));
-    all.retain(|(_, count)| *count > 0);
-    all
-}
-
-#[track_caller]
-pub(crate) fn assert_counted(manager: &LockManager, expected: &[(&'static str, u64)]) {
-    assert_eq!(counted(&manager.stats()), expected);
-}
-
-#[test]
-fn a_lock_is_acquired_extended_healed_and_released() {
-    let Fixture { nodes, manager, .. } = fixture();
-    let guard = manager.lock("job", TTL).unwrap();
-    nodes[1].flush();
-    guard.extend(TTL * 2).unwrap();
-    let before = [
-        ("attempts", 1),
-        ("acquired", 1),
-        ("extended", 1),
-        ("healed", 1),
-        ("held", 1),
-    ];
-    assert_counted(&manager.clone(), &before);
-    guard.unlock().unwrap();
-    drop(manager.lock("job", TTL).unwrap());
-    let after = [
-        ("attempts", 2),
-        ("acquired", 2),
-        ("extended", 1),
-        ("healed", 1),
-        ("released", 2),
-    ];
-    assert_counted(&manager, &after);
-}
-
-#[test]
-fn a_call_that_is_refused_before_it_asks_is_not_counted() {
-    let Fixture { manager, .. } = fixture();
-    assert!(manager.lock("job", Duration::ZERO).is_err());
-    assert!(manager.lock("", TTL).is_err());
-    assert_counted(&manager, &[]);
-}
-
 #[test]
 fn a_call_that_waits_is_contended_once_and_its_wait_is_kept() {
-    let Fixture { nodes, manager, .. } = fixture();
+    let (_, nodes, manager) = over_fakes(3);
     hold(&nodes, Duration::from_secs(5));
     let guard = manager.lock("job", TTL).unwrap();
     let stats = manager.stats();
     assert!(stats.attempts > 1, "{stats}");
-    assert_eq!(
-        (stats.acquired, stats.contended, stats.failed_held),
-        (1, 1, 0)
-    );
+    let outcomes = (stats.acquired, stats.contended, stats.failed_held);
+    assert_eq!(outcomes, (1, 1, 0));
     let quantiles = [0.0, 0.99, 1.0].map(|part| stats.wait_quantile(part));
+    let range = Duration::from_millis(4950)..Duration::from_millis(5400);
     for time in quantiles.into_iter().chain([stats.wait_mean()]) {
-        let range = Duration::from_millis(4950)..Duration::from_millis(5400);
         assert!(range.contains(&time), "{stats}");
     }
 
@@ -111,16 +39,13 @@ fn a_call_that_waits_is_contended_once_and_its_wait_is_kept() {
     assert_eq!((stats.acquired, stats.failed_held), (1, 1));
     assert_eq!((stats.contended, stats.queued), (1, 1));
     // The call that failed has no wait time.
-    assert!(
-        stats.wait_quantile(0.0) >= Duration::from_millis(4950),
-        "{stats}"
-    );
+    assert!(stats.wait_quantile(0.0) >= range.start, "{stats}");
     drop(guard);
 }
 
 #[test]
 fn a_quantile_is_that_part_of_the_calls_whatever_is_asked_for() {
-    let Fixture { nodes, manager, .. } = fixture();
+    let (_, nodes, manager) = over_fakes(3);
     for second in [0, 0, 0, 6] {
         hold(&nodes, Duration::from_secs(second));
         drop(manager.lock("job", TTL).unwrap());
@@ -137,72 +62,51 @@ fn a_quantile_is_that_part_of_the_calls_whatever_is_asked_for() {
     assert!(mean > short && mean < short * 2, "{stats}");
 }
 
-#[test]
-fn each_way_to_fail_has_a_counter() {
-    let Fixture { nodes, manager, .. } = fixture();
-    nodes[0].refuse();
-    nodes[1].refuse();
-    assert!(manager.try_lock("job", TTL).is_err());
-    assert_counted(&manager, &[("attempts", 1), ("failed_unavailable", 1)]);
-
-    let Fixture { nodes, manager, .. } = fixture();
-    for node in &nodes {
-        node.delay(Duration::from_millis(30));
-    }
-    let slow = manager.try_lock("job", Duration::from_millis(60));
-    assert!(matches!(slow, Err(Error::TooSlow { .. })), "{slow:?}");
-    // The guard that was never given out is neither released nor lost.
-    assert_counted(&manager, &[("attempts", 1), ("failed_too_slow", 1)]);
+/// What is counted of the first node.
+#[track_caller]
+fn assert_first(manager: &LockManager, expected: &str) {
+    let text = manager.stats().nodes[0].to_string();
+    assert_eq!(text.split_once(": ").unwrap().1, expected);
 }
 
 #[test]
 fn each_node_has_its_own_votes_and_its_own_breaker() {
-    let Fixture {
-        clock,
-        nodes,
-        manager,
-    } = fixture();
-    let of_first = |manager: &LockManager| {
-        let stats = manager.stats();
-        let node = &stats.nodes[0];
-        assert_eq!(&*node.node, nodes[0].name());
-        [
-            node.granted,
-            node.refused,
-            node.failed,
-            node.opened,
-            node.closed,
-        ]
-    };
-    drop(manager.lock("job", TTL).unwrap());
-    assert_eq!(of_first(&manager), [1, 0, 0, 0, 0]);
+    let (clock, nodes, manager) = over_fakes(3);
+    assert_eq!(*manager.stats().nodes[0].node, *nodes[0].name());
+    let lock = || drop(manager.lock("job", TTL).unwrap());
+    lock();
+    let well = "left out 0 times, back 0 times";
+    assert_first(&manager, &format!("1 granted, 0 refused, 0 failed; {well}"));
     nodes[0].hold("job", "another", TTL);
-    drop(manager.lock("job", TTL).unwrap());
-    assert_eq!(of_first(&manager), [1, 1, 0, 0, 0]);
+    lock();
+    assert_first(&manager, &format!("1 granted, 1 refused, 0 failed; {well}"));
     // Three more, of which the last two leave it out.
     nodes[0].refuse();
-    for _ in 0..3 {
-        drop(manager.lock("job", TTL).unwrap());
-    }
-    assert_eq!(of_first(&manager), [1, 1, 1, 1, 0]);
+    (0..3).for_each(|_| lock());
+    let votes = "1 granted, 1 refused, 1 failed";
+    assert_first(
+        &manager,
+        &format!("{votes}; left out 1 times, back 0 times"),
+    );
     nodes[0].recover();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(of_first(&manager), [1, 1, 1, 1, 1]);
-    let stats = manager.stats();
-    assert!(
-        stats.nodes[1..].iter().all(|node| node.granted == 5),
-        "{stats}"
+    assert_first(
+        &manager,
+        &format!("{votes}; left out 1 times, back 1 times"),
     );
+    let stats = manager.stats();
+    let mut others = stats.nodes[1..].iter();
+    assert!(others.all(|node| node.granted == 5), "{stats}");
 }
 
 #[test]
 fn a_proposal_that_is_raised_is_an_attempt_and_no_contention() {
     let nodes = FakeNode::cluster(3);
-    let manager = || {
+    let manager = |()| {
         let builder = LockManager::builder().fakes(&nodes);
         builder.protocol(Protocol::Fenced).build().unwrap()
     };
-    let (first, second) = (manager(), manager());
+    let [first, second] = [(); 2].map(manager);
     first.open_nodes().unwrap();
     for _ in 0..20 {
         drop(first.lock("job", TTL).unwrap());
@@ -214,29 +118,25 @@ fn a_proposal_that_is_raised_is_an_attempt_and_no_contention() {
 
 #[test]
 fn a_person_can_read_them() {
-    let Fixture { nodes, manager, .. } = fixture();
+    let (_, nodes, manager) = over_fakes(3);
     let guard = manager.lock("job", TTL).unwrap();
     assert!(manager.try_lock("job", TTL).is_err());
     nodes[2].refuse();
     drop(guard);
     let text = manager.stats().to_string();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(
-        lines[..5],
-        [
-            "locks     1 acquired, 0 adopted, 1 released, 0 unconfirmed, 0 passed on, 0 lost",
-            "calls     1 attempts, 0 contended, 1 queued, 0 woken",
-            "failures  1 held, 0 unavailable, 0 too slow, 0 renewals",
-            "leases    0 extended, 0 renewed, 0 healed",
-            "held      0 now",
-        ]
-    );
+    let counters = "\
+locks     1 acquired, 0 adopted, 1 released, 0 unconfirmed, 0 passed on, 0 lost
+calls     1 attempts, 0 contended, 1 queued, 0 woken
+failures  1 held, 0 unavailable, 0 too slow, 0 renewals
+leases    0 extended, 0 renewed, 0 healed
+held      0 now";
+    assert_eq!(lines[..5].join("\n"), counters);
     assert!(lines[5].contains("99 % within"), "{text}");
+    assert_eq!(lines.len(), 6 + 3, "{text}");
     assert!(lines[8].contains(nodes[2].name()), "{text}");
-    assert!(
-        lines[8].ends_with("left out 1 times, back 0 times"),
-        "{text}"
-    );
+    let breaker = "left out 1 times, back 0 times";
+    assert!(lines[8].ends_with(breaker), "{text}");
 }
 
 #[test]

@@ -2,28 +2,30 @@
 
 use std::time::Duration;
 
-use redlatch::{LockManager, NodeError, Vote};
+use redlatch::{LockManager, LockStatus, NodeError, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{BlackHole, Server, eventually, within};
 
-use crate::fakes::operations::status::{
-    TTL, assert_blocked, assert_free, assert_unknown, holder, is_held, ms,
-};
+use crate::fakes::operations::status::{TTL, assert_free, assert_unknown, holder, is_held};
+use crate::servers::operations::health_servers::{manager, on_servers};
 
-/// Of servers, of which some are stopped; a healthy one answers in this time on a busy machine, too.
-const SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Only a hang takes this long.
 const BOUND: Duration = Duration::from_secs(50);
 
-fn manager_of(urls: impl IntoIterator<Item = String>) -> LockManager {
-    let builder = LockManager::builder().nodes(urls);
-    builder.node_timeout(SERVER_TIMEOUT).build().unwrap()
+#[track_caller]
+fn assert_blocked(status: &LockStatus) {
+    assert!(matches!(status, LockStatus::Blocked { .. }), "{status}");
+}
+
+fn deployment(n: usize) -> (Vec<Server>, LockManager) {
+    let servers = Server::cluster(n);
+    let manager = on_servers(&servers);
+    (servers, manager)
 }
 
 #[test]
 fn keys_on_servers_that_are_no_locks_are_told_for_what_they_are() {
-    let servers = Server::cluster(3);
-    let manager = manager_of(servers.iter().map(Server::url));
+    let (servers, manager) = deployment(3);
     for server in &servers {
         server.command(&["LPUSH", "list", "x"]);
         server.command(&["SET", "forever", "x\ny"]);
@@ -45,46 +47,34 @@ fn keys_on_servers_that_are_no_locks_are_told_for_what_they_are() {
 
 #[test]
 fn any_bytes_that_another_program_stored_are_shown_safely_and_told_apart() {
-    let servers = Server::cluster(3);
-    let manager = manager_of(servers.iter().map(Server::url));
-    let set = |server: &Server, key: &str, value: &[u8]| {
-        let client = redis::Client::open(server.url()).unwrap();
-        let mut set = redis::cmd("SET");
-        set.arg(key).arg(value).arg("PX").arg(60_000);
-        set.exec(&mut client.get_connection().unwrap()).unwrap();
+    let (servers, manager) = deployment(3);
+    // On each server its own value.
+    let set = |key: &str, values: [&[u8]; 3]| {
+        for (server, value) in servers.iter().zip(values) {
+            let client = redis::Client::open(server.url()).unwrap();
+            let mut set = redis::cmd("SET");
+            set.arg(key).arg(value).arg("PX").arg(60_000);
+            set.exec(&mut client.get_connection().unwrap()).unwrap();
+        }
+        manager.status(key).unwrap()
     };
-    let long = vec![b'x'; 1_000_000];
-    let longer = vec![b'x'; 1_000_001];
-    for server in &servers {
-        set(server, "binary", b"\xff\0\r\n+OK\r\n$-1\r\n");
-        set(server, "empty", b"");
-        set(server, "long", &long);
-    }
-    let binary = manager.status("binary").unwrap();
+    let binary = set("binary", [b"\xff\0\r\n+OK\r\n$-1\r\n"; 3]);
     assert_eq!(holder(&binary).0, "\\xff\\0\\r\\n+OK\\r\\n$-1\\r\\n");
     assert!(!binary.to_string().contains(char::is_control));
-    assert_eq!(holder(&manager.status("empty").unwrap()).0, "");
-    let status = manager.status("long").unwrap();
+    assert_eq!(holder(&set("empty", [b""; 3])).0, "");
+    let (long, longer) = (vec![b'x'; 1_000_000], vec![b'x'; 1_000_001]);
+    let status = set("long", [&long; 3]);
     let (token, _) = holder(&status);
-    assert!(
-        token.len() < 600 && token.ends_with("(1000000 bytes)"),
-        "{token}"
-    );
+    let is_cut = token.len() < 600 && token.ends_with("(1000000 bytes)");
+    assert!(is_cut, "{token}");
     // Invalid bytes that look alike elsewhere are two tokens here.
-    for (server, value) in servers.iter().zip([b"\xff", b"\xfe", b"\xfd"]) {
-        set(server, "apart", value);
-    }
-    assert_blocked(&manager.status("apart").unwrap());
-    for (server, value) in servers.iter().zip([&long[..], &longer, b"x"]) {
-        set(server, "lengths", value);
-    }
-    assert_blocked(&manager.status("lengths").unwrap());
+    assert_blocked(&set("apart", [b"\xff", b"\xfe", b"\xfd"]));
+    assert_blocked(&set("lengths", [&long, &longer, b"x"]));
 }
 
 #[test]
 fn servers_that_are_stopped_or_killed_bound_the_look_and_what_they_were_sent_does_no_harm() {
-    let mut servers = Server::cluster(5);
-    let manager = manager_of(servers.iter().map(Server::url));
+    let (mut servers, manager) = deployment(5);
     let guard = manager.lock("report", TTL * 60).unwrap();
     let look = |resource: &'static str| {
         let manager = manager.clone();
@@ -117,26 +107,25 @@ fn a_node_that_takes_nobody_in_and_one_that_answers_nonsense_are_failures_of_the
     let nonsense = Scripted::start(|peer, command| peer.say(command.consent()));
     let servers = Server::cluster(3);
     let urls = [hole.url(), nonsense.url()].into_iter();
-    let urls = urls.chain(servers.iter().map(Server::url));
-    let manager = manager_of(urls);
+    let manager = manager(urls.chain(servers.iter().map(Server::url)));
     let status = within(BOUND, move || manager.status("report").unwrap());
     assert_free(&status);
     assert!(nonsense.heard_of(Kind::Other).len() == 1);
-    for node in status.nodes() {
-        if node.node.ends_with(&format!(":{}", nonsense.port())) {
-            let told = matches!(node.vote, Vote::Failed(NodeError::Protocol { .. }));
-            assert!(told, "{node}");
-        }
-    }
+    let mut nodes = status.nodes().iter();
+    let told = nodes.find(|node| *node.node == *nonsense.name()).unwrap();
+    let told = matches!(told.vote, Vote::Failed(NodeError::Protocol { .. }));
+    assert!(told, "{status}");
 }
 
 #[test]
 fn a_held_lock_on_servers_keeps_its_value_and_its_end() {
-    let servers = Server::cluster(3);
-    let manager = manager_of(servers.iter().map(Server::url));
+    let (servers, manager) = deployment(3);
     let guard = manager.lock("report", TTL).unwrap();
+    // By the server's clock; the two readings of it may be some milliseconds apart.
+    let script = "local now = redis.call('TIME')
+        return now[1] * 1000 + math.floor(now[2] / 1000) + redis.call('PTTL', KEYS[1])";
     let end = |server: &Server| -> i64 {
-        redis::from_redis_value(server.command(&["EVAL", END, "1", "report"])).unwrap()
+        redis::from_redis_value(server.command(&["EVAL", script, "1", "report"])).unwrap()
     };
     let ends = || -> Vec<i64> { servers.iter().map(end).collect() };
     let before = ends();
@@ -144,8 +133,8 @@ fn a_held_lock_on_servers_keeps_its_value_and_its_end() {
         let status = manager.status("report").unwrap();
         let (token, remaining) = holder(&status);
         assert_eq!(token, guard.token());
-        assert!(remaining + ms(1) >= guard.remaining(), "{remaining:?}");
-        assert!(remaining < TTL);
+        let slack = Duration::from_millis(1);
+        assert!(remaining + slack >= guard.remaining() && remaining < TTL);
     }
     for (before, after) in before.into_iter().zip(ends()) {
         assert!(before.abs_diff(after) <= 2, "{before} {after}");
@@ -154,7 +143,3 @@ fn a_held_lock_on_servers_keeps_its_value_and_its_end() {
         assert_eq!(server.get("report").as_deref(), Some(guard.token()));
     }
 }
-
-/// Reads when a key expires by the server's clock; the two readings of it may be some milliseconds apart.
-const END: &str = "local now = redis.call('TIME')
-    return now[1] * 1000 + math.floor(now[2] / 1000) + redis.call('PTTL', KEYS[1])";
