@@ -8,12 +8,20 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Makes a snapshot and its recorder of one list of counters, in groups: the description of each, its name, what it counts, and its
-/// description for monitoring systems.
+/// Makes a snapshot and its recorder of one list of counters, in groups. A row has the description of the counter and its name, and then
+/// what monitoring systems get: its name there if that is another one, with the label that tells it from others of this name; by how
+/// much it changes the gauge of the locks that are held; and its description.
 macro_rules! counters {
+    (@metric $name:ident) => { stringify!($name) };
+    (@metric $name:ident $metric:literal) => { $metric };
     (
         $(#[$docs:meta])* $stats:ident $((listed if $listed:meta))? of $recorder:ident $({ $own:ident: $own_type:ty })?
-        $($group:literal { $($(#[$doc:meta])* $name:ident: $kind:expr, $text:expr;)* })*
+        $($group:literal {
+            $(
+                $(#[$doc:meta])* $name:ident
+                $(as $metric:literal)? $(where $label:ident = $value:literal)? $(held $by:literal)?: $text:expr;
+            )*
+        })*
         $($(#[$other_doc:meta])* $visibility:vis $other:ident: $type:ty,)*
     ) => {
         $(#[$docs])*
@@ -41,7 +49,12 @@ macro_rules! counters {
         impl $recorder {
             fn new(labels: &[(&'static str, &str)]) -> Self {
                 Self {
-                    $($($name: Counter::new($kind, stringify!($name), $text, labels),)*)*
+                    $($($name: Counter::new(
+                        counters!(@metric $name $($metric)?),
+                        $text,
+                        &[labels, &[$((stringify!($label), $value))?]].concat(),
+                        None$(.or(Some($by)))?,
+                    ),)*)*
                     $($own: <$own_type>::default(),)?
                 }
             }
@@ -62,7 +75,6 @@ mod serialise;
 
 pub(crate) use self::node::NodeRecorder;
 pub use self::node::NodeStats;
-use self::recorder::CounterKind::{Begins, Ends, Failed, Plain};
 use self::recorder::{Counter, Waits};
 
 counters! {
@@ -82,51 +94,51 @@ counters! {
     Stats of Recorder { waits: Waits }
     "locks" {
         /// Calls that returned a guard.
-        acquired: Begins, "Calls that got the lock.";
+        acquired held 1.0: "Calls that got the lock.";
         /// Guards that were made of a [`Lease`](crate::Lease) by [`LockManager::adopt`](crate::LockManager::adopt).
-        adopted: Begins, "Locks that were taken over as a lease.";
+        adopted held 1.0: "Locks that were taken over as a lease.";
         /// Guards that released a lock that was held up to then, by [`unlock`](crate::LockGuard::unlock) or their drop. A
         /// majority of the nodes has confirmed it.
-        released: Ends, "Locks that were given back.";
+        released held -1.0: "Locks that were given back.";
         /// Guards that gave a lock back, and too few nodes answered to confirm it. The nodes that did not answer are told again in
         /// the background. Until then, or until the time to live ends, nobody may get the lock.
-        unconfirmed: Ends, "Locks that were given back, without a majority to confirm it.";
+        unconfirmed held -1.0: "Locks that were given back, without a majority to confirm it.";
         /// Guards that were turned into a [`Lease`](crate::Lease) while the lock was held.
-        passed_on: Ends, "Locks that were passed on as a lease.";
+        passed_on held -1.0: "Locks that were passed on as a lease.";
         /// Locks that were lost before their guard ended. A lock that has expired is counted when that is noticed, at the
         /// latest by the next call for these figures, also where its guard was forgotten and is never dropped.
-        lost: Ends, "Locks that were lost before their end.";
+        lost held -1.0: "Locks that were lost before their end.";
     }
     "calls" {
         /// Rounds over the nodes, one for each attempt of a call.
-        attempts: Plain, "Rounds over the nodes for a lock.";
+        attempts: "Rounds over the nodes for a lock.";
         /// Calls that met another holder: an attempt failed with [`Error::Held`](crate::Error::Held), and a node had
         /// another holder's key. Each call is counted once, however long it waited and however it ended.
-        contended: Plain, "Calls that met another holder.";
+        contended: "Calls that met another holder.";
         /// Calls that found another thread of this manager with the lock or asking for it, and waited for that thread or
         /// failed.
-        queued: Plain, "Calls that waited for another thread of this process.";
+        queued: "Calls that waited for another thread of this process.";
         /// Waits for another process that were ended early by its release.
-        woken: Plain, "Waits that the release of another process ended.";
+        woken: "Waits that the release of another process ended.";
     }
     "failures" {
         /// Calls that failed with [`Error::Held`](crate::Error::Held).
-        failed_held: Failed("held"), "Calls that did not get the lock.";
+        failed_held as "failed_calls" where reason = "held": "Calls that did not get the lock.";
         /// Calls that failed with [`Error::Unavailable`](crate::Error::Unavailable) or [`Error::NotALock`](crate::Error::NotALock).
-        failed_unavailable: Failed("unavailable"), "Calls that did not get the lock.";
+        failed_unavailable as "failed_calls" where reason = "unavailable": "Calls that did not get the lock.";
         /// Calls that failed with [`Error::TooSlow`](crate::Error::TooSlow).
-        failed_too_slow: Failed("too_slow"), "Calls that did not get the lock.";
+        failed_too_slow as "failed_calls" where reason = "too_slow": "Calls that did not get the lock.";
         /// Renewals in the background that failed. Each is repeated while the lock is held.
-        failed_renewals: Plain, "Renewals in the background that failed.";
+        failed_renewals: "Renewals in the background that failed.";
     }
     "leases" {
         /// Calls of [`LockGuard::extend`](crate::LockGuard::extend) that succeeded.
-        extended: Plain, "Extensions by a call that succeeded.";
+        extended: "Extensions by a call that succeeded.";
         /// Renewals in the background that succeeded.
-        renewed: Plain, "Renewals in the background that succeeded.";
+        renewed: "Renewals in the background that succeeded.";
         /// Keys that were set again: each is a vote of a node that had no key of a held lock, as after a restart without
         /// persistence, or where the node could not be reached when the lock was acquired.
-        healed: Plain, "Keys that were set again on a node that had none.";
+        healed: "Keys that were set again on a node that had none.";
     }
     /// What each node said, in the canonical order.
     pub nodes: Vec<NodeStats>,

@@ -6,7 +6,7 @@
 //! when the nodes were asked about it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
 mod scan;
 
@@ -36,7 +36,6 @@ pub(crate) struct List {
     found: BTreeMap<String, (String, Option<u32>)>,
     /// Hashes of the keys that were listed. That two of a million are equal happens once in 30 million lists.
     listed: HashSet<u64>,
-    keyed: RandomState,
     started: Timestamp,
     /// The part of the work that is done.
     share: f64,
@@ -54,7 +53,6 @@ impl List {
             scans: scans.collect(),
             found: BTreeMap::new(),
             listed: HashSet::new(),
-            keyed: RandomState::new(),
             started: cluster.clock.now(),
             share: 0.0,
             is_over: false,
@@ -89,12 +87,7 @@ impl List {
             self.is_over = true;
             return Ok(Vec::new());
         }
-        let failed: Vec<_> = self
-            .scans
-            .iter()
-            .filter_map(Scan::failure)
-            .cloned()
-            .collect();
+        let failed: Vec<_> = self.scans.iter().filter_map(Scan::failure).collect();
         if quorum::is_ruled_out(nodes, failed.len()) {
             return Err(self.incomplete(cluster, failed));
         }
@@ -107,7 +100,7 @@ impl List {
         for key in scan.step(node, &self.names) {
             if let Ok(key) = String::from_utf8(key)
                 && let Some(lock) = cluster.resource_of(&key)
-                && !self.listed.contains(&self.keyed.hash_one(&key))
+                && !self.listed.contains(&self.listed.hasher().hash_one(&key))
             {
                 self.found.insert(key, lock);
             }
@@ -145,7 +138,8 @@ impl List {
                 continue;
             }
             if self.listed.len() < MOST_REMEMBERED {
-                self.listed.insert(self.keyed.hash_one(key));
+                let hash = self.listed.hasher().hash_one(key);
+                self.listed.insert(hash);
             }
             locks.push(Ok(ListedLock {
                 resource,

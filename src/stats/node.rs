@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::recorder::Counter;
-use super::recorder::CounterKind::{Named, Voted};
 use crate::error::Vote;
 
 const VOTES: &str = "What the node said to attempts; failed is no answer in time, or an error.";
@@ -15,15 +14,15 @@ counters! {
     NodeStats (listed if feature = "serde") of NodeRecorder
     "node" {
         /// Attempts for which it voted.
-        granted: Voted("granted"), VOTES;
+        granted as "node_votes" where vote = "granted": VOTES;
         /// Attempts that it refused, because it has another holder's key, or a fencing token that is not smaller.
-        refused: Voted("refused"), VOTES;
+        refused as "node_votes" where vote = "refused": VOTES;
         /// Attempts for which it gave no vote: it did not answer in time, or failed.
-        failed: Voted("failed"), VOTES;
+        failed as "node_votes" where vote = "failed": VOTES;
         /// How often it failed at any command, and was left out from then on.
-        opened: Named("node_left_out"), "How often the node failed and was left out from then on.";
+        opened as "node_left_out": "How often the node failed and was left out from then on.";
         /// How often it answered again after that. The node is left out now if this is less than `opened`.
-        closed: Named("node_back"), "How often the node answered again after that.";
+        closed as "node_back": "How often the node answered again after that.";
     }
     /// The node as `host:port`, or as the path of its socket.
     pub node: Arc<str>,

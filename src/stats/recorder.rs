@@ -17,43 +17,17 @@ pub(crate) struct Counter {
     held: Option<(Export, f64)>,
 }
 
-/// What a counter counts.
-#[derive(Clone, Copy)]
-pub(super) enum CounterKind {
-    /// None of the following.
-    Plain,
-    /// Locks that are held from then on.
-    Begins,
-    /// Locks that are held no more.
-    Ends,
-    /// Calls that got no lock, for this reason.
-    Failed(&'static str),
-    /// Votes of this kind.
-    Voted(&'static str),
-    /// What has this name in monitoring systems.
-    Named(&'static str),
-}
-
 impl Counter {
     pub(super) fn new(
-        kind: CounterKind,
-        name: &'static str,
+        name: &str,
         text: &'static str,
         labels: &[(&'static str, &str)],
+        held: Option<f64>,
     ) -> Self {
-        let (name, label, held) = match kind {
-            CounterKind::Plain => (name, None, None),
-            CounterKind::Begins => (name, None, Some(1.0)),
-            CounterKind::Ends => (name, None, Some(-1.0)),
-            CounterKind::Failed(reason) => ("failed_calls", Some(("reason", reason)), None),
-            CounterKind::Voted(vote) => ("node_votes", Some(("vote", vote)), None),
-            CounterKind::Named(name) => (name, None, None),
-        };
-        let labels = [labels, label.as_slice()].concat();
         let gauge = || Export::new(FigureKind::Gauge, "held", "Locks that are held now.", &[]);
         Self {
             value: AtomicU64::new(0),
-            export: Export::new(FigureKind::Counter, name, text, &labels),
+            export: Export::new(FigureKind::Counter, name, text, labels),
             held: held.map(|by| (gauge(), by)),
         }
     }

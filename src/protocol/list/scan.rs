@@ -53,8 +53,8 @@ impl Scan {
         matches!(self.end, Some(Ok(())))
     }
 
-    pub(super) fn failure(&self) -> Option<&NodeReport> {
-        self.end.as_ref()?.as_ref().err()
+    pub(super) fn failure(&self) -> Option<NodeReport> {
+        self.end.clone()?.err()
     }
 
     /// How soon it is to go on: one that is under way at once, then those of nodes that did not fail lately. None if it is over.

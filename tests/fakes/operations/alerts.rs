@@ -23,10 +23,10 @@ fn metrics() -> BTreeSet<String> {
     let (list, _) = list.split_once("\n}\n").unwrap();
     let rows = list.lines().map(str::trim);
     let rows = rows.filter(|line| line.ends_with("\";"));
-    let names = rows.filter_map(|row| row.split_once(": ").map(|(name, _)| name));
-    let counters = names.map(|name| match name.strip_prefix("failed_") {
-        Some(_) if name != "failed_renewals" => "redlatch_failed_calls_total".to_owned(),
-        _ => format!("redlatch_{name}_total"),
+    let counters = rows.map(|row| {
+        let (_, renamed) = row.split_once(" as \"").unwrap_or(("", row));
+        let name = renamed.split([' ', ':', '"']).next().unwrap();
+        format!("redlatch_{name}_total")
     });
     let others = [
         "redlatch_held",

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redlatch::fake::FakeNode;
 use redlatch::{LockManager, Protocol};
-use redlatch_testing::scripted::{Command, Peer, Scripted};
+use redlatch_testing::scripted::Scripted;
 
 use crate::log_lines::{LINES, is_new, lines_about};
-use crate::managers::PATIENCE;
+use crate::managers::{BOTH, with_protocol};
 
 const TTL: Duration = Duration::from_mins(1);
 
@@ -22,21 +22,18 @@ pub(crate) fn is_printable(c: char) -> bool {
 }
 
 #[track_caller]
-fn assert_printable(case: &str, text: &str) {
-    assert!(text.chars().all(is_printable), "{case}: {text:?}");
-    assert!(text.contains("evil"), "{case}: {text}");
+fn assert_printable(case: &str, texts: impl IntoIterator<Item = String>) {
+    for text in texts {
+        assert!(text.chars().all(is_printable), "{case:?}: {text:?}");
+        assert!(text.contains("evil"), "{case:?}: {text}");
+    }
 }
 
-/// All messages of a manager over a server that does this.
-fn messages(
-    protocol: Protocol,
-    path: &str,
-    play: impl Fn(&Peer, &Command) + Send + Sync + 'static,
-) -> Vec<String> {
-    let server = Scripted::start(move |peer, command| play(peer, command));
+/// All messages of a manager over a server that says this to everything.
+fn messages(protocol: Protocol, path: &str, text: String) -> Vec<String> {
+    let server = Scripted::start(move |peer, _| peer.say(text.as_bytes()));
     is_new(&server.name());
-    let builder = LockManager::builder().node(format!("{}{path}", server.url()));
-    let builder = builder.node_timeout(PATIENCE).protocol(protocol);
+    let builder = with_protocol(protocol).node(format!("{}{path}", server.url()));
     let manager = builder.build().unwrap();
     let failed = manager.try_lock("job", TTL).unwrap_err().to_string();
     let status = manager.status("job").unwrap();
@@ -58,16 +55,13 @@ fn an_error_of_a_server_is_shown_without_characters_that_change_how_it_reads() {
     log::set_max_level(log::LevelFilter::Trace);
     for c in CHARACTERS.chars() {
         assert!(!is_printable(c), "{c:?}");
-        for protocol in [Protocol::Classic, Protocol::Fenced] {
+        for protocol in BOTH {
             for (path, text) in [
                 ("", format!("-ERR {c}evil{c} {c}\r\n")),
                 ("", format!("-evil{c} x\r\n")),
                 ("/1", format!("-ERR evil{c}\r\n")),
             ] {
-                let case = text.escape_debug().to_string();
-                for said in messages(protocol, path, move |peer, _| peer.say(text.as_bytes())) {
-                    assert_printable(&case, &said);
-                }
+                assert_printable(&text, messages(protocol, path, text.clone()));
             }
         }
     }
@@ -77,22 +71,16 @@ fn an_error_of_a_server_is_shown_without_characters_that_change_how_it_reads() {
 fn what_others_wrote_is_shown_without_characters_that_change_how_it_reads() {
     let token = "0123456789abcdef0123456789abcdef01234567";
     for (number, c) in CHARACTERS.chars().enumerate() {
-        for value in [
-            format!("evil{c}"),
-            format!("{token} evil{c} since=2026-11-22T05:52:53Z"),
-        ] {
+        let since = format!("{token} evil{c} since=2026-11-22T05:52:53Z");
+        for value in [format!("evil{c}"), since] {
             let nodes = FakeNode::cluster(1);
             let manager = LockManager::builder().fakes(&nodes).build().unwrap();
             let name = format!("job evil{number}{c}");
             nodes[0].hold(&name, &value, TTL);
             let listed = manager.locks("").unwrap().last().unwrap().unwrap();
-            for text in [
-                manager.status(&name).unwrap().to_string(),
-                manager.try_lock(&name, TTL).unwrap_err().to_string(),
-                listed.to_string(),
-            ] {
-                assert_printable(&format!("{c:?}"), &text);
-            }
+            let status = manager.status(&name).unwrap().to_string();
+            let refused = manager.try_lock(&name, TTL).unwrap_err().to_string();
+            assert_printable(&value, [status, refused, listed.to_string()]);
         }
     }
 }

@@ -7,7 +7,6 @@ use redlatch_testing::{Server, eventually, within};
 
 use crate::fakes::operations::health::{assert_well, codes};
 
-const MARKER: &str = "redlatch:node";
 /// A healthy server answers in this time on a busy machine, too.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Only a hang takes this long.
@@ -165,42 +164,4 @@ fn several_urls_of_one_server_are_found_and_vote_once() {
     assert!(found.to_string().ends_with(verdict), "{found}");
     let text = found.to_string();
     assert!(finding.nodes.iter().all(|node| text.contains(&**node)));
-}
-
-#[test]
-fn markers_on_servers_are_read_whatever_is_under_the_key() {
-    let mut servers = Server::cluster(5);
-    let manager = on_servers(&servers);
-    let unmarked = health(&manager);
-    let mark = |server: &Server, of_server: &Server, open_us: &str| {
-        let run_id = of(&unmarked, of_server, "run_id");
-        let marker = format!("{run_id}|5:3:3600000:3636003:86400000:v2|{open_us}|new");
-        server.command(&["SET", MARKER, &marker]);
-    };
-    let past = "1700000000000000";
-    mark(&servers[0], &servers[0], past);
-    mark(&servers[1], &servers[1], "18446744073709551615");
-    mark(&servers[2], &servers[0], past);
-    servers[3].command(&["LPUSH", MARKER, "x"]);
-    // More than a reply may have.
-    servers[4].command(&["SET", MARKER, &"x".repeat(1_000_000)]);
-    let found = health(&manager);
-    let states = "open quarantined other_process unreadable unreadable".split(' ');
-    for (server, state) in servers.iter().zip(states) {
-        assert_eq!(of(&found, server, "quarantine"), state);
-        assert_eq!(of(&found, server, "role"), "master");
-    }
-    // Who does not fence is given the vote of each of them.
-    assert_eq!(found.margin, 2);
-    assert!(found.severity < Severity::Critical, "{found}");
-    let guard = manager.try_lock("report", Duration::from_secs(10)).unwrap();
-    let mut votes = guard.votes().into_iter();
-    assert!(votes.all(|vote| vote.to_string().ends_with("granted")));
-    guard.unlock().unwrap();
-
-    servers[0].kill();
-    servers[0].restart();
-    mark(&servers[0], &servers[0], past);
-    let found = health(&manager);
-    assert_eq!(of(&found, &servers[0], "quarantine"), "other_process");
 }

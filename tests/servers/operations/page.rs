@@ -9,6 +9,8 @@ use redis::Value;
 use redlatch::{Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, Vote};
 use redlatch_testing::{Server, pause};
 
+use crate::managers::{fenced, fenced_over};
+
 pub(crate) const PAGE: &str = include_str!("../../../docs/operations.md");
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 const PREFIX: &str = "billing:";
@@ -60,10 +62,9 @@ pub(crate) fn use_all(
         manager.open_nodes()?;
     }
     let guard = manager.try_lock("report", TTL)?;
-    assert_eq!(
-        guard.fencing_token().is_some(),
-        protocol == Protocol::Fenced
-    );
+    let is_fenced = guard.fencing_token().is_some();
+    assert_eq!(is_fenced, protocol == Protocol::Fenced);
+    let is_granted = |report: &NodeReport| matches!(report.vote, Vote::Granted);
     assert!(guard.votes().iter().all(is_granted));
     guard.extend(TTL * 2)?;
     match another.try_lock_for("report", TTL, Duration::from_millis(5)) {
@@ -72,19 +73,13 @@ pub(crate) fn use_all(
         Ok(second) => panic!("held twice: {second:?}"),
     }
     let status = manager.status("report")?;
-    assert!(
-        matches!(&status, LockStatus::Held { token, .. } if token == guard.token()),
-        "{status}"
-    );
+    let is_mine = matches!(&status, LockStatus::Held { token, .. } if token == guard.token());
+    assert!(is_mine, "{status}");
     guard.unlock()?;
     let status = manager.status("report")?;
     assert!(matches!(status, LockStatus::Free { .. }), "{status}");
     // On connections that have seen all of it.
     manager.try_lock("report", TTL)?.unlock()
-}
-
-fn is_granted(report: &NodeReport) -> bool {
-    matches!(report.vote, Vote::Granted)
 }
 
 #[test]
@@ -93,28 +88,23 @@ fn every_error_and_every_log_line_is_on_the_page() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         fs::read_to_string(root.join("src").join(name)).unwrap()
     };
-    let (error, node) = (source("error.rs"), source("error/node.rs"));
-    let (loss, report) = (source("error/loss.rs"), source("error/report.rs"));
-    for (text, name) in [
-        (&error, "Error"),
-        (&loss, "LossCause"),
-        (&report, "Vote"),
-        (&node, "NodeError"),
+    for (file, name) in [
+        ("error.rs", "Error"),
+        ("error/loss.rs", "LossCause"),
+        ("error/report.rs", "Vote"),
+        ("error/node.rs", "NodeError"),
     ] {
+        let text = source(file);
         let (_, body) = text.split_once(&format!("pub enum {name} {{\n")).unwrap();
-        let body = &body[..body.find("\n}\n").unwrap()];
-        let variants = body
-            .lines()
-            .filter_map(|line| line.strip_prefix("    "))
-            .filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()))
-            .map(|line| line.split([' ', ',', '(']).next().unwrap());
-        let mut count = 0;
+        let (body, _) = body.split_once("\n}\n").unwrap();
+        let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
+        let variants = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+        assert!(variants.clone().count() >= 2, "{name}");
         for variant in variants {
+            let variant = variant.split([' ', ',', '(']).next().unwrap();
             let entry = format!("`{name}::{variant}`");
             assert!(PAGE.contains(&entry), "docs/operations.md has no {entry}");
-            count += 1;
         }
-        assert!(count >= 2, "{name}: {count}");
     }
 
     let source = source("log_lines.rs");
@@ -133,31 +123,24 @@ fn every_error_and_every_log_line_is_on_the_page() {
         assert!(PAGE.contains(&row), "docs/operations.md has no {row}");
         lines += 1;
     }
-    assert!(
-        lines >= 14,
-        "no log lines were found: this test looks in the wrong place"
-    );
+    assert!(lines >= 14, "{lines}: this test looks in the wrong place");
+}
+
+/// A manager with the fenced protocol and this longest ttl.
+fn fenced_with(servers: &[Server], max_ttl: Duration) -> LockManager {
+    let builder = fenced().nodes(servers.iter().map(Server::url));
+    builder.max_ttl(max_ttl).build().unwrap()
 }
 
 #[test]
 fn the_number_of_nodes_and_max_ttl_are_changed_as_the_page_says() {
     let servers = Server::cluster(5);
-    let manager = |servers: &[Server], max_ttl| {
-        LockManager::builder()
-            .nodes(servers.iter().map(Server::url))
-            .key_prefix(PREFIX)
-            .protocol(Protocol::Fenced)
-            .max_ttl(max_ttl)
-            .node_timeout(Duration::from_secs(2))
-            .build()
-            .unwrap()
-    };
     let (short, long) = (Duration::from_millis(500), Duration::from_secs(20));
-    let old = manager(&servers[..3], short);
+    let old = fenced_with(&servers[..3], short);
     old.open_nodes().unwrap();
     let before = old.try_lock("report", short).unwrap().fencing_token();
 
-    let new = manager(&servers, long);
+    let new = fenced_with(&servers, long);
     let Err(Error::Unavailable { nodes, .. }) = new.try_lock("report", TTL) else {
         panic!("other settings, and no refusal");
     };
@@ -171,10 +154,10 @@ fn the_number_of_nodes_and_max_ttl_are_changed_as_the_page_says() {
     pause(short + short / 10);
     // 3. The markers.
     for server in &servers {
-        server.command(&["DEL", "billing:redlatch:node"]);
+        server.command(&["DEL", "redlatch:node"]);
     }
     // 4. And no waiting after that.
-    let new = manager(&servers, long);
+    let new = fenced_with(&servers, long);
     new.open_nodes().unwrap();
     let after = new.try_lock("report", TTL).unwrap().fencing_token();
     assert!(before < after);
@@ -184,14 +167,8 @@ fn the_number_of_nodes_and_max_ttl_are_changed_as_the_page_says() {
 fn a_restart_does_to_a_fenced_lock_what_the_page_says() {
     let persisting: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
     for (arguments, survives) in [(&[][..], false), (persisting, true)] {
-        let mut servers: Vec<Server> = (0..3).map(|_| Server::start_with(arguments)).collect();
-        let manager = LockManager::builder()
-            .nodes(servers.iter().map(Server::url))
-            .protocol(Protocol::Fenced)
-            .node_timeout(Duration::from_secs(2))
-            .build()
-            .unwrap();
-        manager.open_nodes().unwrap();
+        let mut servers = [(); 3].map(|()| Server::start_with(arguments));
+        let manager = fenced_over(&servers);
         let guard = manager.try_lock("report", TTL).unwrap();
         for server in &mut servers {
             server.kill();
@@ -202,8 +179,9 @@ fn a_restart_does_to_a_fenced_lock_what_the_page_says() {
         let Err(Error::Unavailable { nodes, .. }) = refused else {
             panic!("{refused:?}");
         };
+        let vote = &nodes[0].vote;
         assert!(
-            matches!(&nodes[0].vote, Vote::Failed(NodeError::Quarantined { has_marker, .. }) if *has_marker == survives),
+            matches!(vote, Vote::Failed(NodeError::Quarantined { has_marker, .. }) if *has_marker == survives),
             "{nodes:?}"
         );
         assert_eq!(guard.extend(TTL * 2).is_ok(), survives);

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use log::LevelFilter;
 use redlatch::fake::FakeNode;
-use redlatch::{Builder, Error, Fanout, LockManager, NodeReport, Protocol};
+use redlatch::{Error, Fanout, LockManager, NodeReport, Protocol};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{Server, within};
 
 use crate::log_lines::{LINES, lines_about};
+use crate::managers::{BOTH, with_protocol};
 
 const TTL: Duration = Duration::from_mins(1);
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
@@ -41,15 +42,12 @@ impl Shown {
     /// Whether a part of it that is long enough to be told from others is shown.
     #[track_caller]
     fn assert_hides(&self, secret: &str, case: &str) {
+        let hidden = secret.to_lowercase();
         for text in &self.0 {
-            let part = secret
-                .as_bytes()
-                .windows(TOO_MUCH.min(secret.len()))
-                .find(|part| {
-                    let part = std::str::from_utf8(part).unwrap();
-                    text.to_lowercase().contains(&part.to_lowercase())
-                });
-            assert!(part.is_none(), "{case}: {secret} in {text}");
+            let shown = text.to_lowercase();
+            let mut parts = hidden.as_bytes().windows(TOO_MUCH.min(secret.len()));
+            let is_shown = parts.any(|part| shown.contains(str::from_utf8(part).unwrap()));
+            assert!(!is_shown, "{case}: {secret} in {text}");
         }
     }
 }
@@ -108,12 +106,8 @@ where
 fn token(command: &Command) -> Option<&str> {
     let is_token = |word: &&String| word.len() == 40 && word.bytes().all(|b| b.is_ascii_hexdigit());
     // A digest is as long.
-    command
-        .words
-        .iter()
-        .skip(2)
-        .find(is_token)
-        .map(String::as_str)
+    let mut words = command.words.iter().skip(2);
+    words.find(is_token).map(String::as_str)
 }
 
 fn use_lock(manager: &LockManager, shown: &mut Shown) {
@@ -161,7 +155,7 @@ fn echoes(command: &Command) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_token_that_a_server_repeats_is_never_shown() {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
+    for protocol in BOTH {
         let kinds: [&[Kind]; 3] = [
             &[Kind::Set, Kind::Retake],
             &[Kind::Extend],
@@ -192,26 +186,16 @@ fn a_token_that_comes_back_in_parts_is_never_shown() {
     assert_keeps_tokens("parts", Protocol::Classic, &[Kind::Set, Kind::Retake], say);
 }
 
-fn manager_over(servers: &[Server]) -> Builder {
-    let manager = LockManager::builder().nodes(servers.iter().map(Server::url));
-    manager.node_timeout(Duration::from_secs(5))
-}
-
 #[test]
 fn a_server_that_calls_a_command_otherwise_tells_no_token() {
     log::set_logger(&LINES).ok();
     log::set_max_level(LevelFilter::Trace);
     for renamed in ["SET", "EVAL", "EVALSHA"] {
-        let server = [Server::start_with(&[
-            "--rename-command",
-            renamed,
-            "ANOTHER",
-        ])];
-        for protocol in [Protocol::Classic, Protocol::Fenced] {
-            let [manager, overlapped] = [Fanout::Sequential, Fanout::Overlapped]
-                .map(|fanout| manager_over(&server).fanout(fanout).protocol(protocol));
-            for manager in [manager, overlapped] {
-                let manager = manager.build().unwrap();
+        let server = Server::start_with(&["--rename-command", renamed, "ANOTHER"]);
+        for protocol in BOTH {
+            for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+                let builder = with_protocol(protocol).node(server.url());
+                let manager = builder.fanout(fanout).build().unwrap();
                 let mut shown = Shown::default();
                 if protocol == Protocol::Fenced
                     && let Err(error) = manager.open_nodes()
@@ -221,8 +205,8 @@ fn a_server_that_calls_a_command_otherwise_tells_no_token() {
                 use_lock(&manager, &mut shown);
                 let token = "0123456789abcdef0123456789abcdef01234567";
                 shown.error(&manager.release("job", token).unwrap_err());
-                shown.0.extend(lines_about(&server[0].name()));
-                let info = server[0].info("server");
+                shown.0.extend(lines_about(&server.name()));
+                let info = server.info("server");
                 let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
                 for text in shown.0 {
                     let text = text.replace(run_id.unwrap().trim(), "");
