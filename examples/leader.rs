@@ -36,8 +36,8 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let nodes = |urls: &str| -> Vec<String> { urls.split(',').map(String::from).collect() };
     let result = match arguments[..] {
-        [] => show(&[], &process),
-        ["--nodes", urls] => show(&nodes(urls), &process),
+        [] => show(Vec::new()),
+        ["--nodes", urls] => show(nodes(urls)),
         ["--nodes", urls, "--worker", name] => serve(name, &nodes(urls)),
         _ => {
             eprintln!("{USAGE}");
@@ -53,13 +53,6 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     ExitCode::FAILURE
-}
-
-/// A process of the service.
-fn process(name: &str, nodes: &[String]) -> Result<Command, Box<dyn Error>> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--nodes", &nodes.join(","), "--worker", name]);
-    Ok(command)
 }
 
 /// One process of the service.
@@ -121,14 +114,10 @@ fn lead(name: &str, guard: &LockGuard) -> Result<(), redlatch::Error> {
 /// The processes of the service.
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
-/// How a process of the service is started, with its name and the URLs of the servers.
-type Start<'a> = &'a dyn Fn(&str, &[String]) -> Result<Command, Box<dyn Error>>;
-
 /// Starts three processes, kills the first leader, and demands that the others follow.
-fn show(nodes: &[String], start: Start<'_>) -> Result<(), Box<dyn Error>> {
+fn show(mut nodes: Vec<String>) -> Result<(), Box<dyn Error>> {
     // Ended when this goes out of scope, also when something below fails.
     let mut servers = Vec::new();
-    let mut nodes = nodes.to_vec();
     if nodes.is_empty() {
         println!(
             "No --nodes: starting three redis-server processes on free ports of this machine."
@@ -142,7 +131,7 @@ fn show(nodes: &[String], start: Start<'_>) -> Result<(), Box<dyn Error>> {
     let (sender, lines) = channel();
     let mut service = Service::default();
     for name in NAMES {
-        service.start(start(name, &nodes)?, name, &sender)?;
+        service.start(name, &nodes, &sender)?;
     }
     let first = leader(&lines)?;
     wait_for(&lines, &format!("[{first}] step 3"))?;
@@ -200,22 +189,20 @@ struct Service {
 impl Service {
     fn start(
         &mut self,
-        mut command: Command,
         name: &str,
+        nodes: &[String],
         lines: &Sender<String>,
     ) -> Result<(), Box<dyn Error>> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--nodes", &nodes.join(","), "--worker", name]);
         let mut process = command.stdout(Stdio::piped()).spawn()?;
         tell_reaper("up", &process);
         let output = process.stdout.take().ok_or("no output")?;
         self.processes.push((name.to_owned(), process));
         let lines = lines.clone();
         thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // What else is printed is not of the service.
-                if line.starts_with("  [") && lines.send(line).is_err() {
-                    return;
-                }
-            }
+            let mut said = BufReader::new(output).lines().map_while(Result::ok);
+            said.try_for_each(|line| lines.send(line)).ok();
         });
         Ok(())
     }
@@ -256,40 +243,4 @@ impl Drop for Service {
 /// One whole line at a time, because three processes write to one terminal.
 fn say(name: &str, text: &str) {
     println!("  [{name}] {text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NAME: &str = "REDLATCH_EXAMPLE_NAME";
-    const NODES: &str = "REDLATCH_EXAMPLE_NODES";
-
-    #[test]
-    fn one_of_three_leads_and_the_next_takes_over_when_it_is_killed() {
-        show(&[], &|name, nodes| {
-            let mut command = Command::new(std::env::current_exe()?);
-            command
-                .args([
-                    "--exact",
-                    "tests::a_process_of_the_service",
-                    "--ignored",
-                    "--nocapture",
-                ])
-                .env(NAME, name)
-                .env(NODES, nodes.join(","));
-            Ok(command)
-        })
-        .unwrap();
-    }
-
-    /// What the processes of the test above run.
-    #[test]
-    #[ignore = "the test above starts it"]
-    fn a_process_of_the_service() {
-        if let (Ok(name), Ok(nodes)) = (std::env::var(NAME), std::env::var(NODES)) {
-            let nodes: Vec<String> = nodes.split(',').map(String::from).collect();
-            serve(&name, &nodes).unwrap();
-        }
-    }
 }

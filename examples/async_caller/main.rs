@@ -4,13 +4,8 @@
 //! that blocks that thread would show: a ticker counts along. `lock.rs` is the part to copy. The exit code is 1 if the run
 //! has not shown what it says.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "an example talks to its reader"
-)]
+#![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use redlatch::LockManager;
@@ -89,19 +84,7 @@ async fn run() -> Result<(), BoxError> {
     Ok(())
 }
 
-fn main() -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build();
-    let result = match runtime {
-        Ok(runtime) => runtime.block_on(run()),
-        Err(error) => Err(error.into()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("async_caller: {error}");
-            ExitCode::FAILURE
-        }
-    }
+fn main() -> Result<(), BoxError> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().build()?.block_on(run())
 }
