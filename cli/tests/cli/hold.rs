@@ -123,14 +123,19 @@ fn without_an_input_that_stays_open_or_an_output_nothing_is_kept() {
     let ended = end_of(&mut nodes.redlatch(&["hold", "job"]));
     ended.is_refused(64, "standard input is at its end");
     assert!(nodes.servers.iter().all(|server| server.keys() == 0));
+    // A full disk.
     let full = std::fs::File::options().write(true).open("/dev/full");
     let mut hold = nodes.redlatch(&["hold", "job"]);
-    hold.stdin(Stdio::piped())
-        .stdout(full.unwrap())
-        .stderr(Stdio::null());
-    let mut child = hold.spawn().unwrap();
+    hold.stdin(Stdio::piped()).stdout(full.unwrap());
+    let mut child = hold.stderr(Stdio::piped()).spawn().unwrap();
     let input = child.stdin.take();
-    assert_eq!(child.wait().unwrap().code(), Some(74));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(74));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("Z standard output can't be written"),
+        "{told}"
+    );
     assert_eq!(nodes.locked(), 0);
     drop(input);
 }

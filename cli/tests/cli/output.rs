@@ -48,18 +48,6 @@ fn a_reader_that_has_gone_away_is_no_fault() {
 }
 
 #[test]
-fn a_full_disk_is_a_fault() {
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = bare(&["man"])
-        .stdout(full)
-        .stderr(Stdio::piped())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(74));
-    assert!(String::from_utf8_lossy(&output.stderr).starts_with("redlatch: standard output"));
-}
-
-#[test]
 fn where_standard_error_is_closed_the_command_still_runs() {
     let nodes = Nodes::start(1);
     let redlatch = env!("CARGO_BIN_EXE_redlatch");
