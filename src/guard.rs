@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 use crate::contend::courtesy::Courtesy;
 use crate::contend::held::Held;
 use crate::contend::queue::{Queue, Turn};
-use crate::error::{Error, NodeReport, Vote};
+use crate::error::{Error, NodeReport};
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 use crate::node::Node;
@@ -57,8 +57,7 @@ const MOST_PASSES: u32 = 15;
 ///
 /// ```
 /// # use std::time::Duration;
-/// # let nodes = redlatch::fake::FakeNode::cluster(3);
-/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
 /// let ttl = Duration::from_secs(10);
 /// let _ = manager.lock("invoices", ttl)?; // Nobody has the lock after this line.
 /// let _guard = manager.try_lock("invoices", ttl)?;
@@ -69,7 +68,7 @@ const MOST_PASSES: u32 = 15;
 pub struct LockGuard {
     shared: Arc<Shared>,
     pub(crate) lease: Arc<LeaseState>,
-    votes: Votes,
+    pub(crate) votes: Votes,
     /// Whether the guard still has to release the lock.
     must_release: bool,
     /// How often the lock may still be passed on before it is released once, so that clients which only poll can get it.
@@ -102,19 +101,12 @@ impl LockGuard {
         }
     }
 
-    /// The same guard, which now keeps the turns of the call.
-    pub(crate) fn with_turns(mut self, turns: Turns) -> Self {
+    /// Keeps the turns of the call.
+    pub(crate) fn keep_turns(&mut self, turns: Turns) {
         for turn in &turns {
             turn.got(Arc::clone(&self.lease));
         }
         self.turns = turns;
-        self
-    }
-
-    /// The same guard, with a minimum that is counted from `now`.
-    pub(crate) fn held_at_least(mut self, minimum: Option<Duration>, now: Timestamp) -> Self {
-        self.rests_until = minimum.map(|minimum| now.saturating_add(minimum));
-        self
     }
 
     /// Returns how long the lock is still valid, or zero when it no longer is.
@@ -147,8 +139,7 @@ impl LockGuard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// for invoice in 1..=3 {
     ///     guard.check()?;
@@ -165,8 +156,7 @@ impl LockGuard {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::Vote;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     ///
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// assert!(guard.votes().iter().all(|report| matches!(report.vote, Vote::Granted)));
@@ -175,11 +165,6 @@ impl LockGuard {
     pub fn votes(&self) -> Vec<NodeReport> {
         let names = self.shared.cluster().each().map(Node::name);
         self.votes.reports(names)
-    }
-
-    /// As [`Self::votes`], of each node its vote alone.
-    pub(crate) fn each_vote(&self) -> impl Iterator<Item = &Vote> {
-        self.votes.each()
     }
 }
 
@@ -219,13 +204,6 @@ impl Shared {
     fn forget(&self, lease: &LeaseState) {
         self.keeper.forget(lease);
         self.held.remove(lease);
-    }
-
-    /// Remembers what the release of a lock says of other clients that wait for it. `key` is that of the lock, or of the
-    /// semaphore.
-    fn note_release(&self, key: &str, has_woken: bool) {
-        let now = self.cluster().clock.now();
-        self.courtesy.note_release(key, has_woken, now);
     }
 }
 

@@ -18,16 +18,15 @@
 //! # Ok::<(), redlatch::Error>(())
 //! ```
 //!
-//! - **Exclusion.** No two guards for a name are valid at the same time, unless both are of readers. This holds while all clients
-//!   name the same nodes, the nodes keep their keys, and clocks run at the same rate to within 1 % and don't jump.
-//! - **Every lock ends** with its time to live, also after a crash. **Waiting is bounded**, also when servers hang. **A minority of
-//!   the nodes may fail.**
-//! - **No lock stops a late write** of a holder that is paused after its last [`check`](LockGuard::check). With
-//!   [`Protocol::Fenced`] the resource can refuse the write by its [fencing token](LockGuard::fencing_token).
-//! - **A node that forgets can vote twice** with the default, [`Protocol::Classic`]. After a restart without its data, keep it out
-//!   for the longest time to live. With [`Protocol::Fenced`] it abstains by itself.
-//! - **The order among processes is not strict**, and a lock is not re-entrant: a thread that asks for a lock it holds waits for
-//!   itself, and fails.
+//! - **One holder.** No two guards for a name are valid at once, unless both are of readers. This needs clients that name the same
+//!   nodes, nodes that keep their keys, and clocks that don't jump and run at the same rate to within 1 %.
+//! - **Every lock and every wait ends**, also after a crash and with servers that hang. A minority of the nodes may fail.
+//! - **No lock stops a late write** after the last [`check`](LockGuard::check). With [`Protocol::Fenced`], the resource can
+//!   refuse that write by its [fencing token](LockGuard::fencing_token).
+//! - **A node that forgets can vote twice.** After a restart without its data, keep it out for the longest time to live. With
+//!   [`Protocol::Fenced`] it abstains by itself.
+//! - **A lock is not re-entrant**: a thread that asks for a lock it holds waits for itself, and fails. The order among processes is
+//!   not strict.
 //!
 //! # Guide
 //!

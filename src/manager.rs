@@ -1,4 +1,7 @@
 //! `LockManager`: the verbs of the library, over a cluster of nodes.
+//!
+//! `request` is what a call asks for, `acquire` the loop of a call, and `record` what is counted and logged of it. `rw_lock`,
+//! `semaphore` and `several` make requests of their kinds. `operations` and `list` are for people, and `builder` makes managers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +16,12 @@ use crate::protocol;
 
 mod acquire;
 mod builder;
-mod call;
 #[cfg(test)]
 #[path = "../tests/rooms/manager/left_behind.rs"]
 mod left_behind;
-mod locks;
+mod list;
 mod operations;
+mod record;
 mod request;
 mod rw_lock;
 mod semaphore;
@@ -127,8 +130,7 @@ impl LockManager {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// assert_eq!(guard.resource(), "invoices");
     /// # Ok::<(), redlatch::Error>(())
@@ -170,8 +172,7 @@ impl LockManager {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let (ttl, timeout) = (Duration::from_secs(10), Duration::from_millis(200));
     /// let guard = manager.try_lock_for("invoices", ttl, timeout)?;
     /// # Ok::<(), redlatch::Error>(())
@@ -194,8 +195,7 @@ impl LockManager {
     /// ```
     /// # use std::time::Duration;
     /// use std::time::Instant;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     ///
     /// let deadline = Instant::now() + Duration::from_secs(2);
     /// let guard = manager.try_lock_until("invoices", Duration::from_secs(10), deadline)?;
@@ -227,8 +227,7 @@ impl LockManager {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::Error;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let sent = manager.with_lock("invoices", Duration::from_secs(10), |guard| {
     ///     for invoice in 1..=3 {
     ///         guard.check()?;
@@ -275,8 +274,7 @@ impl LockManager {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::{Error, KeepAlive};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
     /// let text = lease.to_string();
     ///
@@ -294,18 +292,18 @@ impl LockManager {
     pub fn adopt(&self, lease: Lease) -> Result<LockGuard, Error> {
         let cluster = self.cluster().refuse_fork()?;
         let won = protocol::adopt::adopt(cluster, &lease)?;
-        let guard = LockGuard::new(&self.shared, won);
+        let mut guard = LockGuard::new(&self.shared, won);
         cluster.stats.adopted.count();
         guard.lease.count();
-        if guard.is_read() {
-            return Ok(guard);
+        if !guard.is_read() {
+            // Where another thread of this manager is asking for the lock, that thread keeps its turn.
+            let lines = lines(&guard.lease.claim.resource);
+            let turns = lines
+                .iter()
+                .filter_map(|line| self.shared.queue.try_enter(line));
+            guard.keep_turns(turns.collect());
         }
-        // Where another thread of this manager is asking for the lock, that thread keeps its turn.
-        let lines = lines(&guard.lease.claim.resource);
-        let turns = lines
-            .iter()
-            .filter_map(|line| self.shared.queue.try_enter(line));
-        Ok(guard.with_turns(turns.collect()))
+        Ok(guard)
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {

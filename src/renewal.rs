@@ -15,7 +15,7 @@ mod schedule;
 mod unfinished;
 
 pub(crate) use self::agenda::Purpose;
-use self::agenda::{Agendas, Wake};
+use self::agenda::{Agendas, Due};
 pub use self::schedule::KeepAlive;
 pub(crate) use self::schedule::due;
 use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START};
@@ -40,31 +40,28 @@ impl Keeper {
     pub(crate) fn prepare(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<Term, Error> {
         let cluster = self.cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
-        let refuse = |reason: String| Err(Error::invalid("ttl", reason));
-        let node_timeout = cluster.options.node_timeout;
-        let least = node_timeout.saturating_mul(FEWEST_TIMEOUTS);
-        if ttl < least {
-            return refuse(format!(
+        let limit = keep_alive.limit().unwrap_or(Duration::MAX);
+        let timeouts = |number| cluster.options.node_timeout.saturating_mul(number);
+        let (least, left) = (timeouts(FEWEST_TIMEOUTS), timeouts(FEWEST_VALID_TIMEOUTS));
+        let reason = if ttl < least {
+            format!(
                 "{ttl:?} is too short: with keep-alive it must be at least {FEWEST_TIMEOUTS} node timeouts, {least:?}; ask for \
                  more or set a shorter node_timeout"
-            ));
-        }
-        if let Some(limit) = keep_alive.limit()
-            && limit < ttl
-        {
-            return refuse(format!(
+            )
+        } else if limit < ttl {
+            format!(
                 "{ttl:?} is too long: max_hold is shorter, {limit:?}; ask for a ttl of at most that"
-            ));
-        }
-        let least = node_timeout.saturating_mul(FEWEST_VALID_TIMEOUTS);
-        if term.validity < least {
-            return refuse(format!(
-                "{ttl:?} is too short: with keep-alive {FEWEST_VALID_TIMEOUTS} node timeouts, {least:?}, must be left when the \
+            )
+        } else if term.validity < left {
+            format!(
+                "{ttl:?} is too short: with keep-alive {FEWEST_VALID_TIMEOUTS} node timeouts, {left:?}, must be left when the \
                  drift is taken off; ask for more or set a smaller drift_factor"
-            ));
-        }
-        self.start(Purpose::Renew)?;
-        Ok(term)
+            )
+        } else {
+            self.start(Purpose::Renew)?;
+            return Ok(term);
+        };
+        Err(Error::invalid("ttl", reason))
     }
 
     /// Starts the thread for this purpose, unless it runs.
@@ -124,7 +121,7 @@ impl Keeper {
     }
 
     /// Wakes the thread at that time.
-    fn arm(self: &Arc<Self>, purpose: Purpose, wake: Wake) {
+    fn arm(self: &Arc<Self>, purpose: Purpose, wake: Due) {
         // Without a thread, nothing is planned.
         let Some(timers) = self.agendas.of(purpose).timers() else {
             return;
@@ -145,7 +142,7 @@ impl Keeper {
     }
 
     /// Does the work that is due. Returns the locks whose hooks the caller has to call, and how they were lost, if they were.
-    fn wake(self: &Arc<Self>, purpose: Purpose, wake: Wake) -> Vec<Watched> {
+    fn wake(self: &Arc<Self>, purpose: Purpose, wake: Due) -> Vec<Watched> {
         let agenda = self.agendas.of(purpose);
         if !agenda.is_current(wake) {
             return Vec::new();

@@ -147,7 +147,6 @@ mod servers {
         #[cfg(target_os = "linux")]
         pub(crate) mod queue;
         #[cfg(target_os = "linux")]
-        pub(crate) mod turns;
         pub(crate) mod wake_up;
         #[cfg(target_os = "linux")]
         pub(crate) mod wanted;
@@ -171,9 +170,7 @@ mod servers {
 
     /// Read-write locks: many readers at a time, or one writer.
     pub(crate) mod readers {
-        pub(crate) mod crowd;
         pub(crate) mod fairness;
-        pub(crate) mod hostile;
         pub(crate) mod on_fakes;
         pub(crate) mod on_servers;
         pub(crate) mod own;

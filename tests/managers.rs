@@ -5,12 +5,49 @@ use std::time::Duration;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, LockManager, Protocol};
 use redlatch_testing::Server;
+use redlatch_testing::scripted::Scripted;
 
 use crate::waiters::cluster;
 
 /// The node timeout of tests in which no node is late. A healthy server answers sooner, also on a busy machine. Tests with
 /// late nodes set a shorter one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is a node by its URL: real servers, and scripted ones.
+pub(crate) trait HasUrl {
+    fn url(&self) -> String;
+}
+
+impl HasUrl for Server {
+    fn url(&self) -> String {
+        self.url()
+    }
+}
+
+impl HasUrl for Scripted {
+    fn url(&self) -> String {
+        self.url()
+    }
+}
+
+/// A builder over these nodes, with [`PATIENCE`] as the node timeout.
+pub(crate) fn over(nodes: &[impl HasUrl]) -> Builder {
+    let builder = LockManager::builder().nodes(nodes.iter().map(HasUrl::url));
+    builder.node_timeout(PATIENCE)
+}
+
+/// Managers of as many processes, all built so. Fenced ones are opened.
+#[track_caller]
+pub(crate) fn processes_by<const N: usize>(
+    builder: &Builder,
+    protocol: Protocol,
+) -> [LockManager; N] {
+    let managers = [(); N].map(|()| builder.clone().protocol(protocol).build().unwrap());
+    if protocol == Protocol::Fenced {
+        managers[0].open_nodes().unwrap();
+    }
+    managers
+}
 
 /// A manager with [`PATIENCE`] as its node timeout.
 #[track_caller]
@@ -42,11 +79,7 @@ pub(crate) fn with_protocol(protocol: Protocol) -> Builder {
 /// A manager with the fenced protocol over these servers, which are opened.
 #[track_caller]
 pub(crate) fn fenced_over(servers: &[Server]) -> LockManager {
-    let manager = fenced()
-        .nodes(servers.iter().map(Server::url))
-        .build()
-        .unwrap();
-    manager.open_nodes().unwrap();
+    let [manager] = processes_by(&over(servers), Protocol::Fenced);
     manager
 }
 
@@ -65,15 +98,6 @@ pub(crate) const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
 #[track_caller]
 pub(crate) fn two_processes(protocol: Protocol) -> (Vec<Server>, [LockManager; 2]) {
     let servers = cluster(3);
-    let managers = [(); 2].map(|()| {
-        let builder = fenced().protocol(protocol);
-        builder
-            .nodes(servers.iter().map(Server::url))
-            .build()
-            .unwrap()
-    });
-    if protocol == Protocol::Fenced {
-        managers[0].open_nodes().unwrap();
-    }
+    let managers = processes_by(&over(&servers), protocol);
     (servers, managers)
 }

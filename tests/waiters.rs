@@ -8,10 +8,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use redlatch::{Error, LockGuard, LockManager, NodeReport, Protocol, Vote};
-use redlatch_testing::scripted::Scripted;
+use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, now, within};
 
-use crate::managers::PATIENCE;
+use crate::managers::{PATIENCE, over, processes_by};
 
 pub(crate) const TTL: Duration = Duration::from_mins(1);
 pub(crate) const BOUND: Duration = Duration::from_mins(1);
@@ -42,12 +42,8 @@ pub(crate) fn process_with(
     delay: Duration,
     node_timeout: Duration,
 ) -> LockManager {
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    builder
-        .node_timeout(node_timeout)
-        .retry_delay(delay, delay)
-        .build()
-        .unwrap()
+    let builder = over(servers).node_timeout(node_timeout);
+    builder.retry_delay(delay, delay).build().unwrap()
 }
 
 /// Managers of as many processes that look again so often.
@@ -57,16 +53,7 @@ pub(crate) fn processes<const N: usize>(
     servers: &[Server],
     delay: Duration,
 ) -> [LockManager; N] {
-    let manager = |()| {
-        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let builder = builder.node_timeout(PATIENCE).protocol(protocol);
-        builder.retry_delay(delay, delay).build().unwrap()
-    };
-    let managers = [(); N].map(manager);
-    if protocol == Protocol::Fenced {
-        managers[0].open_nodes().unwrap();
-    }
-    managers
+    processes_by(&over(servers).retry_delay(delay, delay), protocol)
 }
 
 /// One who waits for a lock on a thread.
@@ -181,10 +168,17 @@ pub(crate) fn got<T: Send + 'static>(thread: JoinHandle<T>) -> T {
     })
 }
 
+/// A node that says this to commands of these kinds, and consents to all others.
+pub(crate) fn answering<const N: usize>(answers: [(Kind, &'static [u8]); N]) -> Scripted {
+    Scripted::start(move |peer, command| {
+        let answer = answers.iter().find(|(kind, _)| *kind == command.kind());
+        peer.say(answer.map_or_else(|| command.consent(), |(_, answer)| answer));
+    })
+}
+
 /// Nodes that grant everything, and remember what they were told.
 pub(crate) fn listeners(n: usize) -> Vec<Scripted> {
-    let consent = || Scripted::start(|peer, command| peer.say(command.consent()));
-    (0..n).map(|_| consent()).collect()
+    (0..n).map(|_| answering([])).collect()
 }
 
 /// How many commands they have got.

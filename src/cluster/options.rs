@@ -77,14 +77,13 @@ impl Options {
         (self.protocol == Protocol::Fenced).then(rules)
     }
 
-    /// The minimum hold that was asked for, if it can be promised.
-    pub(crate) fn minimum(&self, at_least: Duration) -> Result<Duration, Error> {
+    /// Refuses a minimum hold that can't be promised.
+    pub(crate) fn check_minimum(&self, at_least: Duration) -> Result<(), Error> {
         if at_least.is_zero() {
             let reason = "a lock is held for longer than 0 s anyway; ask for more, or leave it out";
             return Err(Error::invalid("at_least", reason));
         }
-        self.refuse_too_long("at_least", at_least)?;
-        Ok(at_least)
+        self.refuse_too_long("at_least", at_least)
     }
 
     fn refuse_too_long(&self, field: &'static str, span: Duration) -> Result<(), Error> {

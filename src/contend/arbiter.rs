@@ -8,7 +8,7 @@ use super::demand::Patience;
 use super::held::Held;
 use crate::claim::{Kind, Resource};
 use crate::cluster::Cluster;
-use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::error::{Error, Vote};
 use crate::node::command::WhenFree;
 use crate::node::reply::{LockState, LookReply};
 use crate::node::wait::{ListenOutcome, Listener};
@@ -57,6 +57,12 @@ pub(crate) struct Round {
     pub(crate) reach: Reach,
     /// The slots of a semaphore that are asked for, one after the other until one is granted; none if it is a lock.
     pub(crate) slots: Option<Vec<u32>>,
+}
+
+impl Round {
+    pub(crate) fn of_lock(reach: Reach) -> Self {
+        Self { reach, slots: None }
+    }
 }
 
 /// The wait of one call for a lock that another process holds.
@@ -110,41 +116,21 @@ impl<'c> Wait<'c> {
 
     /// The last attempt was refused.
     pub(crate) fn refused(&mut self, error: &Error) {
-        self.writer_waits = error.writer_waits();
-        self.passed_over.clear();
-        self.read_elsewhere = None;
-        let Error::Held { nodes, .. } = error else {
-            return;
-        };
-        let is_a_holder = |report: &NodeReport| {
-            let vote = &report.vote;
-            matches!(vote, Vote::Held { remaining: Some(left), .. } | Vote::WriterWaits { remaining: left } if !left.is_zero())
-        };
+        let (_, nodes) = error.round();
+        let votes = nodes.iter().map(|report| &report.vote);
         // The slots of a semaphore are many locks, and each has its own nodes.
         let is_lock = self.permits().is_none();
-        let has_holder = is_lock && nodes.iter().any(is_a_holder);
-        let mut votes = nodes.iter().map(|report| &report.vote);
-        let tells_nothing = |vote: &Vote| match vote {
-            // An attempt by the arbiter ends where the key is no lock, so that is where one looks as well.
-            Vote::Failed(error) => {
-                !error.is_left_out() && !matches!(error, NodeError::NotALock { .. })
-            }
-            Vote::Granted | Vote::Released => has_holder,
-            Vote::Held { .. }
-            | Vote::Read { .. }
-            | Vote::WriterWaits { .. }
-            | Vote::Stale { .. }
-            | Vote::Missing
-            | Vote::NotAsked => false,
+        let has_holder = is_lock && votes.clone().any(names_a_holder);
+        // An attempt by the arbiter ends where the key is no lock, so that is where one looks as well.
+        let tells_nothing = |vote: &Vote| {
+            vote.is_silent() && !vote.is_left_out() || has_holder && vote.is_granted()
         };
-        self.passed_over.extend(votes.clone().map(tells_nothing));
-        if is_lock
-            && !has_holder
-            && votes
-                .find(|vote| !matches!(vote, Vote::Failed(_)))
-                .is_some_and(Vote::is_granted)
-        {
-            self.read_elsewhere = votes.find_map(|vote| self.read_by_others(vote));
+        self.writer_waits = error.writer_waits();
+        self.passed_over = votes.clone().map(tells_nothing).collect();
+        self.read_elsewhere = None;
+        let mut answers = votes.filter(|vote| !vote.is_failure());
+        if is_lock && !has_holder && answers.next().is_some_and(Vote::is_granted) {
+            self.read_elsewhere = answers.find_map(|vote| self.read_by_others(vote));
         }
     }
 
@@ -174,8 +160,8 @@ impl<'c> Wait<'c> {
         let look = match self.permits() {
             // One look is made even by a call that does not wait, unless this manager has all slots itself.
             Some(permits) if !self.free_slots(0..permits).is_empty() => {
-                let how = (self.resource, WhenFree::Take);
-                self.look(Duration::ZERO, how, || self.patience.is_cancelled())
+                let is_over = || self.patience.is_cancelled();
+                self.look(Duration::ZERO, self.resource, WhenFree::Take, is_over)
             }
             _ => None,
         };
@@ -199,7 +185,7 @@ impl<'c> Wait<'c> {
     /// Slots are asked for from a random one on, so that contenders begin at different slots.
     fn round(&self, reach: Reach, mut slots: Vec<u32>) -> Result<Round, Error> {
         if self.permits().is_none() {
-            return Ok(Round { reach, slots: None });
+            return Ok(Round::of_lock(reach));
         }
         let random = self.cluster.clock.random().map_err(Error::no_randomness)?;
         let random = usize::try_from(random).unwrap_or_default();
@@ -226,6 +212,11 @@ impl<'c> Wait<'c> {
     /// time has passed. Returns the attempts to make.
     pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {
         let cluster = self.cluster;
+        let most_hints = if self.resource.is_read() {
+            MOST_HINTS_TO_READ
+        } else {
+            MOST_HINTS
+        };
         let elsewhere = self.read_elsewhere.map(Resource::of_key);
         let mut resource = self.resource;
         if let Some(elsewhere) = &elsewhere {
@@ -234,7 +225,7 @@ impl<'c> Wait<'c> {
             (resource, when_free) = (elsewhere, WhenFree::Intend);
         }
         for _ in 0..MOST_POLLS {
-            let next = if self.hints < self.most_hints() || when_free == WhenFree::Intend {
+            let next = if self.hints < most_hints || when_free == WhenFree::Intend {
                 self.poll(cluster.delay()?, resource, when_free)
             } else {
                 Next::Sleep
@@ -264,20 +255,13 @@ impl<'c> Wait<'c> {
         self.at_all_nodes()
     }
 
-    fn most_hints(&self) -> u32 {
-        if self.resource.is_read() {
-            MOST_HINTS_TO_READ
-        } else {
-            MOST_HINTS
-        }
-    }
-
     /// Looks at the lock on the first node that answers before it `is_over`, and is not passed over, and announces that it is
     /// waited for, for this long.
     fn look(
         &self,
         span: Duration,
-        (resource, when_free): (&Resource, WhenFree),
+        resource: &Resource,
+        when_free: WhenFree,
         is_over: impl Fn() -> bool,
     ) -> Option<(LookReply, Option<Listener<'c>>)> {
         let skipped = self.passed_over.iter().copied();
@@ -287,11 +271,9 @@ impl<'c> Wait<'c> {
         closed.take_while(|_| !is_over()).find_map(|node| {
             let listens = !span.is_zero() && when_free != WhenFree::Intend;
             let listener = listens.then(|| node.listener()).flatten();
-            let announced = if listens && listener.is_none() {
-                Duration::ZERO
-            } else {
-                span
-            };
+            // One that can't listen is not announced.
+            let is_deaf = listens && listener.is_none();
+            let announced = if is_deaf { Duration::ZERO } else { span };
             let mut look = node.look(resource, announced, when_free)?;
             if self.permits().is_some() {
                 look.free = self.free_slots(look.free);
@@ -307,8 +289,8 @@ impl<'c> Wait<'c> {
         let left = || self.patience.left(&cluster.clock);
         let delay = delay.min(left());
         // A node that hangs may use up the remaining time.
-        let how = (resource, when_free);
-        let Some((look, listener)) = self.look(delay, how, || left().is_zero()) else {
+        let look = self.look(delay, resource, when_free, || left().is_zero());
+        let Some((look, listener)) = look else {
             return Next::Sleep;
         };
         let is_semaphore = self.permits().is_some();
@@ -358,6 +340,13 @@ impl<'c> Wait<'c> {
             }
         }
     }
+}
+
+fn names_a_holder(vote: &Vote) -> bool {
+    matches!(
+        vote,
+        Vote::Held { remaining: Some(left), .. } | Vote::WriterWaits { remaining: left } if !left.is_zero()
+    )
 }
 
 #[cfg(test)]

@@ -54,8 +54,7 @@ impl Cancel {
     ///
     /// ```
     /// use redlatch::{Cancel, Error};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let cancel = Cancel::new();
     /// cancel.cancel();
     /// // A call that begins later asks no node.

@@ -18,6 +18,8 @@ pub(crate) struct Demand {
     pub(crate) term: Term,
     /// What the holder calls itself, if anything.
     pub(crate) label: Option<Label>,
+    /// Whether the call waits, or asks once.
+    pub(crate) waits: bool,
     pub(crate) patience: Patience,
 }
 

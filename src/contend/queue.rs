@@ -1,7 +1,7 @@
 //! The queue for threads of one manager that want the same lock: first in, first out, and only the first talks to the
 //! servers.
 //!
-//! `G` is what a thread can leave to the next one, beside the turn.
+//! `H` is what a thread can hand over to the next one, beside the turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,55 +21,53 @@ const LONGEST_LOOK: Duration = Duration::from_millis(50);
 const ROOM: usize = 64;
 
 /// The lines of a manager: one for each resource that a thread holds, asks for or waits for.
-pub(crate) struct Queue<G> {
-    lines: Mutex<Lines<G>>,
+pub(crate) struct Queue<H> {
+    lines: Mutex<Lines<H>>,
     process: u32,
 }
 
-struct Lines<G> {
-    by_resource: HashMap<Arc<str>, Line<G>>,
+struct Lines<H> {
+    by_resource: HashMap<Arc<str>, Line<H>>,
     /// How many turns there were. A turn has a number that no other turn of the queue has.
     turns: u64,
 }
 
 /// The line of a resource. There is one for each lock that is held, so it is small.
-struct Line<G> {
+struct Line<H> {
     /// The number of the present turn.
     turn: u64,
     /// The lock of the thread whose turn it is, once it has one.
     lock: Option<Arc<LeaseState>>,
     /// What most lines never have.
-    crowd: Option<Box<Crowd<G>>>,
+    crowd: Option<Box<Crowd<H>>>,
 }
 
-/// The threads that wait in a line, and what is for them.
-struct Crowd<G> {
+/// The threads that wait in a line, and what they are told.
+struct Crowd<H> {
     /// The error of the last attempt of the thread whose turn it is.
     met: Option<Error>,
-    waiting: VecDeque<Arc<Waiter<G>>>,
+    waiting: VecDeque<Arc<Waiter<H>>>,
 }
 
-struct Waiter<G> {
-    demand: Demand,
+/// A thread in a line, which may have left since.
+pub(crate) struct Waiter<H> {
+    pub(crate) demand: Demand,
     admitted: Condvar,
     /// Set once the thread has the turn.
-    admission: Mutex<Option<Admission<G>>>,
+    admission: Mutex<Option<Admission<H>>>,
 }
 
-struct Admission<G> {
+struct Admission<H> {
     turn: u64,
-    guard: Option<G>,
+    handed_over: Option<H>,
 }
 
 /// The right to talk to the servers about a resource. Its drop gives it to the next thread.
-pub(crate) struct Turn<G> {
-    queue: Arc<Queue<G>>,
+pub(crate) struct Turn<H> {
+    queue: Arc<Queue<H>>,
     resource: Arc<str>,
     number: u64,
 }
-
-/// The first thread of a line, which may have left since.
-pub(crate) struct First<G>(Arc<Waiter<G>>);
 
 /// How a thread waits in a line.
 pub(crate) struct Waiting<'w> {
@@ -89,7 +87,7 @@ pub(crate) struct Refusal {
     pub(crate) met: Option<Error>,
 }
 
-impl<G> Queue<G> {
+impl<H> Queue<H> {
     pub(crate) fn new() -> Arc<Self> {
         let (by_resource, turns) = (HashMap::new(), 0);
         Arc::new(Self {
@@ -99,7 +97,7 @@ impl<G> Queue<G> {
     }
 
     /// Takes the turn if the resource has no line.
-    pub(crate) fn try_enter(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<G>> {
+    pub(crate) fn try_enter(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<H>> {
         let mut lines = self.lines.lock();
         if lines.by_resource.contains_key(resource) {
             return None;
@@ -114,7 +112,7 @@ impl<G> Queue<G> {
         resource: &Arc<str>,
         demand: Demand,
         waiting: &Waiting<'_>,
-    ) -> Result<(Turn<G>, Option<G>), Refusal> {
+    ) -> Result<(Turn<H>, Option<H>), Refusal> {
         let waiter = Arc::new(Waiter {
             demand,
             admitted: Condvar::new(),
@@ -125,7 +123,8 @@ impl<G> Queue<G> {
             resource,
             waiter,
         };
-        place.wait(waiting)
+        let Admission { turn, handed_over } = place.wait(waiting)?;
+        Ok((self.turn(resource, turn), handed_over))
     }
 
     /// How many lines there are, how many threads wait in them, and for how many lines there is room.
@@ -137,7 +136,7 @@ impl<G> Queue<G> {
         [lines.len(), waiting.sum(), lines.capacity()]
     }
 
-    fn turn(self: &Arc<Self>, resource: &Arc<str>, number: u64) -> Turn<G> {
+    fn turn(self: &Arc<Self>, resource: &Arc<str>, number: u64) -> Turn<H> {
         Turn {
             queue: Arc::clone(self),
             resource: Arc::clone(resource),
@@ -158,7 +157,7 @@ impl<G> Queue<G> {
     }
 }
 
-impl<G> Lines<G> {
+impl<H> Lines<H> {
     fn next_turn(&mut self) -> u64 {
         self.turns = self.turns.wrapping_add(1);
         self.turns
@@ -174,7 +173,7 @@ impl<G> Lines<G> {
     }
 
     /// The line of a resource, if this is still its turn.
-    fn line_of(&mut self, resource: &str, turn: u64) -> Option<&mut Line<G>> {
+    fn line_of(&mut self, resource: &str, turn: u64) -> Option<&mut Line<H>> {
         let line = self.by_resource.get_mut(resource)?;
         (line.turn == turn).then_some(line)
     }
@@ -188,7 +187,7 @@ impl<G> Lines<G> {
     }
 }
 
-impl<G> Line<G> {
+impl<H> Line<H> {
     fn begin(&mut self, turn: u64) {
         self.turn = turn;
         self.got(None);
@@ -202,61 +201,64 @@ impl<G> Line<G> {
         }
     }
 
-    fn crowd(&mut self) -> &mut Crowd<G> {
+    fn crowd(&mut self) -> &mut Crowd<H> {
         self.crowd.get_or_insert_with(|| {
             let (met, waiting) = (None, VecDeque::new());
             Box::new(Crowd { met, waiting })
         })
     }
 
-    fn first(&self) -> Option<&Arc<Waiter<G>>> {
+    fn met(&self) -> Option<&Error> {
+        self.crowd.as_ref()?.met.as_ref()
+    }
+
+    fn first(&self) -> Option<&Arc<Waiter<H>>> {
         self.crowd.as_ref()?.waiting.front()
     }
 
-    fn is_first(&self, waiter: &Arc<Waiter<G>>) -> bool {
+    fn is_first(&self, waiter: &Arc<Waiter<H>>) -> bool {
         self.first().is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
 
-    fn remove(&mut self, waiter: &Arc<Waiter<G>>) {
+    fn remove(&mut self, waiter: &Arc<Waiter<H>>) {
         if let Some(crowd) = &mut self.crowd {
             crowd.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
         }
     }
 
     /// Gives the turn to the first waiting thread. Returns whether there is one.
-    fn admit_first(&mut self, turn: u64, guard: Option<G>) -> bool {
+    fn admit_first(&mut self, turn: u64, handed_over: Option<H>) -> bool {
         let crowd = self.crowd.as_mut();
         let Some(first) = crowd.and_then(|crowd| crowd.waiting.pop_front()) else {
             return false;
         };
-        first.admit(turn, guard);
+        first.admit(turn, handed_over);
         self.begin(turn);
         true
     }
-
-    fn met(&self) -> Option<&Error> {
-        self.crowd.as_ref()?.met.as_ref()
-    }
 }
 
-impl<G> Waiter<G> {
-    fn admit(&self, turn: u64, guard: Option<G>) {
-        *self.admission.lock() = Some(Admission { turn, guard });
+impl<H> Waiter<H> {
+    fn admit(&self, turn: u64, handed_over: Option<H>) {
+        *self.admission.lock() = Some(Admission { turn, handed_over });
         self.admitted.notify_one();
     }
 }
 
 /// The place of a thread in a line. If the thread leaves without taking a turn that it was given, the drop passes the
 /// turn on.
-struct PlaceInLine<'q, G> {
-    queue: &'q Arc<Queue<G>>,
+struct PlaceInLine<'q, H> {
+    queue: &'q Arc<Queue<H>>,
     resource: &'q Arc<str>,
-    waiter: Arc<Waiter<G>>,
+    waiter: Arc<Waiter<H>>,
 }
 
-impl<G> PlaceInLine<'_, G> {
-    fn wait(self, waiting: &Waiting<'_>) -> Result<(Turn<G>, Option<G>), Refusal> {
-        let entered = |turn, guard| Ok((self.queue.turn(self.resource, turn), guard));
+impl<H> PlaceInLine<'_, H> {
+    fn wait(&self, waiting: &Waiting<'_>) -> Result<Admission<H>, Refusal> {
+        let admitted = |turn| Admission {
+            turn,
+            handed_over: None,
+        };
         let patience = &self.waiter.demand.patience;
         let mut is_in_line = false;
         // The turn whose lock is known to be waited for.
@@ -266,12 +268,12 @@ impl<G> PlaceInLine<'_, G> {
             let now = waiting.clock.now();
             let mut lines = self.queue.lines.lock();
             if let Some(admission) = self.waiter.admission.lock().take() {
-                return entered(admission.turn, admission.guard);
+                return Ok(admission);
             }
             let turn = lines.next_turn();
             let Some(line) = lines.by_resource.get_mut(self.resource) else {
                 // The line has ended before this thread was in it.
-                return entered(lines.begin(self.resource), None);
+                return Ok(admitted(lines.begin(self.resource)));
             };
             if !is_in_line {
                 line.crowd().waiting.push_back(Arc::clone(&self.waiter));
@@ -282,7 +284,7 @@ impl<G> PlaceInLine<'_, G> {
             if is_first && over.is_some_and(|over| over <= now) {
                 line.remove(&self.waiter);
                 line.begin(turn);
-                return entered(turn, None);
+                return Ok(admitted(turn));
             }
             let has_no_answer = line.lock.is_none() && line.met().is_none();
             let longest = waiting.answer_by.filter(|_| has_no_answer);
@@ -311,7 +313,7 @@ impl<G> PlaceInLine<'_, G> {
     }
 }
 
-impl<G> Drop for PlaceInLine<'_, G> {
+impl<H> Drop for PlaceInLine<'_, H> {
     fn drop(&mut self) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.by_resource.get_mut(self.resource) {
@@ -321,15 +323,15 @@ impl<G> Drop for PlaceInLine<'_, G> {
         drop(lines);
         if let Some(admission) = admission {
             // The guard is dropped first, because its drop releases the lock.
-            drop(admission.guard);
+            drop(admission.handed_over);
             self.queue.pass(self.resource, admission.turn);
         }
     }
 }
 
-impl<G> Turn<G> {
+impl<H> Turn<H> {
     /// Does this with the line, if this turn is not over.
-    fn with_line<R>(&self, act: impl FnOnce(&mut Line<G>) -> R) -> Option<R> {
+    fn with_line<R>(&self, act: impl FnOnce(&mut Line<H>) -> R) -> Option<R> {
         let mut lines = self.queue.lines.lock();
         lines.line_of(&self.resource, self.number).map(act)
     }
@@ -350,24 +352,24 @@ impl<G> Turn<G> {
     }
 
     /// The first of the threads that wait.
-    pub(crate) fn first(&self) -> Option<First<G>> {
-        self.with_line(|line| line.first().cloned())?.map(First)
+    pub(crate) fn first(&self) -> Option<Arc<Waiter<H>>> {
+        self.with_line(|line| line.first().cloned())?
     }
 
-    /// Gives the turn to this thread with a guard, and ends this turn; returns the guard if the thread is not the first.
-    pub(crate) fn give_to(&self, first: &First<G>, guard: G) -> Result<(), G> {
+    /// Gives the turn to this thread with what is handed over, and ends this turn; returns that if the thread is not the first.
+    pub(crate) fn give_to(&self, first: &Arc<Waiter<H>>, handed_over: H) -> Result<(), H> {
         let mut lines = self.queue.lines.lock();
         let next = lines.next_turn();
         let line = lines.line_of(&self.resource, self.number);
-        let Some(line) = line.filter(|line| line.is_first(&first.0)) else {
-            return Err(guard);
+        let Some(line) = line.filter(|line| line.is_first(first)) else {
+            return Err(handed_over);
         };
-        line.admit_first(next, Some(guard));
+        line.admit_first(next, Some(handed_over));
         Ok(())
     }
 
     /// Ends this turn and the line: each thread that waits gets one of these, and none has the turn.
-    pub(crate) fn dismiss(self, each: impl Fn() -> G) {
+    pub(crate) fn dismiss(self, each: impl Fn() -> H) {
         let mut lines = self.queue.lines.lock();
         // No line has a turn of this number, so those who have it pass nothing on.
         let number = lines.next_turn();
@@ -383,13 +385,7 @@ impl<G> Turn<G> {
     }
 }
 
-impl<G> First<G> {
-    pub(crate) fn demand(&self) -> &Demand {
-        &self.0.demand
-    }
-}
-
-impl<G> Drop for Turn<G> {
+impl<H> Drop for Turn<H> {
     fn drop(&mut self) {
         // In a forked child, the mutex may stay locked by a thread of the parent.
         if std::process::id() == self.queue.process {

@@ -75,7 +75,7 @@ impl fmt::Debug for Error {
 
 impl Error {
     /// How long the call has taken, and what each node said, as far as the error has that.
-    fn round(&self) -> (Duration, &[NodeReport]) {
+    pub(crate) fn round(&self) -> (Duration, &[NodeReport]) {
         match self {
             Self::Held { waited, nodes, .. }
             | Self::Unavailable { waited, nodes, .. }

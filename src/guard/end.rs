@@ -15,7 +15,7 @@ use crate::lease::state::hooks::drop_each;
 use crate::lease::state::nodes::Holdings;
 use crate::node::Trace;
 use crate::node::votes::Released;
-use crate::protocol::pass::pass;
+use crate::protocol::pass::{Pass, pass};
 use crate::protocol::release::release;
 use crate::verdict;
 
@@ -55,8 +55,7 @@ impl LockGuard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.request("report").at_least(Duration::from_secs(600)).lock()?;
     /// # let write_report = || Err::<(), _>("no space left");
     /// match write_report() {
@@ -79,8 +78,7 @@ impl LockGuard {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::Lease;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
     /// let text = lease.to_string();
     ///
@@ -109,11 +107,8 @@ impl LockGuard {
         self.shared.forget(&self.lease);
         drop_each(ended.hooks);
         // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
-        let rest = self.rests_until.and_then(|until| {
-            let left = until.saturating_since(clock.now());
-            let now = Duration::from_micros(clock.wall_micros());
-            (!left.is_zero()).then(|| now.saturating_add(left))
-        });
+        let rest = self.rest_left();
+        let rest = rest.map(|left| Duration::from_micros(clock.wall_micros()).saturating_add(left));
         let expires = now.saturating_add(remaining);
         Lease::of(&self.lease.claim, &ended.nodes, expires, rest)
     }
@@ -148,21 +143,28 @@ impl LockGuard {
         // released.
         let ended = self.lease.end();
         self.shared.forget(&self.lease);
-        let (cluster, claim) = (self.shared.cluster(), &self.lease.claim);
-        let rest = self.rest_left().filter(|_| ended.loss.is_none());
+        let rest = self.rest_left().filter(|_| !thread::panicking());
         let released = if ended.loss.is_some() {
             self.release(&ended)
-        } else if let Some(rest) = rest {
-            release(cluster, claim, &ended.nodes, Some(rest))
+        } else if rest.is_some() {
+            release(self.shared.cluster(), &self.lease.claim, &ended.nodes, rest)
+        } else if let Some(released) = self.pass(&turns, &ended) {
+            released
         } else {
-            self.pass(&turns, &ended)
-                .unwrap_or_else(|| self.release(&ended))
+            self.release(&ended)
         };
         // The next thread gets its turn before the steps that may take time.
         drop(turns);
         let loss = self.lease.released(&ended, &released.nodes);
         drop_each(ended.hooks);
         (loss, released.nodes)
+    }
+
+    /// How long nobody may get the lock, if its minimum is not over.
+    fn rest_left(&self) -> Option<Duration> {
+        let now = self.shared.cluster().clock.now();
+        let left = self.rests_until?.saturating_since(now);
+        (!left.is_zero()).then_some(left)
     }
 
     /// Releases the lock and asks for it for the next waiting thread of this manager, unless another client may be waiting
@@ -172,51 +174,48 @@ impl LockGuard {
         let passes = self.passes.checked_sub(1)?;
         let [turn] = turns else { return None };
         let first = turn.first()?;
-        let demand = first.demand();
         // A thread that wants several resources can be given the turn, but not this lock.
         let is_plain = |resource: &Resource| resource.kind == Kind::Lock;
         let key = claim.resource.key();
         if !is_plain(&claim.resource)
-            || !is_plain(&demand.resource)
+            || !is_plain(&first.demand.resource)
             || self.shared.courtesy.is_contended(key)
-            || demand.patience.left(&cluster.clock).is_zero()
+            || first.demand.patience.left(&cluster.clock).is_zero()
         {
             return None;
         }
-        let result = pass(cluster, claim, &ended.nodes, demand).ok()?;
-        self.shared.note_release(key, result.released.woken.any());
-        let received = match result.next {
-            Some(next) => Received::Passed(next.map(|won| {
-                let mut guard = Self::new(&self.shared, won);
-                guard.passes = passes;
-                guard
-            })),
-            None => Received::CalledOff,
+        let Pass { released, next } = pass(cluster, claim, &ended.nodes, &first.demand).ok()?;
+        self.note_release(key, released.woken.any());
+        let passed_on = |won| {
+            let mut guard = Self::new(&self.shared, won);
+            guard.passes = passes;
+            guard
         };
+        let received = next.map_or(Received::CalledOff, |next| {
+            Received::Passed(next.map(passed_on))
+        });
         // If the thread has left, the drop of its guard releases the lock.
         drop(turn.give_to(&first, received));
-        Some(result.released)
+        Some(released)
     }
 
     /// Releases the lock on every node that may have its keys, and remembers what that says of other clients that wait.
     fn release(&self, ended: &Ended) -> Released {
-        let (cluster, resource) = (self.shared.cluster(), &self.lease.claim.resource);
-        let released = release(cluster, &self.lease.claim, &ended.nodes, None);
+        let resource = &self.lease.claim.resource;
+        let released = release(self.shared.cluster(), &self.lease.claim, &ended.nodes, None);
         // A reader that wakes nobody may leave other readers behind, for whom a writer waits.
         if released.woken.any() || !self.is_read() {
             for place in 0..resource.names().len() {
-                let key = resource.waited_for(place);
-                self.shared.note_release(key, released.woken.has(place));
+                self.note_release(resource.waited_for(place), released.woken.has(place));
             }
         }
         released
     }
 
-    /// How long nobody may get the lock, if its minimum is not over.
-    fn rest_left(&self) -> Option<Duration> {
-        let until = self.rests_until.filter(|_| !thread::panicking())?;
-        let left = until.saturating_since(self.shared.cluster().clock.now());
-        (!left.is_zero()).then_some(left)
+    /// Remembers whether the release has woken another client that waits. `key` is that of the lock, or of the semaphore.
+    fn note_release(&self, key: &str, has_woken: bool) {
+        let now = self.shared.cluster().clock.now();
+        self.shared.courtesy.note_release(key, has_woken, now);
     }
 }
 

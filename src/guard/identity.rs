@@ -8,8 +8,7 @@ impl LockGuard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// assert_eq!(guard.resource(), "invoices");
     /// # Ok::<(), redlatch::Error>(())
@@ -27,8 +26,7 @@ impl LockGuard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock_all(["account:2", "account:1"], Duration::from_secs(10))?;
     /// assert_eq!(guard.resources(), ["account:1", "account:2"]);
     /// # Ok::<(), redlatch::Error>(())
@@ -84,8 +82,7 @@ impl LockGuard {
     /// Returns whether this is the lock of a reader, which others may [read](crate::RwLock::read) at the same time.
     ///
     /// ```
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let reader = manager.rw_lock("ledger").read()?;
     /// assert!(reader.is_read() && reader.fencing_token().is_none());
     /// # Ok::<(), redlatch::Error>(())
@@ -98,8 +95,7 @@ impl LockGuard {
     /// valid: a number from 0, below the number of permits. None if the guard is of a lock.
     ///
     /// ```
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let permit = manager.semaphore("exports", 2).lock()?;
     /// assert!(permit.slot().is_some_and(|slot| slot < 2));
     /// # Ok::<(), redlatch::Error>(())

@@ -84,8 +84,7 @@ impl LockGuard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// let watch = guard.watch();
     /// assert!(watch.check().is_ok());

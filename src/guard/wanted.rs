@@ -9,8 +9,7 @@ impl LockGuard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let mut guard = manager.lock("reindex", Duration::from_secs(10))?;
     /// for slice in 1..=3 {
     ///     println!("slice {slice}");
@@ -47,8 +46,7 @@ impl LockGuard {
     /// # use std::time::Duration;
     /// # use std::sync::Arc;
     /// # use std::sync::atomic::{AtomicBool, Ordering};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("leader", Duration::from_secs(10))?;
     /// let must_yield = Arc::new(AtomicBool::new(false));
     /// let told = Arc::clone(&must_yield);

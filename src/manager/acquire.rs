@@ -1,44 +1,97 @@
 //! The acquire: a call takes its turn among the threads of this manager, asks the nodes, judges what they say, and waits.
+//! What is counted, logged and traced of it is in `record`.
 
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::Call;
 use crate::claim::Resource;
+use crate::clock::Timestamp;
+use crate::cluster::Cluster;
 use crate::contend::arbiter::{Reach, Round, Wait};
-use crate::contend::demand::lines;
-use crate::contend::queue::{Refusal, Turn, Waiting};
+use crate::contend::demand::{Demand, lines};
+use crate::contend::queue::{Refusal, Waiting};
 use crate::error::{Error, NodeError, Vote};
 use crate::fanout::Fanout;
-use crate::guard::{LockGuard, Received, Turns};
+use crate::guard::{LockGuard, Received, Shared, Turns};
 use crate::holder::Holder;
 use crate::node::Node;
 use crate::node::command::WhenFree;
 use crate::protocol::acquire::attempt;
+use crate::renewal::KeepAlive;
+use crate::spans::LockSpan;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
 
-impl Call<'_> {
+/// One call for a lock whose options were checked.
+pub(super) struct Acquire<'m> {
+    shared: &'m Arc<Shared>,
+    pub(super) cluster: &'m Cluster,
+    pub(super) demand: &'m Demand,
+    keep_alive: Option<KeepAlive>,
+    at_least: Option<Duration>,
+    /// The first attempt, if the thread before has made it.
+    passed: Option<Result<LockGuard, Error>>,
+    turns: Turns,
+    pub(super) started: Timestamp,
+    pub(super) attempts: u32,
+    pub(super) is_contended: bool,
+    pub(super) is_queued: bool,
+    pub(super) span: LockSpan,
+}
+
+impl<'m> Acquire<'m> {
+    pub(super) fn new(
+        shared: &'m Arc<Shared>,
+        demand: &'m Demand,
+        keep_alive: Option<KeepAlive>,
+        at_least: Option<Duration>,
+    ) -> Self {
+        let cluster = shared.cluster();
+        let span = LockSpan::enter(&demand.resource.name, demand.term.ttl);
+        if demand.resource.is_read() {
+            span.reads();
+        }
+        Self {
+            shared,
+            cluster,
+            demand,
+            keep_alive,
+            at_least,
+            passed: None,
+            turns: Turns::new(),
+            started: cluster.clock.now_for_records(),
+            attempts: 0,
+            is_contended: false,
+            is_queued: false,
+            span,
+        }
+    }
+
+    /// Takes the lock, or says why it can't be had.
+    pub(super) fn run(mut self) -> Result<LockGuard, Error> {
+        let result = self.acquire();
+        // The next thread goes on while this one may look for the holder.
+        self.turns.clear();
+        self.end(result)
+    }
+
     /// Makes attempts until one succeeds or the time is over.
     ///
     /// A reader makes its first attempt without a turn, in parallel with all others. Those that were refused take turns: the first
     /// of them waits at the nodes, and when it has the lock, the others ask again, all at once.
-    pub(super) fn acquire(&self) -> Result<LockGuard, Error> {
-        let (cluster, courtesy) = (self.cluster, &self.shared.courtesy);
-        let (resource, patience) = (&self.demand.resource, &self.demand.patience);
-        if patience.is_cancelled() {
-            return Err(self.cancelled());
-        }
+    fn acquire(&mut self) -> Result<LockGuard, Error> {
+        self.refuse_if_cancelled()?;
+        let (cluster, patience) = (self.cluster, &self.demand.patience);
+        let resource = &*self.demand.resource;
         let mut wait = Wait::new(cluster, &self.shared.held, resource, patience);
-        let mut turns = Turns::new();
-        let mut passed = None;
         let mut round = if resource.is_read() {
-            self.first_round_of_a_reader()
+            Round::of_lock(self.first_reach_of_a_reader())
         } else {
-            match self.take_turns(&mut turns, None)? {
+            match self.take_turns(None)? {
                 Some(Received::Passed(attempt)) => {
-                    passed = Some(attempt);
+                    self.passed = Some(attempt);
                     wait.at_all_nodes()?
                 }
                 Some(Received::CalledOff) => {
@@ -50,36 +103,34 @@ impl Call<'_> {
             }
         };
         loop {
-            let error = match self.ask(&round, passed.take()) {
-                Ok(guard) => return Ok(give_turns(guard, turns)),
+            let error = match self.ask(&round) {
+                Ok(mut guard) => {
+                    self.give_turns_to(&mut guard);
+                    return Ok(guard);
+                }
                 Err(error) if error.is_transient() => error,
                 Err(error) => return Err(error),
             };
-            for turn in &turns {
+            for turn in &self.turns {
                 turn.met(&error);
             }
-            if patience.is_cancelled() {
-                return Err(self.cancelled());
+            self.refuse_if_cancelled()?;
+            let is_over = patience.left(&cluster.clock).is_zero();
+            // The last attempt goes on past a refusal until no majority is possible, so its error reports on more than the first
+            // node. A reader that a writer keeps out asks no further node: its keys there would be in the way of the writer.
+            if is_over && (round.reach == Reach::AllNodes || error.writer_waits()) {
+                return Err(error);
             }
-            if patience.left(&cluster.clock).is_zero() {
-                // The last attempt goes on past a refusal until no majority is possible, so its error reports on more than the first
-                // node. A reader that a writer keeps out asks no further node: its keys there would be in the way of the writer.
-                if round.reach == Reach::AllNodes || error.writer_waits() {
-                    return Err(error);
-                }
-                round = wait.at_all_nodes()?;
-                continue;
-            }
-            if turns.is_empty()
-                && let Some(Received::GoAhead) = self.take_turns(&mut turns, Some(&error))?
+            round = if is_over {
+                wait.at_all_nodes()?
+            } else if self.turns.is_empty()
+                && let Some(Received::GoAhead) = self.take_turns(Some(&error))?
             {
-                turns.clear();
-                let reach = Reach::ArbiterFirst;
-                round = Round { reach, slots: None };
-                continue;
-            }
-            round = if let Error::Held { .. } = error {
-                courtesy.note_holder(resource.key_of(error.resource()));
+                self.turns.clear();
+                Round::of_lock(Reach::ArbiterFirst)
+            } else if let Error::Held { .. } = error {
+                let key = resource.key_of(error.resource());
+                self.shared.courtesy.note_holder(key);
                 wait.refused(&error);
                 wait.wait(WhenFree::Take)?
             } else {
@@ -91,34 +142,11 @@ impl Call<'_> {
 
     /// Waits in the queue of this process until no other thread has the lock or asks for it. Returns what the thread before has
     /// left for this one. `refused` is the error of a reader that has asked already.
-    fn take_turns(
-        &self,
-        turns: &mut Turns,
-        refused: Option<&Error>,
-    ) -> Result<Option<Received>, Error> {
-        let mut received = None;
-        for line in lines(&self.demand.resource) {
-            let turn;
-            (turn, received) = self.enter(&line, refused)?;
-            turns.push(turn);
-        }
-        Ok(received)
-    }
-
-    /// Waits for the turn in this line.
-    fn enter(
-        &self,
-        line: &Arc<str>,
-        refused: Option<&Error>,
-    ) -> Result<(Turn<Received>, Option<Received>), Error> {
-        let (cluster, queue) = (self.cluster, &self.shared.queue);
-        if let Some(turn) = queue.try_enter(line) {
-            return Ok((turn, None));
-        }
-        self.note_queued();
+    fn take_turns(&mut self, refused: Option<&Error>) -> Result<Option<Received>, Error> {
+        let (cluster, demand, shared) = (self.cluster, self.demand, self.shared);
         // One that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
-        let asks_once = self.demand.resource.kind.permits().is_some() && self.timeout.is_zero();
-        let answer_by = || {
+        let asks_once = demand.resource.kind.permits().is_some() && !demand.waits;
+        let soon = || {
             cluster
                 .clock
                 .now()
@@ -126,24 +154,33 @@ impl Call<'_> {
         };
         let waiting = Waiting {
             clock: &cluster.clock,
-            answer_by: asks_once.then(answer_by),
-            tell: &|lock| self.shared.keeper.tell_wanted(lock),
+            answer_by: asks_once.then(soon),
+            tell: &|lock| shared.keeper.tell_wanted(lock),
         };
-        let entered = queue.enter(line, self.demand.clone(), &waiting);
-        entered.map_err(|refusal| {
-            if self.demand.patience.is_cancelled() {
-                return self.cancelled();
-            }
-            self.kept_out(line, refusal, refused)
-        })
+        let mut received = None;
+        for line in lines(&demand.resource) {
+            let entered = if let Some(turn) = shared.queue.try_enter(&line) {
+                Ok((turn, None))
+            } else {
+                self.note_queued();
+                shared.queue.enter(&line, demand.clone(), &waiting)
+            };
+            let turn;
+            (turn, received) = entered.map_err(|refusal| self.kept_out(&line, refusal, refused))?;
+            self.turns.push(turn);
+        }
+        Ok(received)
     }
 
     /// The error of a thread that waited for other threads until its time was over.
     fn kept_out(&self, line: &Arc<str>, refusal: Refusal, refused: Option<&Error>) -> Error {
+        if let Err(cancelled) = self.refuse_if_cancelled() {
+            return cancelled;
+        }
         let asked = &self.demand.resource;
         let is_one_of_several = asked.kind.names().is_some();
         let name = if is_one_of_several { line } else { &asked.name };
-        let met = refusal.met.filter(|_| refusal.lock.is_none());
+        let met = refusal.met;
         let met = met.and_then(|error| error.met_by_another(name, &asked.name));
         met.or_else(|| refused.cloned()).unwrap_or_else(|| {
             let holder = refusal.lock.and_then(|lock| lock.claim.value.holder());
@@ -163,56 +200,46 @@ impl Call<'_> {
         }
     }
 
-    fn cancelled(&self) -> Error {
-        Error::Cancelled {
+    fn refuse_if_cancelled(&self) -> Result<(), Error> {
+        if !self.demand.patience.is_cancelled() {
+            return Ok(());
+        }
+        Err(Error::Cancelled {
             resource: Arc::clone(&self.demand.resource.name),
             waited: Duration::ZERO,
-        }
+        })
     }
 
     /// Whether a client that this manager has just woken comes first.
     fn yields(&self) -> bool {
-        if self.timeout.is_zero() {
-            return false;
-        }
         let now = self.cluster.clock.now();
+        let take_debt = |key: &String| self.shared.courtesy.take_debt(key, now);
+        // What is owed for each of several keys is taken.
         let keys = self.demand.resource.keys.iter();
-        // Each key is asked about, because an answer uses up what is owed for that key.
-        keys.filter(|key| self.shared.courtesy.is_owed(key, now))
-            .count()
-            > 0
+        self.demand.waits && keys.map(take_debt).fold(false, |one, other| one | other)
     }
 
     /// With `Fanout::Overlapped`, a reader asks all nodes at once, unless this manager has met a writer lately. Then it asks the first
     /// node alone before: a reader that this node refuses would have keys on the others for a moment, in the way of the writer.
-    fn first_round_of_a_reader(&self) -> Round {
-        let cluster = self.cluster;
-        let (key, now) = (self.demand.resource.key(), cluster.clock.now());
-        let is_wary = cluster.options.fanout == Fanout::Overlapped
-            && self.shared.courtesy.has_met_a_writer(key, now);
-        let reach = if is_wary {
+    fn first_reach_of_a_reader(&self) -> Reach {
+        let (key, now) = (self.demand.resource.key(), self.cluster.clock.now());
+        let asks_all_at_once = self.cluster.options.fanout == Fanout::Overlapped;
+        if asks_all_at_once && self.shared.courtesy.has_met_a_writer(key, now) {
             Reach::ArbiterFirst
         } else {
             Reach::AllNodes
-        };
-        Round { reach, slots: None }
+        }
     }
 
-    /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail. The thread before may have made
-    /// the first attempt.
-    fn ask(
-        &self,
-        round: &Round,
-        passed: Option<Result<LockGuard, Error>>,
-    ) -> Result<LockGuard, Error> {
+    /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail.
+    fn ask(&mut self, round: &Round) -> Result<LockGuard, Error> {
         let resource = &self.demand.resource;
         let Some(slots) = &round.slots else {
-            return self.ask_for(resource, round.reach, passed);
+            return self.ask_for(resource, round.reach);
         };
         let mut last = None;
         for slot in slots {
-            let resource = Arc::new(resource.in_slot(*slot));
-            let result = self.ask_for(&resource, round.reach, None);
+            let result = self.ask_for(&Arc::new(resource.in_slot(*slot)), round.reach);
             if !matches!(result, Err(Error::Held { .. })) {
                 return result;
             }
@@ -223,44 +250,40 @@ impl Call<'_> {
     }
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
-    /// contention, so there is nothing to wait for. Once the call is cancelled, it makes none.
-    fn ask_for(
-        &self,
-        resource: &Arc<Resource>,
-        reach: Reach,
-        mut passed: Option<Result<LockGuard, Error>>,
-    ) -> Result<LockGuard, Error> {
+    /// contention, so there is nothing to wait for.
+    fn ask_for(&mut self, resource: &Arc<Resource>, reach: Reach) -> Result<LockGuard, Error> {
         let permits = self.demand.resource.kind.permits();
-        let mut raises = 0_u32;
+        let mut raises = 0..MOST_RAISES;
         loop {
-            let won = match passed.take() {
-                Some(attempt) => attempt,
-                None if self.demand.patience.is_cancelled() => return Err(self.cancelled()),
-                None => attempt(self.cluster, &self.demand, resource, reach)
+            let won = if let Some(attempt) = self.passed.take() {
+                attempt
+            } else {
+                self.refuse_if_cancelled()?;
+                attempt(self.cluster, self.demand, resource, reach)
                     .map(|won| LockGuard::new(self.shared, won))
-                    .map_err(|error| error.of_semaphore(permits)),
+                    .map_err(|error| error.of_semaphore(permits))
             };
             let result = won.and_then(|guard| self.hold(guard));
-            self.note_attempt(&result);
-            self.note_writer(&result);
+            if let Some(met) = self.note_attempt(&result) {
+                self.shared.courtesy.note_writer(resource.key(), met);
+            }
             match result {
-                Err(error) if needs_another_token(&error) && raises < MOST_RAISES => {
-                    raises = raises.saturating_add(1);
-                }
+                Err(error) if needs_another_token(&error) && raises.next().is_some() => {}
                 result => return result,
             }
         }
     }
 
     /// Begins to keep a lock that was just acquired, if its validity has not ended.
-    fn hold(&self, guard: LockGuard) -> Result<LockGuard, Error> {
+    fn hold(&self, mut guard: LockGuard) -> Result<LockGuard, Error> {
         if let Some(keep_alive) = self.keep_alive {
             guard.begin_keep_alive(self.demand.term, keep_alive);
         }
         // The clock is read last, so that no slow step above hides an expired lock. A dropped guard releases it.
         let now = self.cluster.clock.now();
         if now < guard.lease.deadline() {
-            return Ok(guard.held_at_least(self.at_least, now));
+            guard.rests_until = self.at_least.map(|minimum| now.saturating_add(minimum));
+            return Ok(guard);
         }
         let elapsed = now.saturating_since(guard.lease.since);
         Err(Error::TooSlow {
@@ -271,35 +294,18 @@ impl Call<'_> {
         })
     }
 
-    /// Remembers that a reader has met a client that has the lock alone, or that waits for that.
-    fn note_writer(&self, result: &Result<LockGuard, Error>) {
-        if !self.demand.resource.is_read() {
-            return;
+    /// A guard keeps its turns until it has released the lock. With a semaphore, the next thread asks for another slot now. When a
+    /// reader has the lock, all readers that wait behind it ask again.
+    fn give_turns_to(&mut self, guard: &mut LockGuard) {
+        let turns = take(&mut self.turns);
+        if guard.is_read() {
+            for turn in turns {
+                turn.dismiss(|| Received::GoAhead);
+            }
+        } else if guard.slot().is_none() {
+            guard.keep_turns(turns);
         }
-        let met_at = match result {
-            // The clock is not read again: a guard has had its last look at it.
-            Ok(guard) if guard.each_vote().any(Vote::is_refusal) => guard.lease.since,
-            Err(Error::Held { .. }) => self.cluster.clock.now(),
-            Ok(_) | Err(_) => return,
-        };
-        let key = self.demand.resource.key();
-        self.shared.courtesy.note_writer(key, met_at);
     }
-}
-
-/// A guard keeps its turns until it has released the lock. With a semaphore, the next thread asks for another slot now. When a reader
-/// has the lock, all readers that wait behind it ask again.
-fn give_turns(guard: LockGuard, turns: Turns) -> LockGuard {
-    if guard.is_read() {
-        for turn in turns {
-            turn.dismiss(|| Received::GoAhead);
-        }
-        return guard;
-    }
-    if guard.slot().is_some() {
-        return guard;
-    }
-    guard.with_turns(turns)
 }
 
 /// Whether nodes would have granted another fencing token: a larger one, or a smaller one if the last one was too far

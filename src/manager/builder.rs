@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::cluster::Options;
 use crate::fanout::Fanout;
 use crate::fencing::Protocol;
+use crate::holder::Label;
 use crate::wire::CredentialSource;
 #[cfg(feature = "tls-rustls")]
 use crate::wire::Tls;
@@ -69,7 +70,7 @@ pub struct Builder {
     tls: Tls,
     credentials: Option<CredentialSource>,
     options: Options,
-    holder: Option<String>,
+    holder: Option<Result<Label, String>>,
 }
 
 impl Builder {
@@ -314,7 +315,7 @@ impl Builder {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn holder(mut self, label: impl Into<String>) -> Self {
-        self.holder = Some(label.into());
+        self.holder = Some(Label::new(&label.into()));
         self
     }
 }

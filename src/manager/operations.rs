@@ -35,8 +35,7 @@ impl LockManager {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::LockStatus;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     ///
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// let status = manager.status("invoices")?;
@@ -83,8 +82,7 @@ impl LockManager {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::{Error, LockStatus};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// # let _left = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
     /// if let LockStatus::Held { token, .. } = manager.status("invoices")? {
     ///     println!("its holder is gone for good");
@@ -191,8 +189,7 @@ impl LockManager {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// assert!(manager.try_lock("invoices", Duration::from_secs(10)).is_err());
     ///

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::LockManager;
-use super::call::Call;
-use crate::claim::Kind;
+use super::acquire::Acquire;
+use crate::claim::{Kind, MOST_RESOURCES, Names, Resource, shown};
 use crate::clock;
+use crate::cluster::Cluster;
 use crate::contend::cancel::Cancel;
 use crate::contend::demand::{Demand, Patience};
 use crate::error::Error;
@@ -19,8 +20,7 @@ use crate::renewal::KeepAlive;
 ///
 /// ```
 /// # use std::time::Duration;
-/// # let nodes = redlatch::fake::FakeNode::cluster(3);
-/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
 /// let wait = Duration::from_secs(1);
 /// let guard = manager.request("invoices").ttl(Duration::from_secs(5)).try_lock_for(wait)?;
 /// # Ok::<(), redlatch::Error>(())
@@ -44,8 +44,7 @@ impl LockManager {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.request("invoices").ttl(Duration::from_secs(5)).try_lock()?;
     /// # Ok::<(), redlatch::Error>(())
     /// ```
@@ -94,8 +93,7 @@ impl<'a> LockRequest<'a> {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::KeepAlive;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let two_hours = KeepAlive::max_hold(Duration::from_secs(2 * 3600));
     /// let guard = manager.request("nightly-report").keep_alive(two_hours).lock()?;
     /// # Ok::<(), redlatch::Error>(())
@@ -154,8 +152,7 @@ impl<'a> LockRequest<'a> {
     ///
     /// ```
     /// use redlatch::{Cancel, Error};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let shutdown = Cancel::new();
     /// let request = manager.request("invoices").cancelled_by(&shutdown);
     /// request.lock()?.unlock()?;
@@ -173,8 +170,7 @@ impl<'a> LockRequest<'a> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.request("invoices").holder("web-3 nightly").lock()?;
     /// println!("{}", manager.status("invoices")?); // held by web-3 nightly since …
     /// # Ok::<(), redlatch::Error>(())
@@ -194,8 +190,7 @@ impl<'a> LockRequest<'a> {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let request = manager.request("invoices").ttl(Duration::from_secs(5));
     /// let guard = request.lock()?;
     /// assert_eq!(guard.resource(), "invoices");
@@ -213,8 +208,7 @@ impl<'a> LockRequest<'a> {
     ///
     /// ```
     /// use redlatch::Error;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let request = manager.request("invoices");
     /// let guard = request.try_lock()?;
     /// assert!(matches!(request.try_lock(), Err(Error::Held { .. })));
@@ -256,8 +250,7 @@ impl<'a> LockRequest<'a> {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let request = manager.request("invoices");
     /// let guard = request.try_lock_until(Instant::now() + Duration::from_secs(2))?;
     /// // A deadline that is over leaves one attempt.
@@ -268,15 +261,17 @@ impl<'a> LockRequest<'a> {
         self.take(Some(clock::until_instant(deadline)))
     }
 
-    /// Without a timeout, it waits for as long as the builder says. All that is asked for is checked here, before anything is
-    /// sent.
+    /// Without a timeout, it waits for as long as the builder says. All options are checked before anything is sent.
     fn take(&self, timeout: Option<Duration>) -> Result<LockGuard, Error> {
         let shared = &self.manager.shared;
         let cluster = shared.cluster().refuse_fork()?;
         let options = &cluster.options;
-        if self.kind == Kind::Read && self.at_least.is_some() {
-            let reason = "readers share the lock, so none of them can keep the others from it; set it to write, and not to read";
-            return Err(Error::invalid("at_least", reason));
+        if let Some(minimum) = self.at_least {
+            if self.kind == Kind::Read {
+                let reason = "readers share the lock, so none of them can keep the others from it; set it to write, and not to read";
+                return Err(Error::invalid("at_least", reason));
+            }
+            options.check_minimum(minimum)?;
         }
         let limit = self.keep_alive.and_then(KeepAlive::limit);
         let default = options.default_ttl.min(limit.unwrap_or(Duration::MAX));
@@ -285,9 +280,7 @@ impl<'a> LockRequest<'a> {
         if let Some(keep_alive) = self.keep_alive {
             shared.keeper.prepare(ttl, keep_alive)?;
         }
-        let at_least = self.at_least.map(|span| options.minimum(span));
-        let at_least = at_least.transpose()?;
-        let resource = self.manager.resource(&self.name, &self.kind)?;
+        let resource = self.resource(cluster)?;
         let label = self.holder.clone().transpose();
         let label = label.map_err(|reason| Error::invalid("holder", reason))?;
         let timeout = timeout.unwrap_or_else(|| options.acquire_timeout(ttl));
@@ -295,14 +288,61 @@ impl<'a> LockRequest<'a> {
             resource: Arc::new(resource),
             term,
             label: label.or_else(|| options.holder.clone()),
+            waits: !timeout.is_zero(),
             patience: Patience {
                 // None, which is no bound, if the sum overflows.
                 end: cluster.clock.now().checked_add(timeout),
                 cancel: self.cancel.clone(),
             },
         };
-        let mut call = Call::new(shared, demand, timeout);
-        (call.keep_alive, call.at_least) = (self.keep_alive, at_least);
-        call.run()
+        Acquire::new(shared, &demand, self.keep_alive, self.at_least).run()
     }
+
+    /// What the lock is on, if its names are valid.
+    fn resource(&self, cluster: &Cluster) -> Result<Resource, Error> {
+        let Kind::Several(names) = &self.kind else {
+            self.kind.permits().map_or(Ok(()), check_permits)?;
+            return cluster.resource(Arc::clone(&self.name), self.kind.clone());
+        };
+        let names = in_order(names)?;
+        match &*names {
+            [name] => cluster.resource(Arc::clone(name), Kind::Lock),
+            _ => cluster.resource(shown(&names), Kind::Several(names)),
+        }
+    }
+}
+
+/// The most permits of a semaphore. A look asks for all slots.
+pub(super) const MOST_PERMITS: u32 = 256;
+
+/// Refuses a number of permits that no semaphore can have.
+pub(super) fn check_permits(permits: u32) -> Result<(), Error> {
+    let reason = match permits {
+        0 => "nobody would ever get one of 0; ask for at least 1".to_owned(),
+        1..=MOST_PERMITS => return Ok(()),
+        _ => format!(
+            "{permits} are too many; ask for at most 256, or split the work into several semaphores"
+        ),
+    };
+    Err(Error::invalid("permits", reason))
+}
+
+/// The names in the order in which everybody asks for them, so that two calls never wait for each other.
+fn in_order(names: &[Arc<str>]) -> Result<Names, Error> {
+    let count = names.len();
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    let twice = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b);
+    let reason = if count == 0 {
+        "there is no name; give the name of one resource at least".to_owned()
+    } else if count > MOST_RESOURCES {
+        format!(
+            "a lock is on {MOST_RESOURCES} resources at most, and these are {count}; give fewer names, or one name that stands for all"
+        )
+    } else if let Some((name, _)) = twice {
+        format!("the name {name:?} is given twice; give each resource once")
+    } else {
+        return Ok(names.into());
+    };
+    Err(Error::invalid("resource", reason))
 }

@@ -1,5 +1,6 @@
 //! Semaphores: at most so many holders at a time, each with a slot of its own.
 
+use super::request::{MOST_PERMITS, check_permits};
 use super::{LockManager, LockRequest};
 use crate::claim::Kind;
 use crate::error::Error;
@@ -25,8 +26,7 @@ impl LockManager {
     ///
     /// ```
     /// use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(5);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(5)).build()?;
     ///
     /// let ttl = Duration::from_secs(30);
     /// let first = manager.semaphore("exports", 2).ttl(ttl).lock()?;
@@ -59,8 +59,7 @@ impl LockManager {
     ///
     /// ```
     /// use redlatch::LockStatus;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let permit = manager.semaphore("exports", 3).lock()?;
     /// let slots = manager.semaphore_status("exports", 3)?;
     /// for (slot, status) in slots.iter().enumerate() {
@@ -87,8 +86,7 @@ impl LockManager {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::{Error, LockStatus};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// # let _left = manager.semaphore("exports", 3).lock()?.into_lease();
     /// for (slot, status) in (0..).zip(manager.semaphore_status("exports", 3)?) {
     ///     if let LockStatus::Held { token, .. } = status {
@@ -107,21 +105,6 @@ impl LockManager {
     }
 }
 
-/// The most permits of a semaphore. A look asks for all slots.
-const MOST_PERMITS: u32 = 256;
-
-/// Refuses a number of permits that no semaphore can have.
-pub(super) fn check_permits(permits: u32) -> Result<(), Error> {
-    let reason = match permits {
-        0 => "nobody would ever get one of 0; ask for at least 1".to_owned(),
-        1..=MOST_PERMITS => return Ok(()),
-        _ => format!(
-            "{permits} are too many; ask for at most 256, or split the work into several semaphores"
-        ),
-    };
-    Err(Error::invalid("permits", reason))
-}
-
 /// Refuses a slot that no semaphore can have.
 fn check_slot(slot: u32) -> Result<(), Error> {
     if slot < MOST_PERMITS {
@@ -130,27 +113,4 @@ fn check_slot(slot: u32) -> Result<(), Error> {
     let reason =
         format!("no semaphore has slot {slot}; give one of 0 to 255, as its status shows it");
     Err(Error::invalid("slot", reason))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_refused_number_of_permits_has_its_own_advice() {
-        for (permits, advice) in [
-            (0, Some("at least 1")),
-            (1, None),
-            (256, None),
-            (257, Some("at most 256")),
-        ] {
-            let told = check_permits(permits).err().map(|error| error.to_string());
-            let is_told = told
-                .as_ref()
-                .zip(advice)
-                .map(|(told, advice)| told.contains(advice));
-            assert_eq!(is_told, advice.map(|_| true), "{permits}: {told:?}");
-            assert_eq!(told.is_some(), advice.is_some(), "{permits}");
-        }
-    }
 }

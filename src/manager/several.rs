@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::semaphore::check_permits;
 use super::{LockManager, LockRequest};
-use crate::claim::{Kind, MOST_RESOURCES, Names, Resource, shown};
+use crate::claim::Kind;
 use crate::error::Error;
 use crate::guard::LockGuard;
 
@@ -20,8 +19,7 @@ impl LockManager {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock_all(["account:1", "account:2"], Duration::from_secs(10))?;
     /// println!("the money moves between {}", guard.resource());
     /// guard.unlock()?;
@@ -73,8 +71,7 @@ impl LockManager {
     /// ```
     /// use std::time::Duration;
     /// use redlatch::Error;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(5);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(5)).build()?;
     ///
     /// let ttl = Duration::from_secs(30);
     /// let _other = manager.lock("account:2", ttl)?;
@@ -95,42 +92,4 @@ impl LockManager {
         let names = resources.into_iter().map(|name| Arc::from(name.as_ref()));
         LockRequest::new(self, "", Kind::Several(names.collect()))
     }
-
-    /// What a lock of this kind is on, if its names are valid. The names of several resources come in any order.
-    pub(super) fn resource(&self, name: &Arc<str>, kind: &Kind) -> Result<Resource, Error> {
-        let cluster = self.cluster();
-        let Kind::Several(names) = kind else {
-            let resource = cluster.resource(Arc::clone(name), kind.clone())?;
-            kind.permits().map_or(Ok(()), check_permits)?;
-            return Ok(resource);
-        };
-        let names = in_order(names)?;
-        match &*names {
-            [] => {
-                let reason = "there is no name; give the name of one resource at least";
-                Err(Error::invalid("resource", reason))
-            }
-            [name] => cluster.resource(Arc::clone(name), Kind::Lock),
-            _ => cluster.resource(shown(&names), Kind::Several(names)),
-        }
-    }
-}
-
-/// The names in the order in which everybody asks for them, so that two calls never wait for each other.
-fn in_order(names: &[Arc<str>]) -> Result<Names, Error> {
-    if names.len() > MOST_RESOURCES {
-        let count = names.len();
-        let reason = format!(
-            "a lock is on {MOST_RESOURCES} resources at most, and these are {count}; give fewer names, or one name that stands for all"
-        );
-        return Err(Error::invalid("resource", reason));
-    }
-    let mut names = names.to_vec();
-    names.sort_unstable();
-    let twice = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b);
-    if let Some((name, _)) = twice {
-        let reason = format!("the name {name:?} is given twice; give each resource once");
-        return Err(Error::invalid("resource", reason));
-    }
-    Ok(names.into())
 }

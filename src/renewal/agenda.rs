@@ -56,29 +56,19 @@ pub(super) struct Agenda {
 #[derive(Default)]
 struct Plans {
     /// By the addresses of the locks, which no other lock has while the plan is here.
-    by_lock: HashMap<usize, Plan>,
-    /// How many plans were made.
+    by_lock: HashMap<usize, (Due, Arc<LeaseState>)>,
+    /// The next wake of the thread. Timers for other wakes are out of date and do nothing.
+    wake: Option<Due>,
+    /// How many plans and wakes were made.
     made: u64,
-    /// The next wake. Timers for other wakes are out of date and do nothing.
-    wake: Option<Wake>,
-    /// How many wakes were planned.
-    wakes: u64,
 }
 
-/// When a lock is due.
-struct Plan {
-    at: Timestamp,
-    /// Of plans for the same time, the one that was made first is the first.
-    number: u64,
-    lease: Arc<LeaseState>,
-}
-
-/// A wake of the thread.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wake {
+/// When a lock is due, or a wake of the thread.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Due {
     pub(super) at: Timestamp,
-    /// Tells it from earlier plans for the same time: a timer of the system checks every 50 ms whether its wake is still
-    /// the next one.
+    /// Of locks that are due at the same time, the one that was planned first is the first. And a timer of the system checks every
+    /// 50 ms whether its wake is still the next one, and not another one for the same time.
     number: u64,
 }
 
@@ -117,19 +107,17 @@ impl Agenda {
         &self,
         lease: &Arc<LeaseState>,
         at: impl FnOnce(&LeaseState) -> Timestamp,
-    ) -> Option<Wake> {
+    ) -> Option<Due> {
         let mut plans = self.plans.lock();
         if !(self.is_wanted)(lease) {
             // The caller has another reference, so this drops no lease under the mutex.
             plans.by_lock.remove(&address(lease));
             return None;
         }
-        let (at, number) = (at(lease), plans.made);
-        plans.made = plans.made.wrapping_add(1);
-        let lease = Arc::clone(lease);
-        let plan = Plan { at, number, lease };
-        plans.by_lock.insert(address(&plan.lease), plan);
-        plans.wake_at(at)
+        let due = plans.due(at(lease));
+        let plan = (due, Arc::clone(lease));
+        plans.by_lock.insert(address(lease), plan);
+        plans.wake_at(due.at)
     }
 
     /// Drops the plan for a lock.
@@ -154,7 +142,7 @@ impl Agenda {
     }
 
     /// Whether this is still the next wake: an earlier one may have been planned since.
-    pub(super) fn is_current(&self, wake: Wake) -> bool {
+    pub(super) fn is_current(&self, wake: Due) -> bool {
         self.plans.lock().wake == Some(wake)
     }
 
@@ -163,37 +151,45 @@ impl Agenda {
         let mut plans = self.plans.lock();
         plans.wake = None;
         let horizon = now.saturating_add(at_most);
-        let is_within_head_start = |plan: &Plan| {
-            let renewal = plan.lease.renewal();
-            renewal.is_some_and(|renewal| plan.at <= now.saturating_add(head_start(renewal.ttl)))
+        let is_within_head_start = |at: Timestamp, lease: &LeaseState| {
+            let renewal = lease.renewal();
+            renewal.is_some_and(|renewal| at <= now.saturating_add(head_start(renewal.ttl)))
         };
         let is_due =
-            |plan: &Plan| plan.at <= now || plan.at <= horizon && is_within_head_start(plan);
-        let due = plans.by_lock.extract_if(|_, plan| is_due(plan));
-        let mut due: Vec<Plan> = due.map(|(_, plan)| plan).collect();
+            |at, lease: &LeaseState| at <= now || at <= horizon && is_within_head_start(at, lease);
+        let due = plans
+            .by_lock
+            .extract_if(|_, (due, lease)| is_due(due.at, lease));
+        let mut due: Vec<_> = due.map(|(_, plan)| plan).collect();
         drop(plans);
-        due.sort_by_key(|plan| (plan.at, plan.number));
-        due.into_iter().map(|plan| plan.lease).collect()
+        due.sort_by_key(|(due, _)| *due);
+        due.into_iter().map(|(_, lease)| lease).collect()
     }
 
     /// The next wake, unless it is planned already.
-    pub(super) fn next_wake(&self) -> Option<Wake> {
+    pub(super) fn next_wake(&self) -> Option<Due> {
         let mut plans = self.plans.lock();
-        let first = plans.by_lock.values().map(|plan| plan.at).min()?;
+        let first = plans.by_lock.values().map(|(due, _)| due.at).min()?;
         plans.wake_at(first)
     }
 }
 
 impl Plans {
     /// Plans a wake, unless an earlier one is planned.
-    fn wake_at(&mut self, at: Timestamp) -> Option<Wake> {
+    fn wake_at(&mut self, at: Timestamp) -> Option<Due> {
         if self.wake.is_some_and(|planned| planned.at <= at) {
             return None;
         }
-        self.wakes = self.wakes.wrapping_add(1);
-        let number = self.wakes;
-        self.wake = Some(Wake { at, number });
+        self.wake = Some(self.due(at));
         self.wake
+    }
+
+    fn due(&mut self, at: Timestamp) -> Due {
+        self.made = self.made.wrapping_add(1);
+        Due {
+            at,
+            number: self.made,
+        }
     }
 }
 

@@ -37,19 +37,6 @@ fn a_release_wakes_one_who_waits_in_another_manager() {
     }));
 }
 
-#[test]
-fn one_who_is_told_of_no_release_looks_again_when_the_key_has_to_be_gone() {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(3, &clock);
-    let manager = patient(&nodes);
-    for node in &nodes {
-        node.hold("report", "another", Duration::from_millis(950));
-    }
-    let _guard = manager.lock("report", HOUR).unwrap();
-    assert_eq!(clock.elapsed(), Duration::from_millis(952));
-    assert_eq!(manager.stats().woken, 0);
-}
-
 /// One listens at a node that hangs before the listening ends: by no clock does that take longer than a call may.
 #[test]
 fn a_node_that_hangs_while_one_listens_costs_a_time_out() {

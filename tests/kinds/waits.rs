@@ -1,9 +1,10 @@
 //! Waiting for a lock of any kind that another process has: until it is given back, until it ends, and until a time.
 
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Builder, Cancel, Error};
+use redlatch::{Builder, Cancel, Error, LockStatus};
 use redlatch_testing::{eventually, now};
 
 use crate::kinds::world::{Kind, TTL, ms, on_fakes, on_own_servers};
@@ -47,6 +48,38 @@ fn one_who_waits_is_cancelled_at_once_and_leaves_nothing() {
         });
         guard.unlock().unwrap();
         world.assert_nothing_is_left();
+    });
+}
+
+/// How soon an extension tells of others goes by these.
+fn hasty(builder: Builder) -> Builder {
+    builder.node_timeout(ms(500)).retry_delay(ms(50), ms(100))
+}
+
+#[test]
+fn an_extension_tells_the_holder_that_another_client_waits_and_so_does_the_status() {
+    on_own_servers(hasty, |world, _| {
+        let guard = world.take();
+        let is_wanted = || {
+            guard.extend(TTL).unwrap();
+            guard.is_wanted()
+        };
+        assert!(!is_wanted());
+        assert!(!world.status().iter().any(LockStatus::is_wanted));
+        let (tell, told) = mpsc::channel();
+        guard.on_wanted(move || tell.send(()).unwrap());
+        let cancel = Cancel::new();
+        thread::scope(|scope| {
+            let call = world.rival(1).cancelled_by(&cancel);
+            let waiting = scope.spawn(move || call.try_lock_for(Duration::MAX));
+            assert!(eventually(BOUND, is_wanted));
+            told.recv_timeout(BOUND).unwrap();
+            let is_shown = || world.status().iter().any(LockStatus::is_wanted);
+            assert!(eventually(BOUND, is_shown));
+            cancel.cancel();
+            waiting.join().unwrap().unwrap_err();
+        });
+        guard.unlock().unwrap();
     });
 }
 

@@ -14,7 +14,6 @@ use crate::cluster::{Cluster, Options};
 use crate::error::Error;
 use crate::fencing::Protocol;
 use crate::guard::Shared;
-use crate::holder::Label;
 use crate::manager::LockManager;
 use crate::node::{Node, Setup, lanes};
 use crate::process;
@@ -161,7 +160,7 @@ impl Builder {
             let reason = "keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another";
             return Err(Error::invalid("key_prefix", reason));
         }
-        let label = self.holder.as_deref().map(Label::new).transpose();
+        let label = self.holder.clone().transpose();
         options.holder = label.map_err(|reason| Error::invalid("holder", reason))?;
         options.term_of("max_ttl", max_ttl)?;
         options.default_ttl = self

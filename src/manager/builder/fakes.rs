@@ -46,10 +46,9 @@ pub(super) fn common_clock<'n>(nodes: impl Iterator<Item = &'n GivenNode>) -> Re
         GivenNode::Fake(node) => node.fake_clock(),
     });
     let first = clocks.next().flatten();
-    let same = |other: Option<&FakeClock>| match (first, other) {
-        (None, None) => true,
-        (Some(a), Some(b)) => a.is_same(b),
-        (None, Some(_)) | (Some(_), None) => false,
+    let same = |other: Option<&FakeClock>| match first.zip(other) {
+        Some((a, b)) => a.is_same(b),
+        None => first.is_none() && other.is_none(),
     };
     if !clocks.all(same) {
         let reason = "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock";

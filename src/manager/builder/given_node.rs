@@ -1,6 +1,5 @@
 //! A node as it was given to the builder.
 
-use std::fmt;
 use std::sync::Arc;
 
 use redis::ConnectionInfo;
@@ -13,8 +12,8 @@ use crate::fake::FakeNode;
 use crate::wire::address::{Address, Security};
 use crate::wire::transport::Connect;
 
-/// A node as it was given. Its address can hold a password, so its `Debug` shows only the name.
-#[derive(Clone)]
+/// A node as it was given. An address can hold a password, and its `Debug` shows only its name.
+#[derive(Debug, Clone)]
 pub(super) enum GivenNode {
     Server(Box<Address>),
     #[cfg(feature = "fake")]
@@ -72,11 +71,5 @@ impl GivenNode {
             #[cfg(feature = "fake")]
             Self::Fake(node) => Box::new(node.clone()),
         }
-    }
-}
-
-impl fmt::Debug for GivenNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
     }
 }

@@ -22,6 +22,14 @@ const UNREAD_OF_UNIX: &str = "of what is behind the question mark, db, user and 
 
 const ENDS_THE_HOST: &str = "the password has a character in it that ends the host, such as / or #";
 
+const SENTINEL: &str = "Sentinel is not asked for masters, and one that fails over has forgotten locks; give independent \
+                        servers themselves";
+
+const COLONS: &str = "the host has colons in it; an IPv6 address is in brackets, [::1]:6379";
+
+const NO_SERVER: &str =
+    "0.0.0.0 and [::] are addresses to listen on, and not the address of a server";
+
 /// Reads the URL of a server, or says what is wrong with it.
 pub(super) fn read(url: &str) -> Result<ConnectionInfo, String> {
     info(url).map_err(|problem| format!("{problem}; {EXPECTED}"))
@@ -38,11 +46,8 @@ fn info(url: &str) -> Result<ConnectionInfo, &'static str> {
         return Err(NEEDS_TLS);
     }
     // That of TLS without verification has an error of its own.
-    let may_have_fragment = |fragment| is_tls && fragment == "insecure";
-    if parsed
-        .fragment()
-        .is_some_and(|text| !may_have_fragment(text))
-    {
+    let of_tls = is_tls.then_some("insecure");
+    if parsed.fragment().is_some() && parsed.fragment() != of_tls {
         return Err("a # outside a password; percent-encode it as %23 within one");
     }
     if is_unix && !matches!(parsed.authority(), "" | "localhost") {
@@ -59,12 +64,11 @@ fn info(url: &str) -> Result<ConnectionInfo, &'static str> {
             ("db", number) => database = Some(number.parse().map_err(|_| NO_DATABASE)?),
             ("user" | "pass", _) if is_unix => {}
             ("protocol", "2" | "resp2") => {}
-            (other, _) if is_unix => return Err(unread(other).unwrap_or(UNREAD_OF_UNIX)),
-            (other, value) => {
-                let is_password = other.contains('@') || value.contains('@');
-                let problem = if is_password { ENDS_THE_HOST } else { UNREAD };
-                return Err(unread(other).unwrap_or(problem));
+            (name, _) if is_unix => return Err(unread(name).unwrap_or(UNREAD_OF_UNIX)),
+            (name, value) if name.contains('@') || value.contains('@') => {
+                return Err(unread(name).unwrap_or(ENDS_THE_HOST));
             }
+            (name, _) => return Err(unread(name).unwrap_or(UNREAD)),
         }
         seen.push(name);
     }
@@ -97,11 +101,12 @@ fn unread(name: &str) -> Option<&'static str> {
 /// Whether the text has a second server in it. Not so a password with a comma in it, or the path of a Unix socket.
 fn names_several(url: &str) -> bool {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    let server = authority(rest).rsplit('@').next();
-    let is_list = server.is_some_and(|server| server.contains([',', ';']));
+    let server = authority(rest).rsplit('@').next().unwrap_or_default();
     let path = rest.split('?').next().unwrap_or_default();
     match scheme.to_ascii_lowercase().as_str() {
-        "redis" | "rediss" | "valkey" | "valkeys" => is_list || rest.contains("://"),
+        "redis" | "rediss" | "valkey" | "valkeys" => {
+            server.contains([',', ';']) || rest.contains("://")
+        }
         "unix" | "redis+unix" | "valkey+unix" => path.contains("://"),
         _ => false,
     }
@@ -114,50 +119,34 @@ fn authority(rest: &str) -> &str {
 
 /// What is wrong with a URL that the redis crate refuses.
 fn problem_of(url: &str) -> &'static str {
-    if url.is_empty() {
-        return "the URL is empty";
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    match scheme.to_ascii_lowercase().as_str() {
+        "" if url.is_empty() => "the URL is empty",
+        "" => "the scheme is missing, redis:// or another one",
+        scheme if scheme.contains("sentinel") => SENTINEL,
+        "unix" | "redis+unix" | "valkey+unix" => "the path is not absolute",
+        "redis" | "rediss" | "valkey" | "valkeys" => problem_of_server(rest),
+        _ => "the scheme is not that of a Redis server",
     }
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return "the scheme is missing, redis:// or another one";
-    };
-    let scheme = scheme.to_ascii_lowercase();
-    if scheme.contains("sentinel") {
-        return "Sentinel is not asked for masters, and one that fails over has forgotten locks; give independent \
-                servers themselves";
-    }
-    match scheme.as_str() {
-        "redis" | "rediss" | "valkey" | "valkeys" => {}
-        "unix" | "redis+unix" | "valkey+unix" => {
-            return "the path is not absolute";
-        }
-        _ => return "the scheme is not that of a Redis server",
-    }
+}
+
+fn problem_of_server(rest: &str) -> &'static str {
     let authority = authority(rest);
     let behind = rest.strip_prefix(authority).unwrap_or_default();
-    if behind.contains('@') {
-        return ENDS_THE_HOST;
-    }
     let (_, server) = authority.rsplit_once('@').unwrap_or(("", authority));
     // The colons of an IPv6 address are in brackets.
     let behind_brackets = server.rfind(']').map_or(0, |end| end.saturating_add(1));
     let (in_brackets, port) = server.split_at(behind_brackets);
     let (host, port) = port.split_once(':').unwrap_or((port, "6379"));
-    if in_brackets.is_empty() && port.contains(':') {
-        return "the host has colons in it; an IPv6 address is in brackets, [::1]:6379";
-    }
-    if in_brackets.is_empty() && host.is_empty() {
-        return "the host is missing";
-    }
-    if port.parse::<u16>().is_err() {
-        return "the port is not a number from 1 to 65535";
-    }
-    if host == "0.0.0.0" || in_brackets == "[::]" {
-        return "0.0.0.0 and [::] are addresses to listen on, and not the address of a server";
-    }
     let path = behind.split(['?', '#']).next().unwrap_or_default();
     let database = path.trim_matches('/');
-    if !database.is_empty() && database.parse::<i64>().is_err() {
-        return NO_DATABASE;
+    match (in_brackets, host) {
+        _ if behind.contains('@') => ENDS_THE_HOST,
+        ("", _) if port.contains(':') => COLONS,
+        ("", "") => "the host is missing",
+        _ if port.parse::<u16>().is_err() => "the port is not a number from 1 to 65535",
+        ("[::]", _) | (_, "0.0.0.0") => NO_SERVER,
+        _ if !database.is_empty() && database.parse::<i64>().is_err() => NO_DATABASE,
+        _ => "the host, the user or the password has characters in it that can't be there",
     }
-    "the host, the user or the password has characters in it that can't be there"
 }

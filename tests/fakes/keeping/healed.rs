@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, KeepAlive, Lease, LockGuard, LockManager, LossCause};
+use redlatch::{Error, KeepAlive, Lease, LockGuard, LockManager};
 
-use crate::fakes::keeping::schedule::{TTL, VALIDITY, assert_lost, cluster, count, kept, ms};
+use crate::fakes::keeping::schedule::{
+    TTL, VALIDITY, assert_lost, at_the_limit, cluster, count, has_expired, kept, ms,
+};
 
 /// Until a node that failed is asked again.
 const BREAK: Duration = Duration::from_millis(300);
@@ -16,11 +18,8 @@ fn has_key(node: &FakeNode, guard: &LockGuard) -> bool {
 
 #[track_caller]
 fn assert_on(nodes: &[FakeNode], guard: &LockGuard, expected: &[u8]) {
-    let found: Vec<u8> = nodes
-        .iter()
-        .map(|node| has_key(node, guard).into())
-        .collect();
-    assert_eq!(found, expected);
+    let found = nodes.iter().map(|node| has_key(node, guard).into());
+    assert_eq!(found.collect::<Vec<u8>>(), expected);
 }
 
 /// Both ways in which a lock is extended.
@@ -32,12 +31,8 @@ fn by_call_and_in_background(
         let (clock, nodes, manager) = cluster();
         prepare(&clock, &nodes);
         let request = manager.request("report").ttl(TTL);
-        let request = if is_kept {
-            request.keep_alive(KeepAlive::unbounded())
-        } else {
-            request
-        };
-        let guard = request.try_lock().unwrap();
+        let kept = request.clone().keep_alive(KeepAlive::unbounded());
+        let guard = if is_kept { kept } else { request }.try_lock().unwrap();
         let extend = |guard: &LockGuard| {
             if is_kept {
                 clock.advance(TTL / 2);
@@ -150,12 +145,8 @@ fn a_vote_of_a_heal_after_the_old_end_does_not_count() {
     clock.advance(guard.remaining().checked_sub(ms(30)).unwrap());
     // In time by the node timeout, and too late by the lock.
     nodes[..2].iter().for_each(|node| node.delay(ms(40)));
-    assert_lost(guard.extend(TTL), |cause| {
-        matches!(cause, LossCause::Expired { .. })
-    });
-    assert_lost(guard.check(), |cause| {
-        matches!(cause, LossCause::Expired { .. })
-    });
+    assert_lost(guard.extend(TTL), has_expired);
+    assert_lost(guard.check(), has_expired);
     nodes.iter().for_each(FakeNode::recover);
     assert!(guard.unlock().is_err());
     assert_eq!(count(&nodes, "report"), 0);
@@ -170,9 +161,7 @@ fn an_extension_does_not_succeed_if_the_lock_ended_while_a_node_was_healed() {
     // It answers in time by the node timeout, and is healed after the end of what it is asked for.
     nodes[0].delay(ms(45));
     let began = clock.elapsed();
-    assert_lost(guard.extend(ms(80)), |cause| {
-        matches!(cause, LossCause::Expired { .. })
-    });
+    assert_lost(guard.extend(ms(80)), has_expired);
     assert_eq!(clock.elapsed(), began + ms(90));
     assert!(guard.unlock().is_err());
 }
@@ -255,9 +244,7 @@ fn max_hold_ends_a_healed_key_too() {
     guard.check().unwrap();
     assert_on(&nodes, &guard, &[1; 5]);
     clock.advance(ms(1_000));
-    assert_lost(guard.check(), |cause| {
-        matches!(cause, LossCause::MaxHold { .. })
-    });
+    assert_lost(guard.check(), at_the_limit);
     assert_eq!(count(&nodes, "report"), 0);
     assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
 }

@@ -11,7 +11,19 @@ use std::time::Duration;
 use redlatch::fake::FakeNode;
 use redlatch::{KeepAlive, LockGuard, LossCause, Vote};
 
-use crate::fakes::keeping::schedule::{TTL, VALIDITY, assert_lost, cluster, count, kept, ms, told};
+use crate::fakes::keeping::schedule::{
+    TTL, VALIDITY, assert_lost, at_the_limit, cluster, count, has_expired, kept, ms, told,
+};
+
+fn is_unreachable(cause: &LossCause) -> bool {
+    matches!(cause, LossCause::Unreachable { .. })
+}
+
+const WAYS_TO_END: [fn(LockGuard); 3] = [
+    drop,
+    |guard| guard.unlock().unwrap(),
+    |guard| drop(guard.into_lease()),
+];
 
 #[test]
 fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
@@ -25,18 +37,15 @@ fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
         assert!(told.try_recv().is_err());
         clock.advance(ms(1));
         let cause = told.try_recv().unwrap();
-        assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
-        let failed = cause
-            .nodes()
-            .iter()
-            .filter(|node| matches!(node.vote, Vote::Failed(_)));
+        assert!(is_unreachable(&cause), "{cause}");
+        let failed = cause.nodes().iter();
+        let failed = failed.filter(|node| matches!(node.vote, Vote::Failed(_)));
         assert_eq!(failed.count(), 5);
-        let unreachable = |cause: &LossCause| matches!(cause, LossCause::Unreachable { .. });
-        assert_lost(guard.check(), unreachable);
-        assert_lost(watch.check(), unreachable);
+        assert_lost(guard.check(), is_unreachable);
+        assert_lost(watch.check(), is_unreachable);
         // Nothing undoes a loss.
         nodes.iter().for_each(FakeNode::recover);
-        assert_lost(guard.extend(TTL), unreachable);
+        assert_lost(guard.extend(TTL), is_unreachable);
         assert_eq!(guard.remaining(), Duration::ZERO);
         assert!(told.try_recv().is_err(), "told twice");
     }
@@ -62,12 +71,13 @@ fn a_loss_that_is_known_is_what_unlock_tells_whatever_the_nodes_say() {
 fn a_kept_lock_whose_end_a_release_sleeps_over_is_told_why_it_was_not_renewed() {
     for is_down in [false, true] {
         let (clock, nodes, manager) = cluster();
+        let limit = KeepAlive::max_hold(TTL);
         let guard = kept(
             &manager,
             if is_down {
                 KeepAlive::unbounded()
             } else {
-                KeepAlive::max_hold(TTL)
+                limit
             },
         );
         if is_down {
@@ -81,16 +91,18 @@ fn a_kept_lock_whose_end_a_release_sleeps_over_is_told_why_it_was_not_renewed() 
             node.advance(TTL);
             node.delay(ms(30));
         }
-        let cause = |cause: &LossCause| matches!(cause, LossCause::Unreachable { .. });
-        let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
-        assert_lost(guard.unlock(), if is_down { cause } else { at_the_limit });
+        let expected = if is_down {
+            is_unreachable
+        } else {
+            at_the_limit
+        };
+        assert_lost(guard.unlock(), expected);
     }
 }
 
 #[test]
 fn a_loss_that_is_known_is_what_every_other_call_tells() {
     let (clock, nodes, manager) = cluster();
-    let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
     let guard = kept(&manager, KeepAlive::max_hold(TTL));
     clock.advance(TTL);
     assert_lost(guard.check(), at_the_limit);
@@ -98,14 +110,10 @@ fn a_loss_that_is_known_is_what_every_other_call_tells() {
     assert_lost(guard.extend(TTL), at_the_limit);
     // More than the limit that it has reached.
     assert_lost(guard.keep_alive(TTL, KeepAlive::unbounded()), at_the_limit);
-    assert_lost(
-        guard.keep_alive(TTL, KeepAlive::max_hold(TTL)),
-        at_the_limit,
-    );
+    let kept = guard.keep_alive(TTL, KeepAlive::max_hold(TTL));
+    assert_lost(kept, at_the_limit);
     let adopted = manager.adopt(guard.into_lease());
-    assert_lost(adopted.map(drop), |cause| {
-        matches!(cause, LossCause::Expired { .. })
-    });
+    assert_lost(adopted.map(drop), has_expired);
 }
 
 #[test]
@@ -118,11 +126,8 @@ fn a_limit_that_is_reached_while_a_node_is_healed_is_told_to_hooks_then_and_not_
     // It answers the extension within the limit, and the heal behind it.
     nodes[4].flush();
     nodes[4].delay(ms(20));
-    let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
-    assert_lost(
-        guard.keep_alive(TTL, KeepAlive::max_hold(TTL * 2)),
-        at_the_limit,
-    );
+    let kept = guard.keep_alive(TTL, KeepAlive::max_hold(TTL * 2));
+    assert_lost(kept, at_the_limit);
     assert!(guard.remaining().is_zero());
     clock.advance(ms(1));
     let cause = told.try_recv().unwrap();
@@ -141,11 +146,10 @@ fn a_suspension_beyond_the_validity_is_a_loss_that_all_are_told_of() {
         assert!(guard.remaining() > TTL / 2);
     }
     clock.suspend(TTL);
-    let expired = |cause: &LossCause| matches!(cause, LossCause::Expired { .. });
-    assert_lost(guard.check(), expired);
-    assert_lost(watch.check(), expired);
-    assert!(expired(&watch.wait_lost(Duration::ZERO).unwrap()));
-    assert!(expired(&told.try_recv().unwrap()));
+    assert_lost(guard.check(), has_expired);
+    assert_lost(watch.check(), has_expired);
+    assert!(has_expired(&watch.wait_lost(Duration::ZERO).unwrap()));
+    assert!(has_expired(&told.try_recv().unwrap()));
     // No renewal brings it back.
     clock.advance(TTL);
     assert_eq!(count(&nodes, "report"), 0);
@@ -161,22 +165,15 @@ fn a_lock_that_nobody_renews_is_told_of_as_well() {
     clock.advance(VALIDITY - ms(2));
     assert!(told.try_recv().is_err());
     clock.advance(ms(1));
-    assert!(matches!(
-        told.try_recv().unwrap(),
-        LossCause::Expired { .. }
-    ));
+    assert!(has_expired(&told.try_recv().unwrap()));
 }
 
 #[test]
 fn a_hook_that_comes_too_late_is_called_at_once_and_one_that_panics_harms_nobody() {
     let (clock, _nodes, manager) = cluster();
     let guard = kept(&manager, KeepAlive::unbounded());
-    let other = manager
-        .request("other")
-        .ttl(TTL)
-        .keep_alive(KeepAlive::unbounded())
-        .try_lock()
-        .unwrap();
+    let other = manager.request("other").ttl(TTL);
+    let other = other.keep_alive(KeepAlive::unbounded()).lock().unwrap();
     guard.on_lost(|_| panic!("a hook that panics"));
     let first = told(&guard);
     let others = told(&other);
@@ -194,12 +191,7 @@ fn a_hook_that_comes_too_late_is_called_at_once_and_one_that_panics_harms_nobody
 #[test]
 fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
     let (clock, _nodes, manager) = cluster();
-    let give_back: [fn(LockGuard); 3] = [
-        drop,
-        |guard| guard.unlock().unwrap(),
-        |guard| drop(guard.into_lease()),
-    ];
-    for give_back in give_back {
+    for give_back in WAYS_TO_END {
         let guard = kept(&manager, KeepAlive::unbounded());
         let (told, watch) = (told(&guard), guard.watch());
         assert!(watch.wait_lost(TTL).is_none());
@@ -211,10 +203,8 @@ fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
         assert_eq!(watch.remaining(), Duration::ZERO);
         clock.advance(TTL * 3);
         // The hook itself is gone.
-        assert!(matches!(
-            told.try_recv(),
-            Err(mpsc::TryRecvError::Disconnected)
-        ));
+        let is_gone = |error| error == mpsc::TryRecvError::Disconnected;
+        assert!(told.try_recv().is_err_and(is_gone));
     }
 }
 
@@ -230,12 +220,7 @@ impl Drop for Grenade {
 #[test]
 fn what_hooks_own_may_panic_when_it_is_dropped_and_the_lock_is_given_back_nevertheless() {
     let (clock, nodes, manager) = cluster();
-    let give_back: [fn(LockGuard); 3] = [
-        drop,
-        |guard| guard.unlock().unwrap(),
-        |guard| drop(guard.into_lease()),
-    ];
-    for give_back in give_back {
+    for give_back in WAYS_TO_END {
         let guard = kept(&manager, KeepAlive::unbounded());
         let grenade = Grenade;
         guard.on_lost(move |_| drop(grenade));

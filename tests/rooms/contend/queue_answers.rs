@@ -23,6 +23,7 @@ pub(super) fn demand(end: Option<Timestamp>) -> Demand {
         resource: Arc::new(Resource::of_key("job")),
         term: Term { ttl, validity: ttl },
         label: None,
+        waits: true,
         patience: Patience { end, cancel: None },
     }
 }

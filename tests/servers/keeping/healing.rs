@@ -1,16 +1,15 @@
 //! Heals that are under way: without a reply, while the guard ends, and on servers with two names.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use redlatch::{Builder, Error, KeepAlive, LockGuard, LockManager};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted, in_order};
 use redlatch_testing::{Server, eventually};
 
-use crate::managers::{PATIENCE, patient};
+use crate::managers::{self, patient};
 
 const TTL: Duration = Duration::from_mins(1);
 const BOUND: Duration = Duration::from_secs(100);
@@ -23,43 +22,48 @@ const EMPTY: usize = 4;
 
 /// A reply that is held back until a test says so.
 #[derive(Default)]
-struct Gate {
-    is_open: Mutex<bool>,
-    opened: Condvar,
-}
+struct Gate(AtomicBool);
 
 impl Gate {
     fn open(&self) {
-        *self.is_open.lock() = true;
-        self.opened.notify_all();
+        self.0.store(true, Ordering::SeqCst);
     }
 
     fn pass(&self) {
-        let mut is_open = self.is_open.lock();
-        while !*is_open {
-            self.opened.wait(&mut is_open);
-        }
+        assert!(eventually(BOUND, || self.0.load(Ordering::SeqCst)));
     }
+}
+
+/// Five nodes whose script is told which extension a command is, or which SET.
+fn counting(
+    script: impl Fn(usize, &mut Peer, &Command, usize) + Clone + Send + Sync + 'static,
+) -> Vec<Scripted> {
+    let counts = Arc::<[[AtomicUsize; 2]; 5]>::default();
+    in_order(move |place, peer, command| {
+        let count = &counts[place][usize::from(command.kind() == Kind::Set)];
+        let counts = matches!(command.kind(), Kind::Set | Kind::Extend);
+        let number = counts.then(|| count.fetch_add(1, Ordering::SeqCst) + 1);
+        script(place, peer, command, number.unwrap_or_default());
+    })
 }
 
 /// Five nodes. The last one has lost the key, and gets it again by a SET, to which `heal` answers.
 fn one_empty(heal: impl Fn(&mut Peer, &Command) + Clone + Send + Sync + 'static) -> Vec<Scripted> {
-    let sets = Arc::new(AtomicUsize::new(0));
-    in_order(move |place, peer, command| {
-        let kind = command.kind();
-        if place == EMPTY && kind == Kind::Extend && sets.load(Ordering::SeqCst) < 2 {
-            peer.say(MISSING);
-        } else if place == EMPTY && kind == Kind::Set && sets.fetch_add(1, Ordering::SeqCst) > 0 {
-            heal(peer, command);
-        } else {
-            peer.say(command.consent());
-        }
-    })
+    let is_healed = Arc::<AtomicBool>::default();
+    counting(
+        move |place, peer, command, number| match (place, command.kind(), number) {
+            (EMPTY, Kind::Extend, _) if !is_healed.load(Ordering::SeqCst) => peer.say(MISSING),
+            (EMPTY, Kind::Set, 2..) => {
+                is_healed.store(true, Ordering::SeqCst);
+                heal(peer, command);
+            }
+            _ => peer.say(command.consent()),
+        },
+    )
 }
 
 fn over(nodes: &[Scripted]) -> Builder {
-    let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
-    builder.node_timeout(NODE_TIMEOUT)
+    managers::over(nodes).node_timeout(NODE_TIMEOUT)
 }
 
 #[track_caller]
@@ -110,46 +114,27 @@ fn assert_undone_after_the_reply(gate: &Gate, node: &Scripted, before: usize) {
 #[test]
 fn a_heal_is_the_acquire_command_and_its_undo_follows_on_the_same_connection() {
     let nodes = one_empty(|_, _| {});
-    let manager = over(&nodes)
-        .node_timeout(Duration::from_millis(300))
-        .build()
-        .unwrap();
+    let builder = over(&nodes).node_timeout(Duration::from_millis(300));
+    let manager = builder.build().unwrap();
     let guard = manager.lock("job", TTL).unwrap();
     guard.extend(TTL).unwrap();
     let empty = &nodes[EMPTY];
     let is_undone = || count(empty, Kind::Release) == 1;
     assert!(eventually(BOUND, is_undone));
-    let heard = empty.heard();
-    let kinds: Vec<Kind> = heard.iter().map(Command::kind).collect();
-    let connection = heard
-        .iter()
-        .rev()
-        .find(|c| c.kind() == Kind::Set)
-        .unwrap()
-        .connection;
-    assert_eq!(
-        kinds.iter().filter(|kind| **kind == Kind::Set).count(),
-        2,
-        "{kinds:?}"
-    );
-    assert_eq!(
-        empty.heard_on(connection).last(),
-        Some(&Kind::Release),
-        "{kinds:?}"
-    );
-    let sets = empty.heard_of(Kind::Set);
-    assert_eq!(sets[0].words[..5], sets[1].words[..5]);
+    let [first, heal] = &empty.heard_of(Kind::Set)[..] else {
+        panic!("{:?}", empty.heard());
+    };
+    assert_eq!(first.words[..5], heal.words[..5]);
+    let behind_it = empty.heard_on(heal.connection);
+    assert_eq!(behind_it.last(), Some(&Kind::Release), "{behind_it:?}");
 
     // From now on, the node is neither asked nor released: the undo may delete the key at any time.
     let before = empty.heard().len();
     guard.extend(TTL).unwrap();
     guard.unlock().unwrap();
-    let silent = |command: &Command| command.kind() == Kind::Probe;
-    assert!(
-        empty.heard()[before..].iter().all(silent),
-        "{:?}",
-        empty.heard()
-    );
+    let is_probe = |command: &Command| command.kind() == Kind::Probe;
+    let heard = empty.heard();
+    assert!(heard[before..].iter().all(is_probe), "{heard:?}");
     assert_eq!(manager.stats().healed, 0);
 }
 
@@ -203,29 +188,20 @@ fn an_extension_with_a_majority_holds_before_its_heals_are_answered() {
 #[test]
 fn another_extension_does_not_count_the_key_of_a_heal_that_may_be_undone() {
     let (gate, second) = (Arc::<Gate>::default(), Arc::<Gate>::default());
-    let asked: Arc<[AtomicUsize; 5]> = Arc::default();
-    let sets = Arc::new(AtomicUsize::new(0));
-    let nodes = in_order({
+    let nodes = counting({
         let (gate, second) = (Arc::clone(&gate), Arc::clone(&second));
-        move |place, peer, command| {
-            let is_extension = command.kind() == Kind::Extend;
-            let is_first = is_extension && asked[place].fetch_add(1, Ordering::SeqCst) == 0;
-            match (place, is_extension) {
-                (EMPTY, true) if is_first => {
-                    gate.pass();
-                    peer.say(MISSING);
-                }
-                (EMPTY, true) => {
-                    second.pass();
-                    peer.say(command.consent());
-                }
-                // The first extension has a majority without the empty node. The second one needs it.
-                (2 | 3, true) if !is_first => {}
-                // The reply to the heal never comes.
-                (EMPTY, false)
-                    if command.kind() == Kind::Set && sets.fetch_add(1, Ordering::SeqCst) > 0 => {}
-                _ => peer.say(command.consent()),
+        move |place, peer, command, number| match (place, command.kind(), number) {
+            (EMPTY, Kind::Extend, 1) => {
+                gate.pass();
+                peer.say(MISSING);
             }
+            (EMPTY, Kind::Extend, _) => {
+                second.pass();
+                peer.say(command.consent());
+            }
+            // The first extension has a majority without the empty node. The second one needs it. The reply to the heal never comes.
+            (2 | 3, Kind::Extend, 2..) | (EMPTY, Kind::Set, 2..) => {}
+            _ => peer.say(command.consent()),
         }
     });
     let manager = over(&nodes).build().unwrap();
@@ -249,16 +225,15 @@ fn another_extension_does_not_count_the_key_of_a_heal_that_may_be_undone() {
 #[test]
 fn a_key_that_another_extension_has_counted_is_not_undone() {
     let gate = Arc::<Gate>::default();
-    let (asked, sets) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    let nodes = in_order({
+    let nodes = counting({
         let gate = Arc::clone(&gate);
-        move |place, peer, command| match (place, command.kind()) {
-            (EMPTY, Kind::Extend) if asked.fetch_add(1, Ordering::SeqCst) == 0 => {
+        move |place, peer, command, number| match (place, command.kind(), number) {
+            (EMPTY, Kind::Extend, 1) => {
                 gate.pass();
                 peer.say(MISSING);
             }
             // The reply to a heal never comes, so an undo follows.
-            (EMPTY, Kind::Set) if sets.fetch_add(1, Ordering::SeqCst) > 0 => {}
+            (EMPTY, Kind::Set, 2..) => {}
             _ => peer.say(command.consent()),
         }
     });
@@ -279,16 +254,14 @@ fn a_key_that_another_extension_has_counted_is_not_undone() {
 #[test]
 fn another_extension_takes_no_lock_for_lost_that_is_being_healed() {
     let gate = Arc::<Gate>::default();
-    let (sets, asked) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    let nodes = in_order({
+    let nodes = counting({
         let gate = Arc::clone(&gate);
-        move |place, peer, command| match (place, command.kind()) {
-            (EMPTY, Kind::Extend) => peer.say(MISSING),
-            (EMPTY, Kind::Set) if sets.fetch_add(1, Ordering::SeqCst) > 0 => {
+        move |place, peer, command, number| match (place, command.kind(), number) {
+            (EMPTY, Kind::Extend, _) | (2 | 3, Kind::Extend, 2..) => peer.say(MISSING),
+            (EMPTY, Kind::Set, 2..) => {
                 gate.pass();
                 peer.say(command.consent());
             }
-            (2 | 3, Kind::Extend) if asked.fetch_add(1, Ordering::SeqCst) > 1 => peer.say(MISSING),
             _ => peer.say(command.consent()),
         }
     });
@@ -325,28 +298,4 @@ fn two_names_of_one_server_heal_with_one_vote() {
     assert_eq!(manager.stats().healed, 1);
     assert!(guard.unlock().is_err());
     assert_eq!(shared.info("keyspace").matches("keys=").count(), 0);
-}
-
-#[test]
-fn a_heal_on_a_server_that_is_stopped_leaves_no_key_when_it_goes_on() {
-    let servers = Server::cluster(3);
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let manager = builder
-        .node_timeout(Duration::from_millis(500))
-        .build()
-        .unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
-    let empty = &servers[1];
-    empty.command(&["FLUSHALL"]);
-    // It answers the extension and is stopped before the heal, or stopped before both: nothing is left either way.
-    thread::scope(|scope| {
-        let extending = scope.spawn(|| guard.extend(TTL));
-        empty.stop();
-        extending.join().unwrap().unwrap();
-    });
-    guard.unlock().unwrap();
-    empty.resume();
-    let is_gone = || empty.get("job").is_none();
-    assert!(eventually(PATIENCE, is_gone));
-    assert!(servers.iter().all(|server| server.keys() == 0));
 }

@@ -8,31 +8,20 @@
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, NodeError, Protocol, Vote};
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, NodeError, Vote};
 use redlatch_testing::Server;
 
 use crate::fakes::keeping::schedule::{TTL, cluster, kept, told};
-use crate::managers::patient;
-use crate::managers::two_processes;
+use crate::managers::{BOTH, patient, two_processes};
 
 const LONG: Duration = Duration::from_mins(10);
 
 /// Commands that put something in place of a lock on "job".
-const REPLACED: [(&str, &[&[&str]]); 4] = [
-    ("a value without a ttl", &[&["SET", "job", "x"]]),
-    (
-        "a token without a ttl",
-        &[&["SET", "job", "0123456789abcdef0123456789abcdef01234567"]],
-    ),
-    ("a list", &[&["DEL", "job"], &["RPUSH", "job", "x"]]),
-    (
-        "a list that ends",
-        &[
-            &["DEL", "job"],
-            &["RPUSH", "job", "x"],
-            &["PEXPIRE", "job", "600000"],
-        ],
-    ),
+const REPLACED: [&str; 4] = [
+    "SET job x",
+    "SET job 0123456789abcdef0123456789abcdef01234567",
+    "DEL job, RPUSH job x",
+    "DEL job, RPUSH job x, PEXPIRE job 600000",
 ];
 
 type Take = fn(&LockManager) -> Result<LockGuard, Error>;
@@ -76,11 +65,8 @@ fn a_kept_lock_whose_key_was_replaced_is_lost_at_the_first_renewal() {
     let no_locks = cause.nodes().iter().filter(|node| is_no_lock(&node.vote));
     assert_eq!(no_locks.count(), 3, "{cause}");
     assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
-    let text = cause.to_string();
-    assert!(
-        text.starts_with("a majority of the nodes has lost it, and on most of them something else is under its key: "),
-        "{text}"
-    );
+    let head = "a majority of the nodes has lost it, and on most of them something else is under its key: ";
+    assert!(cause.to_string().starts_with(head), "{cause}");
     clock.advance(Duration::ZERO);
     assert!(told.try_recv().is_ok());
     assert_eq!(manager.stats().lost, 1);
@@ -88,18 +74,18 @@ fn a_kept_lock_whose_key_was_replaced_is_lost_at_the_first_renewal() {
 
 #[test]
 fn a_release_and_an_extension_find_a_lock_lost_whose_key_was_replaced() {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
+    for protocol in BOTH {
         let (servers, [manager, _]) = two_processes(protocol);
         for (kind, take) in LOCKS {
-            for (with, commands) in REPLACED {
+            for commands in REPLACED {
                 for (verb, tell) in TOLD_BY {
                     let guard = take(&manager).unwrap();
                     for server in &servers[..2] {
-                        for command in commands {
-                            server.command(command);
+                        for command in commands.split(", ") {
+                            server.command(&command.split(' ').collect::<Vec<_>>());
                         }
                     }
-                    let of = format!("{verb} of a {kind}, replaced by {with}");
+                    let of = format!("{verb} of a {kind}, {commands}");
                     let error = tell(guard).expect_err(&of);
                     let Error::Lost { cause, .. } = &error else {
                         panic!("{of}: {error}");
@@ -130,9 +116,6 @@ fn a_lease_whose_own_key_lost_its_time_to_live_is_not_told_as_lost() {
     for server in &servers {
         server.command(&["PEXPIRE", "job", "600000"]);
     }
-    manager
-        .adopt(text.parse().unwrap())
-        .unwrap()
-        .unlock()
-        .unwrap();
+    let adopted = manager.adopt(text.parse().unwrap()).unwrap();
+    adopted.unlock().unwrap();
 }

@@ -1,19 +1,17 @@
 //! Kept locks while every server is restarted, one after the other, on real servers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Builder, Error, Fanout, LockGuard, LockManager, LossCause, Protocol};
+use redlatch::{Error, Fanout, LockGuard, LockManager, LossCause, Protocol};
 use redlatch_testing::{Server, Stalls, eventually, now, pause};
 
+use crate::managers::{over, processes_by};
 use crate::servers::keeping::on_servers::{kept, ms};
 
 const BOUND: Duration = Duration::from_secs(100);
-
-fn over(servers: &[Server]) -> Builder {
-    LockManager::builder().nodes(servers.iter().map(Server::url))
-}
 
 /// Runs this while contenders try to get the lock, each with a manager of its own and in a way of its own. None may get it.
 fn against_contenders(servers: &[String], run: impl FnOnce()) {
@@ -31,22 +29,18 @@ fn against_contenders(servers: &[String], run: impl FnOnce()) {
                 let builder = LockManager::builder().nodes(servers.iter().cloned());
                 let manager = builder.fanout(fanout).build().unwrap();
                 while !over.load(Ordering::SeqCst) {
-                    let refused = manager.try_lock_for("job", ms(2_000), wait);
-                    assert!(
-                        matches!(refused, Err(Error::Held { .. } | Error::Unavailable { .. })),
-                        "a second holder: {refused:?}"
-                    );
+                    let refused = manager.try_lock_for("job", ms(2_000), wait).unwrap_err();
+                    let is_so = matches!(refused, Error::Held { .. } | Error::Unavailable { .. });
+                    assert!(is_so, "{refused}");
                     attempts.fetch_add(1, Ordering::SeqCst);
                     pause(ms(3));
                 }
             });
         }
         // A panic here must not leave the contenders running.
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        let ended = catch_unwind(AssertUnwindSafe(run));
         over.store(true, Ordering::SeqCst);
-        if let Err(panic) = ended {
-            std::panic::resume_unwind(panic);
-        }
+        ended.unwrap_or_else(|panic| resume_unwind(panic));
     });
     assert!(attempts.into_inner() > 100);
 }
@@ -133,37 +127,21 @@ fn a_thousand_kept_locks_are_healed_on_a_server_that_came_back_empty() {
     assert!(eventually(BOUND, nothing_is_left));
 }
 
-/// Five servers that write each command to disk before they answer it.
-fn persistent(n: usize) -> Vec<Server> {
-    let start = || Server::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    (0..n).map(|_| start()).collect()
-}
-
-#[track_caller]
-fn restart_with_data(server: &mut Server) {
-    server.restart();
-    let has_loaded = || server.info("persistence").contains("loading:0");
-    assert!(eventually(BOUND, has_loaded));
-}
-
-fn fenced(servers: &[Server]) -> LockManager {
-    let builder = over(servers).protocol(Protocol::Fenced);
-    let manager = builder.node_timeout(ms(2_000)).build().unwrap();
-    manager.open_nodes().unwrap();
-    manager
-}
-
 /// The key ends while the server is away. It is another process afterwards, which does not know whether it has granted the
 /// lock to others meanwhile.
 #[test]
 fn a_fenced_lock_is_not_set_again_on_a_server_that_was_away_for_longer_than_its_ttl() {
-    let mut servers = persistent(3);
-    let manager = fenced(&servers);
+    // They write each command to disk before they answer it.
+    let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+    let mut servers = [(); 3].map(|()| Server::start_with(&durable));
+    let [manager] = processes_by(&over(&servers).node_timeout(ms(2_000)), Protocol::Fenced);
     let ttl = ms(6_000);
     let guard = kept(&manager, "job", ttl);
     servers[1].kill();
     pause(ttl + ms(100));
-    restart_with_data(&mut servers[1]);
+    servers[1].restart();
+    let has_loaded = || servers[1].info("persistence").contains("loading:0");
+    assert!(eventually(BOUND, has_loaded));
     for _ in 0..3 {
         guard.extend(ttl).unwrap();
     }

@@ -1,12 +1,23 @@
-//! Other clients, and other keys: plain locks of any port, and keys that are no locks, under the name that readers share.
+//! Other clients and other keys under the name that readers share, or beside it: plain locks of any port, keys that are no locks,
+//! entries of clocks that were ahead, and servers that answer readers with what is right for others. The cases of the scripts have
+//! what each script does with such keys.
 
 use redis::Value;
-use redlatch::{Error, LockGuard, NodeError, Protocol, Vote};
-use redlatch_testing::{Server, side_by_side};
+use redlatch::{Error, NodeError, NodeReport, Protocol, Vote};
+use redlatch_testing::scripted::Kind;
+use redlatch_testing::{Server, eventually, side_by_side};
 
-use crate::managers::{BOTH, two_processes};
+use crate::managers::{BOTH, over, patient, two_processes};
 use crate::servers::readers::on_servers::{assert_held, assert_read_by, ledger};
-use crate::waiters::TTL;
+use crate::servers::readers::waiting::{Asks, begin};
+use crate::waiters::{BOUND, TTL, answering, cluster};
+
+/// The values and ends of the readers.
+#[track_caller]
+pub(crate) fn readers(server: &Server) -> Vec<(String, f64)> {
+    let reply = server.command(&["ZRANGE", "ledger", "0", "-1", "WITHSCORES"]);
+    redis::from_redis_value(reply).unwrap()
+}
 
 /// How every port takes a lock.
 #[track_caller]
@@ -26,37 +37,6 @@ fn compare_and_delete(server: &Server, value: &str) -> Option<Value> {
     command.query(&mut connection).ok()
 }
 
-/// The values and ends of the readers.
-#[track_caller]
-pub(crate) fn readers(server: &Server) -> Vec<(String, f64)> {
-    let reply = server.command(&["ZRANGE", "ledger", "0", "-1", "WITHSCORES"]);
-    redis::from_redis_value(reply).unwrap()
-}
-
-#[track_caller]
-fn assert_not_a_lock(result: Result<LockGuard, Error>, expected: &str) {
-    let error = result.expect_err("no key of a lock");
-    // A lock that lost its time to live may be somebody's still.
-    let is_foreign = expected != "lost its time to live";
-    let (Error::NotALock { nodes, .. } | Error::Unavailable { nodes, .. }) = &error else {
-        panic!("{error}");
-    };
-    assert_eq!(
-        matches!(error, Error::NotALock { .. }),
-        is_foreign,
-        "{error}"
-    );
-    for report in nodes
-        .iter()
-        .filter(|report| !matches!(report.vote, Vote::NotAsked))
-    {
-        let Vote::Failed(NodeError::NotALock { reason, .. }) = &report.vote else {
-            panic!("{error}");
-        };
-        assert_eq!(*reason, expected);
-    }
-}
-
 #[test]
 fn a_plain_lock_of_any_port_and_readers_exclude_each_other_on_every_node() {
     side_by_side(BOTH, |protocol| {
@@ -66,14 +46,12 @@ fn a_plain_lock_of_any_port_and_readers_exclude_each_other_on_every_node() {
             assert!(!plain_lock(server, "port"));
             let before = readers(server);
             assert_eq!(before.len(), 1);
-            assert!(before[0].0.starts_with(reader.token()));
             // Also with the very value.
             for value in ["port", reader.token()] {
                 assert_eq!(compare_and_delete(server, value), None);
             }
             assert_eq!(readers(server), before);
         }
-        reader.extend(TTL).unwrap();
         reader.unlock().unwrap();
 
         assert!(servers.iter().all(|server| plain_lock(server, "port")));
@@ -89,22 +67,15 @@ fn a_plain_lock_of_any_port_and_readers_exclude_each_other_on_every_node() {
 
 const TYPE: &str = "holds a value of another type";
 
-/// A value that a reader might have, and one that is too long for a token.
-const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
-const LONGER: &str = "0123456789abcdef0123456789abcdef012345670";
-
-/// Commands that put something there, and what it is then.
-const NO_LOCKS: [(&[&[&str]], &str); 7] = [
+/// Commands that put something there, and what it is then: also sorted sets that never expire, and that have other members.
+const NO_LOCKS: [(&[&[&str]], &str); 4] = [
     (&[&["SET", "ledger", "settings"]], "never expires"),
-    (&[&["RPUSH", "ledger", "a"], EXPIRES], TYPE),
     (&[&["HSET", "ledger", "a", "b"]], TYPE),
-    // A sorted set that never expires, one with other members, and one with other scores.
     (&[&["ZADD", "ledger", LATE, TOKEN]], "lost its time to live"),
     (&[&["ZADD", "ledger", LATE, "player"], EXPIRES], TYPE),
-    (&[&["ZADD", "ledger", "0.5", TOKEN], EXPIRES], TYPE),
-    (&[&["ZADD", "ledger", LATE, LONGER], EXPIRES], TYPE),
 ];
 
+const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 const EXPIRES: &[&str] = &["PEXPIRE", "ledger", "60000"];
 const LATE: &str = "9000000000000";
 
@@ -118,26 +89,24 @@ fn keys_that_are_no_locks_are_refused_by_name_and_left_alone() {
                     server.command(command);
                 }
             }
-            let dump = || {
-                servers
-                    .iter()
-                    .map(|server| server.command(&["DUMP", "ledger"]))
-                    .collect::<Vec<_>>()
-            };
+            let of = |server: &Server| server.command(&["DUMP", "ledger"]);
+            let dump = || servers.iter().map(of).collect::<Vec<_>>();
             let before = dump();
-            assert_not_a_lock(ledger(&one).try_read(), reason);
+            let error = ledger(&one).try_read().unwrap_err();
+            // A lock that lost its time to live may be somebody's still.
+            let is_foreign = matches!(error, Error::NotALock { .. });
+            assert_eq!(is_foreign, reason != "lost its time to live", "{error}");
             // The plain SET of the classic protocol does not see what is in its way; the release behind it does.
-            let error = ledger(&one).try_write().unwrap_err();
-            assert!(error.to_string().contains(reason), "{error}");
+            for error in [error, ledger(&one).try_write().unwrap_err()] {
+                assert!(error.to_string().contains(reason), "{error}");
+            }
             assert_eq!(dump(), before, "{commands:?}");
 
             // On one node alone it is a failure of that one.
             for server in &servers[..2] {
                 server.command(&["DEL", "ledger"]);
             }
-            let guard = ledger(&one).try_read().unwrap();
-            assert_eq!(servers[2].command(&["DUMP", "ledger"]), before[2]);
-            guard.unlock().unwrap();
+            ledger(&one).try_read().unwrap().unlock().unwrap();
             assert_eq!(servers[2].command(&["DUMP", "ledger"]), before[2]);
             servers[2].command(&["DEL", "ledger"]);
         }
@@ -148,14 +117,19 @@ fn keys_that_are_no_locks_are_refused_by_name_and_left_alone() {
 #[track_caller]
 fn executed(server: &Server) -> u64 {
     let stats = server.info("commandstats");
-    let calls = stats.lines().filter_map(|line| {
-        // What the test asks for itself.
-        let line = line
-            .strip_prefix("cmdstat_")
-            .filter(|line| !line.starts_with("info"))?;
-        line.split_once(":calls=")?.1.split(',').next()
-    });
+    let lines = stats
+        .lines()
+        .filter_map(|line| line.strip_prefix("cmdstat_"));
+    // What the test asks for itself.
+    let lines = lines.filter(|line| !line.starts_with("info"));
+    let calls = lines.filter_map(|line| line.split_once(":calls=")?.1.split(',').next());
     calls.map(|calls| calls.parse::<u64>().unwrap()).sum()
+}
+
+/// When a server thinks that this time is over, in milliseconds of its clock.
+fn in_seconds(server: &Server, seconds: u64) -> String {
+    let now: (u64, u64) = redis::from_redis_value(server.command(&["TIME"])).unwrap();
+    ((now.0 + seconds) * 1000).to_string()
 }
 
 #[test]
@@ -169,19 +143,11 @@ fn ten_thousand_readers_cost_a_further_one_no_more_commands_than_one() {
     };
     pair();
     let beside_one = pair();
+    let script = "for i = 1, 10000 do redis.call('ZADD', KEYS[1], ARGV[1], string.format('%040x', i)) end \
+                  redis.call('PEXPIREAT', KEYS[1], ARGV[1])";
     for server in &servers {
-        let now: (u64, u64) = redis::from_redis_value(server.command(&["TIME"])).unwrap();
-        let end = (now.0 + 3600) * 1000;
-        let members: Vec<String> = (0..10_000).map(|n| format!("{n:040x}")).collect();
-        let end = end.to_string();
-        for members in members.chunks(1000) {
-            let words = members
-                .iter()
-                .flat_map(|member| [end.as_str(), member.as_str()]);
-            let command: Vec<&str> = ["ZADD", "ledger"].into_iter().chain(words).collect();
-            server.command(&command);
-        }
-        server.command(&["PEXPIREAT", "ledger", &end]);
+        let end = in_seconds(server, 3600);
+        server.command(&["EVAL", script, "1", "ledger", &end]);
     }
     let beside_many = pair();
     assert!(
@@ -189,7 +155,106 @@ fn ten_thousand_readers_cost_a_further_one_no_more_commands_than_one() {
         "{beside_many} and not {beside_one}"
     );
     assert_read_by(ledger(&other).try_write(), 10_001);
-    first.extend(TTL).unwrap();
     first.unlock().unwrap();
     assert_read_by(ledger(&other).try_write(), 10_000);
+}
+
+/// As after a clock that was ahead has been set right: what it had promised stays until then.
+#[test]
+fn a_reader_of_a_clock_that_was_ahead_keeps_one_server_and_no_more() {
+    let servers = cluster(3);
+    let manager = patient(servers.iter().map(Server::url));
+    let end = in_seconds(&servers[0], 3600);
+    for (number, server) in (1..).zip(&servers) {
+        server.command(&["ZADD", "ledger", &end, &"0a".repeat(20)]);
+        server.command(&["PEXPIREAT", "ledger", &end]);
+        // Two others are enough.
+        let writer = ledger(&manager).try_write();
+        assert_eq!(writer.is_ok(), number == 1, "{writer:?}");
+        if let Ok(writer) = writer {
+            assert!(ledger(&manager).try_read().is_err());
+            writer.unlock().unwrap();
+        }
+        // Readers are none of its business, and what they do leaves it alone.
+        let reader = ledger(&manager).try_read().unwrap();
+        let is_granted = |report: &NodeReport| matches!(report.vote, Vote::Granted);
+        assert!(reader.votes().iter().all(is_granted));
+        reader.extend(TTL).unwrap();
+        reader.unlock().unwrap();
+        assert!(server.pttl("ledger") > 3_000_000);
+    }
+}
+
+/// Strangers have keys of other types, some of them for ever, under the names of those that waiting clients use.
+#[test]
+fn what_strangers_leave_beside_the_lock_is_in_nobodys_way() {
+    let junk = [
+        "SET ledger:redlatch:intent for-ever",
+        "RPUSH ledger:redlatch:intent a",
+        "HSET ledger:redlatch:intent a b",
+        "SET ledger:redlatch:waiting a",
+        "ZADD ledger:redlatch:waiting 1 r",
+        "SET ledger:redlatch:bell a",
+        "SET ledger:redlatch:bell:read a",
+        "HSET ledger:redlatch:bell:read a b",
+    ];
+    side_by_side(junk, |junk| {
+        let (servers, [one, other]) = two_processes(Protocol::Classic);
+        let words: Vec<&str> = junk.split(' ').collect();
+        for server in &servers {
+            server.command(&words);
+        }
+        let reader = ledger(&one).try_read().expect(junk);
+        let writer = begin(&other, Asks::ToWrite);
+        let looked = || servers[0].count("pttl") > 0;
+        assert!(eventually(BOUND, looked), "{junk:?}");
+        reader.unlock().unwrap();
+        let (writer, _) = writer.end();
+        let reader = begin(&one, Asks::ToRead);
+        writer.unlock().unwrap();
+        reader.end().0.unlock().unwrap();
+    });
+}
+
+/// A server that answers readers with what is right for others, or for nobody.
+#[test]
+fn what_is_no_answer_for_a_reader_is_a_fault_of_the_server() {
+    let of_reads: [&[u8]; 9] = [
+        b":1\r\n",
+        b"$2\r\nOK\r\n",
+        b"*-1\r\n",
+        b"*0\r\n",
+        // Other readers, in the place of a reason.
+        b"*2\r\n:5000\r\n:3\r\n",
+        b"*2\r\n:5000\r\n:-2\r\n",
+        b"*2\r\n:-1\r\n:-1\r\n",
+        // What is said of several resources.
+        b"*2\r\n:1\r\n*1\r\n:5000\r\n",
+        b"*1\r\n+OK\r\n",
+    ];
+    for answer in of_reads {
+        let server = answering([(Kind::Retake, answer)]);
+        let manager = over(std::slice::from_ref(&server)).build().unwrap();
+        let error = ledger(&manager).try_read().unwrap_err();
+        let is_told = matches!(
+            &error,
+            Error::Unavailable { nodes, .. } if matches!(nodes[0].vote, Vote::Failed(NodeError::Protocol { .. }))
+        );
+        assert!(is_told, "{answer:?}: {error}");
+    }
+    let of_extensions: [&[u8]; 5] = [
+        b"+OK\r\n",
+        b":3\r\n",
+        b":0\r\n",
+        b"*1\r\n:-2\r\n",
+        b"*1\r\n:1\r\n",
+    ];
+    for answer in of_extensions {
+        let server = answering([(Kind::Extend, answer)]);
+        let manager = over(std::slice::from_ref(&server)).build().unwrap();
+        let reader = ledger(&manager).try_read().unwrap();
+        let before = reader.remaining();
+        assert!(reader.extend(TTL * 2).is_err(), "{answer:?}");
+        assert!(reader.remaining() <= before, "{answer:?}");
+    }
 }

@@ -1,13 +1,12 @@
 //! Waiting for a lock that others read, and for one that a writer has: at one node, with a bell for each kind.
 
-use std::thread::{self};
+use std::thread;
 use std::time::Duration;
 
 use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Protocol, Vote};
 use redlatch_testing::{Server, eventually, now, side_by_side, within};
 
-use crate::managers::BOTH;
-use crate::managers::PATIENCE;
+use crate::managers::{BOTH, over};
 use crate::servers::readers::on_servers::{assert_held, ledger};
 use crate::waiters::{
     BOUND, LONG, SOON, TTL, Waiting, assert_nothing_is_left, cluster, process_with, processes,
@@ -103,29 +102,6 @@ fn no_reader_passes_a_writer_that_waits() {
     });
 }
 
-/// The first node has lost the entry of the reader. So it grants the attempts of the writer, and the others refuse them.
-#[test]
-fn no_reader_passes_a_writer_whose_attempts_are_undone() {
-    side_by_side(BOTH, |protocol| {
-        let servers = cluster(3);
-        let [one, two, three] = processes(protocol, &servers, Duration::from_millis(50));
-        let reader = ledger(&one).read().unwrap();
-        let writer = listen(&two, Asks::ToWrite, &servers[0]);
-        let late = begin(&three, Asks::ToRead);
-        let waits = || servers[0].command(&["SISMEMBER", "ledger:redlatch:waiting", "r"]);
-        assert!(eventually(BOUND, || waits() == redis::Value::Int(1)));
-        servers[0].command(&["DEL", "ledger"]);
-        let before = two.stats().attempts;
-        assert!(eventually(BOUND, || two.stats().attempts > before + 4));
-        assert!(!late.is_over() && !writer.is_over());
-        reader.unlock().unwrap();
-        let (guard, _) = writer.end();
-        assert!(!late.is_over());
-        guard.unlock().unwrap();
-        assert!(late.end().0.is_read());
-    });
-}
-
 #[test]
 fn where_the_first_node_abstains_a_writer_keeps_readers_out_at_the_second() {
     let servers = cluster(3);
@@ -182,26 +158,18 @@ fn a_writer_that_gives_up_holds_readers_up_for_a_moment_only() {
 fn no_reader_passes_a_writer_whose_attempt_is_under_way() {
     for fanout in [Fanout::Sequential, Fanout::Overlapped] {
         let servers = cluster(3);
-        let builder = || {
-            LockManager::builder()
-                .nodes(servers.iter().map(Server::url))
-                .node_timeout(PATIENCE)
-                .fanout(fanout)
-        };
         // It has the vote of the first node by now, and asks the others.
         servers[0].hold("ledger", "writer", 60_000);
         servers[0].command(&["SET", INTENT, "1", "PX", "60000"]);
-        let manager = builder().build().unwrap();
+        let manager = over(&servers).fanout(fanout).build().unwrap();
         // The second one has met a writer there.
         for _ in 0..2 {
             assert_a_writer_waits(ledger(&manager).try_read());
             assert!(servers[1..].iter().all(|server| server.keys() == 0));
         }
         // Once it has met a writer, it asks the others only if the first one grants.
-        assert_eq!(
-            servers[1].count("zadd"),
-            u64::from(fanout == Fanout::Overlapped)
-        );
+        let has_asked = u64::from(fanout == Fanout::Overlapped);
+        assert_eq!(servers[1].count("zadd"), has_asked);
     }
 }
 

@@ -1,47 +1,45 @@
-//! A wait for a lock that another thread cancels.
+//! A wait for a lock that another thread cancels. While one listens at a server it is cancelled in `kinds::waits`.
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
-use redlatch::{Cancel, Error, Fanout, KeepAlive, LockGuard, LockManager};
-use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch::{Builder, Cancel, Error, Fanout, KeepAlive, LockGuard, LockManager};
+use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::kinds::call::Call;
-use crate::managers::PATIENCE;
+use crate::managers::{PATIENCE, over};
+use crate::waiters::{BOUND, answering};
 
 /// So long that only a cancelled wait ends within the bound of the test.
 const LONG: Duration = Duration::from_mins(30);
-const BOUND: Duration = Duration::from_mins(1);
 
-fn manager_of(servers: &[Server]) -> LockManager {
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let builder = builder.node_timeout(PATIENCE).retry_delay(LONG, LONG);
-    builder.build().unwrap()
+fn seldom(builder: Builder) -> LockManager {
+    builder.retry_delay(LONG, LONG).build().unwrap()
 }
 
-/// Waits for "job" on a thread until it is cancelled, which happens once `is_waiting` says so.
+/// Waits for "job" on a thread until it is cancelled.
+fn wait(manager: &LockManager, cancel: &Cancel) -> JoinHandle<Result<LockGuard, Error>> {
+    let (manager, cancel) = (manager.clone(), cancel.clone());
+    thread::spawn(move || {
+        let request = manager.request("job").ttl(LONG);
+        request.cancelled_by(&cancel).try_lock_for(Duration::MAX)
+    })
+}
+
+/// One who waits is cancelled once `is_waiting` says that it does.
 #[track_caller]
-fn wait_and_cancel(
-    manager: &LockManager,
-    is_waiting: impl Fn() -> bool,
-) -> Result<LockGuard, Error> {
+fn assert_is_cancelled(manager: &LockManager, is_waiting: impl Fn() -> bool) {
     let cancel = Cancel::new();
-    let waiting = thread::spawn({
-        let (manager, cancel) = (manager.clone(), cancel.clone());
-        move || {
-            let request = manager.request("job").ttl(LONG);
-            request.cancelled_by(&cancel).try_lock_for(Duration::MAX)
-        }
-    });
+    let waiting = wait(manager, &cancel);
     assert!(eventually(BOUND, is_waiting));
     assert!(!waiting.is_finished());
     cancel.cancel();
-    within(BOUND, move || waiting.join().unwrap())
+    assert_cancelled(within(BOUND, move || waiting.join().unwrap()));
 }
 
 #[track_caller]
@@ -56,11 +54,11 @@ fn assert_cancelled(result: Result<LockGuard, Error>) {
 #[test]
 fn one_who_listens_for_a_release_on_its_second_connection_is_cancelled_and_nothing_is_left_of_it() {
     let servers = Server::cluster(3);
-    let (holder, other) = (manager_of(&servers), manager_of(&servers));
+    let [holder, other] = [(); 2].map(|()| seldom(over(&servers)));
     let guard = holder.lock("job", LONG).unwrap();
     let listens = || servers.iter().any(|server| server.blocked() == 1);
     let to_cut_off = Cell::new(true);
-    let listens_at_last = || {
+    assert_is_cancelled(&other, || {
         let listens = listens();
         if listens && to_cut_off.take() {
             for server in &servers {
@@ -69,8 +67,7 @@ fn one_who_listens_for_a_release_on_its_second_connection_is_cancelled_and_nothi
             return false;
         }
         listens
-    };
-    assert_cancelled(wait_and_cancel(&other, listens_at_last));
+    });
     // The server notices that the connection is gone.
     assert!(eventually(BOUND, || !listens()));
     guard.unlock().unwrap();
@@ -80,20 +77,14 @@ fn one_who_listens_for_a_release_on_its_second_connection_is_cancelled_and_nothi
 
 #[test]
 fn one_who_hears_the_beginning_of_an_answer_is_cancelled_too() {
-    let server = Scripted::start(|peer, command| match command.kind() {
-        Kind::Set => peer.say(b"$-1\r\n"),
-        Kind::Release => peer.say(b"*1\r\n:3600000\r\n"),
-        Kind::Look => peer.say(b"*4\r\n:1\r\n:3600000\r\n:1\r\n$0\r\n\r\n"),
-        Kind::Listen => peer.say(b"*2\r\n"),
-        Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
-            peer.say(command.consent());
-        }
-    });
-    let builder = LockManager::builder().node(server.url());
-    let builder = builder.node_timeout(PATIENCE).retry_delay(LONG, LONG);
-    let manager = builder.build().unwrap();
-    let listens = || !server.heard_of(Kind::Listen).is_empty();
-    assert_cancelled(wait_and_cancel(&manager, listens));
+    let server = answering([
+        (Kind::Set, b"$-1\r\n"),
+        (Kind::Release, b"*1\r\n:3600000\r\n"),
+        (Kind::Look, b"*4\r\n:1\r\n:3600000\r\n:1\r\n$0\r\n\r\n"),
+        (Kind::Listen, b"*2\r\n"),
+    ]);
+    let manager = seldom(over(std::slice::from_ref(&server)));
+    assert_is_cancelled(&manager, || !server.heard_of(Kind::Listen).is_empty());
 }
 
 #[test]
@@ -101,16 +92,10 @@ fn one_who_waits_for_another_thread_is_cancelled_and_the_next_in_line_is_not() {
     let nodes = FakeNode::cluster(3);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
     let guard = manager.lock("job", LONG).unwrap();
-    let queued = |number: u64| {
-        let manager = manager.clone();
-        move || manager.stats().queued == number
-    };
-    let next = thread::spawn({
-        let manager = manager.clone();
-        move || manager.try_lock_for("job", LONG, Duration::MAX)
-    });
-    assert!(eventually(BOUND, queued(1)));
-    assert_cancelled(wait_and_cancel(&manager, queued(2)));
+    let queued = |number: u64| move |manager: &LockManager| manager.stats().queued == number;
+    let next = wait(&manager, &Cancel::new());
+    assert!(eventually(BOUND, || queued(1)(&manager)));
+    assert_is_cancelled(&manager, || queued(2)(&manager));
     assert!(!next.is_finished());
     guard.unlock().unwrap();
     let next = within(BOUND, move || next.join().unwrap()).unwrap();
@@ -120,13 +105,9 @@ fn one_who_waits_for_another_thread_is_cancelled_and_the_next_in_line_is_not() {
 #[test]
 fn one_who_pauses_between_attempts_is_cancelled() {
     let nodes = FakeNode::cluster(3);
-    for node in &nodes {
-        node.refuse();
-    }
-    let builder = LockManager::builder().fakes(&nodes);
-    let manager = builder.retry_delay(LONG, LONG).build().unwrap();
-    let has_tried = || manager.stats().attempts == 1;
-    assert_cancelled(wait_and_cancel(&manager, has_tried));
+    nodes.iter().for_each(FakeNode::refuse);
+    let manager = seldom(LockManager::builder().fakes(&nodes));
+    assert_is_cancelled(&manager, || manager.stats().attempts == 1);
     let stats = manager.stats();
     assert_eq!((stats.attempts, stats.failed_unavailable), (1, 0));
 }
@@ -135,18 +116,11 @@ fn one_who_pauses_between_attempts_is_cancelled() {
 fn a_round_that_is_under_way_ends_as_it_would_and_leaves_nothing_but_a_guard() {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes);
-    let builder = builder.node_timeout(Duration::from_millis(500));
-    let manager = builder.retry_delay(LONG, LONG).build().unwrap();
+    let manager = seldom(builder.node_timeout(Duration::from_millis(500)));
     for hanging in [1, 2] {
         nodes.iter().rev().take(hanging).for_each(FakeNode::hang);
         let (cancel, attempts) = (Cancel::new(), manager.stats().attempts);
-        let waiting = thread::spawn({
-            let (manager, cancel) = (manager.clone(), cancel.clone());
-            move || {
-                let request = manager.request("job").ttl(LONG);
-                request.cancelled_by(&cancel).try_lock_for(Duration::MAX)
-            }
-        });
+        let waiting = wait(&manager, &cancel);
         let is_asking = || nodes[0].token_of("job").is_some();
         let begun = || is_asking() || manager.stats().attempts > attempts;
         assert!(eventually(BOUND, begun));
@@ -187,11 +161,8 @@ const WAYS: [Wait; 3] = [
 /// How many commands each server has heard that ask for a lock, or for whether it is free.
 fn asks(servers: &[Scripted]) -> Vec<usize> {
     let asks = |server: &Scripted| {
-        let heard = server.heard();
-        let kinds = heard.iter().map(Command::kind);
-        kinds
-            .filter(|kind| matches!(kind, Kind::Set | Kind::Retake | Kind::Look))
-            .count()
+        let kinds = [Kind::Set, Kind::Retake, Kind::Look];
+        kinds.iter().map(|kind| server.heard_of(*kind).len()).sum()
     };
     servers.iter().map(asks).collect()
 }
@@ -207,22 +178,16 @@ fn no_call_asks_anybody_again_once_it_was_cancelled() {
                 if let Some(cancel) = &*cancel.lock() {
                     cancel.cancel();
                 }
-                peer.say(match command.kind() {
-                    Kind::Set => b"$-1\r\n",
-                    Kind::Look => b"-ERR I don't look\r\n",
-                    Kind::Retake if command.words[2] == "2" => b"*2\r\n*1\r\n:3600000\r\n:0\r\n",
-                    Kind::Retake
-                    | Kind::Release
-                    | Kind::Pass
-                    | Kind::Extend
-                    | Kind::Listen
-                    | Kind::Probe
-                    | Kind::Other => b"*1\r\n:3600000\r\n",
+                let is_of_two = command.words[2] == "2";
+                peer.say(match (command.kind(), is_of_two) {
+                    (Kind::Set, _) => b"$-1\r\n",
+                    (Kind::Look, _) => b"-ERR I don't look\r\n",
+                    (Kind::Retake, true) => b"*2\r\n*1\r\n:3600000\r\n:0\r\n",
+                    _ => b"*1\r\n:3600000\r\n",
                 });
             })
         });
-        let builder = LockManager::builder().nodes(servers.iter().map(Scripted::url));
-        let builder = builder.fanout(Fanout::Overlapped).node_timeout(PATIENCE);
+        let builder = over(&servers).fanout(Fanout::Overlapped);
         let manager = builder.max_ttl(LONG * 2).build().unwrap();
         // From now on, a reader of this manager asks the first node before all others.
         assert!(manager.rw_lock("job").try_read().is_err());

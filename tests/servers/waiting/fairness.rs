@@ -6,22 +6,22 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::LockManager;
-use redlatch_testing::{Server, Stalls, eventually, now, pause, within};
+use redlatch_testing::{Stalls, eventually, now, pause, within};
 
-use crate::managers::PATIENCE;
+use crate::managers::over;
 use crate::waiters::{
-    BOUND, LONG, TTL, asked, assert_nothing_is_left, cluster, process, process_with,
+    BOUND, LONG, TTL, asked, assert_nothing_is_left, cluster, got, process, process_with,
 };
 
 /// Lets processes take a lock again and again for some seconds. Returns how often each had it, and its longest wait.
 fn contend(processes: usize) -> Vec<(u32, Duration)> {
     let servers = cluster(3);
-    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::new(AtomicBool::new(false));
     let run = |manager: LockManager| {
-        let over = Arc::clone(&over);
+        let is_over = Arc::clone(&is_over);
         move || {
             let (mut count, mut longest) = (0, Duration::ZERO);
-            while !over.load(Ordering::Relaxed) {
+            while !is_over.load(Ordering::Relaxed) {
                 let asked = now();
                 let guard = manager.try_lock_for("job", TTL, BOUND).unwrap();
                 longest = longest.max(now() - asked);
@@ -32,21 +32,13 @@ fn contend(processes: usize) -> Vec<(u32, Duration)> {
             (count, longest)
         }
     };
-    let delay = [50, 250].map(Duration::from_millis);
-    let managers = (0..processes).map(|_| {
-        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let builder = builder.node_timeout(PATIENCE);
-        builder.retry_delay(delay[0], delay[1]).build().unwrap()
-    });
+    let managers = (0..processes).map(|_| over(&servers).build().unwrap());
     let threads: Vec<_> = managers
         .map(|manager| thread::spawn(run(manager)))
         .collect();
     pause(Duration::from_secs(3));
-    over.store(true, Ordering::Relaxed);
-    let results = within(BOUND, || {
-        let results = threads.into_iter().map(|thread| thread.join().unwrap());
-        results.collect()
-    });
+    is_over.store(true, Ordering::Relaxed);
+    let results = threads.into_iter().map(got).collect();
     assert_nothing_is_left(&servers);
     results
 }
@@ -129,13 +121,12 @@ fn a_thousand_locks_that_are_waited_for_at_once_are_all_got_over_a_bounded_numbe
     const LOCKS: usize = 1_000;
     const PROCESSES: usize = 4;
     const POOL: u32 = 8;
-    let servers = Arc::new(cluster(3));
-    let build = || {
-        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let builder = builder.node_timeout(PATIENCE).pool_size(POOL);
-        let delay = [1, 2].map(Duration::from_secs);
-        builder.retry_delay(delay[0], delay[1]).build().unwrap()
-    };
+    let servers = cluster(3);
+    let delay = [1, 2].map(Duration::from_secs);
+    let builder = over(&servers)
+        .pool_size(POOL)
+        .retry_delay(delay[0], delay[1]);
+    let build = || builder.clone().build().unwrap();
     let holder = build();
     let ttl = TTL * 5;
     let lock = |n: usize| holder.lock(&format!("job-{n}"), ttl).unwrap();
@@ -157,12 +148,8 @@ fn a_thousand_locks_that_are_waited_for_at_once_are_all_got_over_a_bounded_numbe
         manager.lock("another", TTL).unwrap().unlock().unwrap();
     }
     drop(held);
-    within(BOUND * 3, || {
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    });
-    for server in servers.iter() {
+    threads.into_iter().for_each(got);
+    for server in &servers {
         let clients = server.info("clients");
         let mut lines = clients.lines();
         let count = lines.find_map(|line| line.strip_prefix("connected_clients:"));

@@ -7,25 +7,21 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
-use redlatch::{Builder, Cancel, Error, Fanout, LockGuard, LockManager, Protocol, Vote};
+use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Vote};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, eventually, side_by_side};
 
-use crate::managers::{BOTH, PATIENCE};
+use crate::managers::{BOTH, PATIENCE, over, processes_by};
 use crate::servers::waiting::queue::TTL;
-use crate::waiters::{BOUND, got, heard, line_up, listeners, next};
-use crate::waiters::{LONG, cluster, process};
+use crate::waiters::{
+    BOUND, LONG, answering, cluster, got, heard, line_up, listeners, next, process,
+};
 
 /// Time enough for a server that answers, on a busy machine too.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The reply of a node that has released the lock and woken another client.
 const WOKEN: &[u8] = b"*2\r\n:2\r\n:0\r\n";
-
-pub(crate) fn over(nodes: &[Scripted]) -> Builder {
-    let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
-    builder.node_timeout(PATIENCE)
-}
 
 /// A lock that is held, and a thread of the same manager that waits for it.
 #[track_caller]
@@ -84,12 +80,8 @@ pub(crate) fn each_way(check: impl Fn(&mut Vec<Server>, &LockManager) + Send + S
     let ways = BOTH.map(|way| [(way, Fanout::Sequential), (way, Fanout::Overlapped)]);
     side_by_side(ways.concat(), |(protocol, fanout)| {
         let mut servers = cluster(3);
-        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let builder = builder.node_timeout(NODE_TIMEOUT).protocol(protocol);
-        let manager = builder.fanout(fanout).build().unwrap();
-        if protocol == Protocol::Fenced {
-            manager.open_nodes().unwrap();
-        }
+        let builder = over(&servers).node_timeout(NODE_TIMEOUT).fanout(fanout);
+        let [manager] = processes_by(&builder, protocol);
         // The servers know the scripts from now on.
         let (first, second) = wanted(&manager);
         first.unlock().unwrap();
@@ -106,19 +98,11 @@ fn each_thread_has_its_own_ttl_and_label_and_a_larger_fencing_token() {
             let (label, ttl) = (format!("worker-{i}"), TTL * i);
             let waiting = line_up({
                 let (manager, label) = (manager.clone(), label.clone());
-                move || {
-                    manager
-                        .request("job")
-                        .ttl(ttl)
-                        .holder(&label)
-                        .lock()
-                        .unwrap()
-                }
+                move || manager.request("job").ttl(ttl).holder(&label).lock()
             });
             let (old, fencing) = (guard.token().to_owned(), guard.fencing_token());
             guard.unlock().unwrap();
-            guard = got(waiting);
-            guard.check().unwrap();
+            guard = got(waiting).unwrap();
             assert_all_grant(&guard);
             assert_ne!(guard.token(), old);
             assert!(guard.fencing_token() > fencing || fencing.is_none());
@@ -147,29 +131,17 @@ fn every_sixteenth_time_it_is_released_so_that_who_polls_can_get_it() {
         guard = got(waiting);
     }
     let kinds: Vec<Kind> = nodes[0].heard().iter().map(Command::kind).collect();
-    let runs: Vec<(Kind, usize)> = kinds
-        .chunk_by(|a, b| a == b)
-        .map(|run| (run[0], run.len()))
-        .collect();
-    let expected = [
-        (Kind::Set, 1),
-        (Kind::Pass, 15),
-        (Kind::Release, 1),
-        (Kind::Set, 1),
-        (Kind::Pass, 15),
-        (Kind::Release, 1),
-        (Kind::Set, 1),
-        (Kind::Pass, 1),
-    ];
-    assert_eq!(runs, expected);
+    let round = [&[Kind::Set][..], &[Kind::Pass; 15], &[Kind::Release]].concat();
+    assert_eq!(
+        kinds,
+        [&round[..], &round, &[Kind::Set, Kind::Pass]].concat()
+    );
 }
 
 /// Six threads of one manager wait, and then another process at the first node. Returns who had the lock in which order.
 fn order_with_another_process(fanout: Fanout) -> Vec<&'static str> {
     let servers = cluster(3);
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let builder = builder.node_timeout(PATIENCE).fanout(fanout);
-    let manager = builder.build().unwrap();
+    let manager = over(&servers).fanout(fanout).build().unwrap();
     let other = process(&servers, LONG);
     let order = Arc::new(Mutex::new(Vec::new()));
     let visit = |manager: &LockManager, who: &'static str| {
@@ -213,23 +185,8 @@ fn another_process_that_waits_at_the_first_node_comes_first_or_second() {
 #[test]
 fn nothing_is_asked_for_while_others_are_known_to_wait() {
     // The first release of each says that another client was woken.
-    let nodes: Vec<Scripted> = (0..3)
-        .map(|_| {
-            Scripted::start(|peer, command| {
-                peer.say(match command.kind() {
-                    Kind::Pass => WOKEN,
-                    Kind::Release => b":2\r\n",
-                    Kind::Set
-                    | Kind::Retake
-                    | Kind::Extend
-                    | Kind::Look
-                    | Kind::Listen
-                    | Kind::Probe
-                    | Kind::Other => command.consent(),
-                });
-            })
-        })
-        .collect();
+    let waking = || answering([(Kind::Pass, WOKEN), (Kind::Release, b":2\r\n")]);
+    let nodes = [(); 3].map(|()| waking());
     let manager = over(&nodes).build().unwrap();
     let mut guard = manager.lock("job", TTL).unwrap();
     for _ in 0..3 {
@@ -247,12 +204,8 @@ fn nothing_is_asked_for_while_others_are_known_to_wait() {
 #[test]
 fn where_one_node_has_woken_another_client_the_others_are_released_at_once() {
     let nodes = listeners(3);
-    let waking = Scripted::start(|peer, command| {
-        let wakes = command.kind() == Kind::Pass;
-        peer.say(if wakes { WOKEN } else { command.consent() });
-    });
-    let builder = over(&nodes).node(waking.url());
-    let manager = builder.build().unwrap();
+    let waking = answering([(Kind::Pass, WOKEN)]);
+    let manager = over(&nodes).node(waking.url()).build().unwrap();
     let (guard, waiting) = wanted(&manager);
     guard.unlock().unwrap();
     // Before the release has returned.
@@ -280,11 +233,8 @@ fn a_node_that_does_not_tell_of_the_key_is_sent_the_release_again() {
         move |peer, command| {
             let is_of_the_key = matches!(command.kind(), Kind::Pass | Kind::Release);
             let refuses = is_of_the_key && loads.load(Ordering::SeqCst);
-            peer.say(if refuses {
-                b"-LOADING wait\r\n"
-            } else {
-                command.consent()
-            });
+            let refusal = b"-LOADING wait\r\n";
+            peer.say(if refuses { refusal } else { command.consent() });
         }
     });
     let others = listeners(2);
@@ -308,16 +258,14 @@ fn a_node_that_does_not_tell_of_the_key_is_sent_the_release_again() {
 
 #[test]
 fn one_who_leaves_meanwhile_gets_nothing_and_leaves_nothing() {
-    let nodes: Vec<Scripted> = (0..3)
-        .map(|_| {
-            Scripted::start(|peer, command| {
-                if command.kind() == Kind::Pass {
-                    peer.wait(Duration::from_millis(400));
-                }
-                peer.say(command.consent());
-            })
+    let nodes = [(); 3].map(|()| {
+        Scripted::start(|peer, command| {
+            if command.kind() == Kind::Pass {
+                peer.wait(Duration::from_millis(400));
+            }
+            peer.say(command.consent());
         })
-        .collect();
+    });
     let manager = over(&nodes).fanout(Fanout::Overlapped).build().unwrap();
     let guard = manager.lock("job", TTL).unwrap();
     let cancel = Cancel::new();

@@ -3,18 +3,20 @@
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, LockManager, NodeError, NodeReport, Vote};
+use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Proxy, eventually, within};
 
-use crate::managers::{PATIENCE, fenced};
-use crate::servers::waiting::pass::{each_way, over, wanted};
+use crate::managers::{PATIENCE, over, patient};
+use crate::servers::waiting::pass::{each_way, wanted};
 use crate::servers::waiting::queue::TTL;
-use crate::waiters::{BOUND, cluster, got, line_up, listeners};
+use crate::waiters::{BOUND, answering, cluster, got, line_up, listeners};
 
-fn granted(votes: &[NodeReport]) -> usize {
+#[track_caller]
+fn assert_granted_by(guard: &LockGuard, number: usize) {
     let is_granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
-    votes.iter().filter(is_granted).count()
+    let votes = guard.votes();
+    assert_eq!(votes.iter().filter(is_granted).count(), number, "{votes:?}");
 }
 
 #[test]
@@ -25,11 +27,9 @@ fn a_node_that_stands_still_meanwhile_has_neither_key_when_it_goes_on() {
         guard.unlock().unwrap();
         let next = got(waiting);
         next.check().unwrap();
-        assert_eq!(granted(&next.votes()), 2, "{:?}", next.votes());
-        assert!(matches!(
-            next.votes()[1].vote,
-            Vote::Failed(NodeError::TimedOut)
-        ));
+        let failed = &next.votes()[1].vote;
+        assert!(matches!(failed, Vote::Failed(NodeError::TimedOut)));
+        assert_granted_by(&next, 2);
         let token = next.token().to_owned();
         servers[1].resume();
         // Also while the lock is held: the undo is behind the attempt.
@@ -58,11 +58,8 @@ fn without_a_majority_nothing_is_left_and_the_next_thread_is_told() {
         assert_eq!(servers[0].get("job"), None);
         // It was asked for, and refused, once or more often, and nothing was counted twice.
         let stats = manager.stats();
-        assert_eq!(
-            (stats.acquired, stats.failed_unavailable),
-            (3, 1),
-            "{stats}"
-        );
+        let calls = (stats.acquired, stats.failed_unavailable);
+        assert_eq!(calls, (3, 1), "{stats}");
     });
 }
 
@@ -103,71 +100,43 @@ fn an_attempt_without_a_reply_is_undone_behind_it_and_the_release_goes_on_anothe
             peer.say(command.consent());
         }
     });
-    let builder = over(&nodes)
-        .node(silent.url())
-        .node_timeout(Duration::from_secs(1));
-    let manager = builder.build().unwrap();
+    let builder = over(&nodes).node_timeout(Duration::from_secs(1));
+    let manager = builder.node(silent.url()).build().unwrap();
     let (guard, waiting) = wanted(&manager);
     let first = guard.token().to_owned();
     guard.unlock().unwrap();
     let second = got(waiting);
-    assert_eq!(granted(&second.votes()), 3);
+    assert_granted_by(&second, 3);
     second.unlock().unwrap();
     // Nobody waits for these.
     assert!(eventually(BOUND, || silent.heard_of(Kind::Release).len() == 2));
     let set = silent.heard_of(Kind::Set)[0].connection;
     assert_eq!(silent.heard_on(set), [Kind::Set, Kind::Pass, Kind::Release]);
     let releases = silent.heard_of(Kind::Release);
-    let (undo, release) = releases
-        .iter()
-        .partition::<Vec<_>, _>(|c| c.connection == set);
-    assert_eq!(undo[0].token(), silent.heard_of(Kind::Pass)[0].token());
-    assert_eq!(release[0].token(), first);
+    let of = |is_undo: bool| {
+        releases
+            .iter()
+            .find(|it| (it.connection == set) == is_undo)
+            .unwrap()
+    };
+    assert_eq!(of(true).token(), silent.heard_of(Kind::Pass)[0].token());
+    assert_eq!(of(false).token(), first);
 }
 
 #[test]
 fn an_attempt_is_undone_behind_a_reply_that_only_the_other_protocol_has() {
     let nodes = listeners(2);
-    let strange = Scripted::start(|peer, command| {
-        if command.kind() == Kind::Pass {
-            peer.say(b"*2\r\n:1\r\n*2\r\n$5\r\nSTALE\r\n:5\r\n");
-        } else {
-            peer.say(command.consent());
-        }
-    });
+    let strange = answering([(Kind::Pass, b"*2\r\n:1\r\n*2\r\n$5\r\nSTALE\r\n:5\r\n")]);
     let manager = over(&nodes).node(strange.url()).build().unwrap();
     let (guard, waiting) = wanted(&manager);
     guard.unlock().unwrap();
     let second = got(waiting);
-    assert_eq!(granted(&second.votes()), 2, "{:?}", second.votes());
+    assert_granted_by(&second, 2);
     // It may have been executed.
     let passed = &strange.heard_of(Kind::Pass)[0];
     let undone = || strange.heard_on(passed.connection).last() == Some(&Kind::Release);
     assert!(eventually(BOUND, undone), "{:?}", strange.heard());
     assert_eq!(strange.heard_of(Kind::Release)[0].token(), passed.token());
-    second.unlock().unwrap();
-}
-
-#[test]
-fn a_refusal_of_the_fenced_protocol_is_told_to_the_thread_that_was_to_have_the_lock() {
-    let nodes = FakeNode::cluster(3);
-    let builder = fenced().fakes(&nodes);
-    let manager = builder.build().unwrap();
-    manager.open_nodes().unwrap();
-    let (guard, waiting) = wanted(&manager);
-    // It comes back as another process, and votes for nobody for some time.
-    nodes[2].restart();
-    guard.unlock().unwrap();
-    let second = got(waiting);
-    let abstains =
-        |report: &&NodeReport| matches!(report.vote, Vote::Failed(NodeError::Quarantined { .. }));
-    assert_eq!(granted(&second.votes()), 2, "{:?}", second.votes());
-    assert_eq!(
-        second.votes().iter().filter(abstains).count(),
-        1,
-        "{:?}",
-        second.votes()
-    );
     second.unlock().unwrap();
 }
 
@@ -180,10 +149,8 @@ fn where_all_connections_are_in_use_a_pass_gets_one_of_its_own_as_a_release_does
         peer.say(command.consent());
     });
     let builder = over(std::slice::from_ref(&node)).pool_size(1);
-    let manager = builder
-        .node_timeout(Duration::from_secs(3))
-        .build()
-        .unwrap();
+    let builder = builder.node_timeout(Duration::from_secs(3));
+    let manager = builder.build().unwrap();
     let (guard, waiting) = wanted(&manager);
     let slow = line_up({
         let manager = manager.clone();
@@ -205,14 +172,10 @@ fn a_node_that_failed_a_moment_ago_is_left_out_unless_it_may_have_the_key() {
     nodes[2].refuse();
     let (guard, waiting) = wanted(&manager);
     nodes[1].refuse();
-    let result = guard.unlock();
-    assert!(
-        matches!(result, Err(Error::Unconfirmed { .. })),
-        "{result:?}"
-    );
+    assert!(matches!(guard.unlock(), Err(Error::Unconfirmed { .. })));
     nodes[1].recover();
     let second = within(BOUND, || got(waiting));
-    assert_eq!(granted(&second.votes()), 2, "{:?}", second.votes());
+    assert_granted_by(&second, 2);
     second.unlock().unwrap();
     assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
 }
@@ -222,12 +185,11 @@ fn a_server_with_two_names_has_one_vote_of_the_release_and_one_of_the_attempt() 
     let servers = cluster(2);
     let proxy = Proxy::start(servers[0].port());
     let names = [servers[0].url(), proxy.url(), servers[1].url()];
-    let builder = LockManager::builder().nodes(&names);
-    let manager = builder.node_timeout(PATIENCE).build().unwrap();
+    let manager = patient(names);
     let (guard, waiting) = wanted(&manager);
     guard.unlock().unwrap();
     let second = got(waiting);
-    assert_eq!(granted(&second.votes()), 2, "{:?}", second.votes());
+    assert_granted_by(&second, 2);
     second.unlock().unwrap();
     assert!(servers.iter().all(|server| server.get("job").is_none()));
 }

@@ -1,22 +1,24 @@
-//! The queue: threads of one manager that want one lock.
+//! The queue: threads of one manager that want one lock, and when the next one has its turn.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
-use redlatch_testing::Server;
 use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::{Server, pause};
 
-use crate::managers::{PATIENCE, patient};
-use crate::waiters::{BOUND, got, heard, line_up, listeners};
+use crate::managers::{PATIENCE, over};
+use crate::waiters::{BOUND, answering, got, heard, line_up, listeners, next};
 
 pub(crate) const TTL: Duration = Duration::from_secs(15);
 
-pub(crate) fn fakes() -> (Vec<FakeNode>, LockManager) {
+fn fakes() -> (Vec<FakeNode>, LockManager) {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes);
     let manager = builder.node_timeout(PATIENCE).build().unwrap();
@@ -25,7 +27,7 @@ pub(crate) fn fakes() -> (Vec<FakeNode>, LockManager) {
 
 /// Whether a guard of the same manager is in the way, for which nobody was asked.
 #[track_caller]
-pub(crate) fn assert_held_here(result: Result<LockGuard, Error>) -> Error {
+fn assert_held_here(result: Result<LockGuard, Error>) -> Error {
     let error = result.unwrap_err();
     let Error::Held { nodes, .. } = &error else {
         panic!("{error:?}");
@@ -38,7 +40,7 @@ pub(crate) fn assert_held_here(result: Result<LockGuard, Error>) -> Error {
 #[test]
 fn who_asks_for_what_this_manager_holds_is_refused_without_a_command() {
     let nodes = listeners(3);
-    let manager = patient(nodes.iter().map(Scripted::url));
+    let manager = over(&nodes).build().unwrap();
     let guard = manager.try_lock("job", TTL).unwrap();
     let before = heard(&nodes);
     let error = assert_held_here(manager.try_lock("job", TTL));
@@ -48,12 +50,7 @@ fn who_asks_for_what_this_manager_holds_is_refused_without_a_command() {
     };
     let mut names: Vec<String> = nodes.iter().map(Scripted::name).collect();
     names.sort();
-    assert!(
-        reports
-            .iter()
-            .map(|report| &*report.node)
-            .eq(names.iter().map(String::as_str))
-    );
+    assert!(reports.iter().map(|report| &*report.node).eq(&names));
     let wait = Duration::from_millis(120);
     assert_held_here(manager.try_lock_for("job", TTL, wait));
     assert_held_here(manager.request("job").try_lock());
@@ -63,43 +60,20 @@ fn who_asks_for_what_this_manager_holds_is_refused_without_a_command() {
 }
 
 #[test]
-fn two_managers_share_no_queue() {
-    let (nodes, manager) = fakes();
-    let other = LockManager::builder().fakes(&nodes);
-    let other = other.node_timeout(PATIENCE).build().unwrap();
-    let _guard = manager.lock("job", TTL).unwrap();
-    let result = other.try_lock("job", TTL);
-    let Err(error @ Error::Held { .. }) = result else {
-        panic!("{result:?}");
-    };
-    assert!(error.to_string().contains("another holder"), "{error}");
-    // And a clone is the same manager.
-    assert_held_here(manager.clone().try_lock("job", TTL));
-}
-
-#[test]
 fn only_the_first_talks_to_the_servers() {
-    let server = Scripted::start(|peer, command| {
-        peer.say(match command.kind() {
-            Kind::Set => b"$-1\r\n",
-            Kind::Look => b"*4\r\n:1\r\n:5000\r\n:0\r\n$0\r\n\r\n",
-            Kind::Release => b"*1\r\n:5000\r\n",
-            Kind::Listen | Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
-                command.consent()
-            }
-        });
-    });
-    let builder = LockManager::builder().node(server.url());
-    let manager = builder
-        .node_timeout(PATIENCE)
-        .retry_delay(Duration::ZERO, Duration::from_millis(1))
-        .build()
-        .unwrap();
-    let threads = (0..8).map(|_| {
+    let server = answering([
+        (Kind::Set, b"$-1\r\n"),
+        (Kind::Look, b"*4\r\n:1\r\n:5000\r\n:0\r\n$0\r\n\r\n"),
+        (Kind::Release, b"*1\r\n:5000\r\n"),
+    ]);
+    let builder = over(std::slice::from_ref(&server));
+    let builder = builder.retry_delay(Duration::ZERO, Duration::from_millis(1));
+    let manager = builder.build().unwrap();
+    let threads = [(); 8].map(|()| {
         let manager = manager.clone();
         thread::spawn(move || manager.try_lock_for("job", TTL, Duration::from_secs(2)))
     });
-    for thread in threads.collect::<Vec<_>>() {
+    for thread in threads {
         let result = got(thread);
         assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
     }
@@ -122,8 +96,7 @@ fn only_the_first_talks_to_the_servers() {
 #[test]
 fn sixty_four_threads_have_the_lock_in_the_order_in_which_they_came() {
     let servers = Server::cluster(3);
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let manager = builder.node_timeout(PATIENCE).build().unwrap();
+    let manager = over(&servers).build().unwrap();
     let guard = manager.lock("job", TTL).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let threads = (0..64).map(|who| {
@@ -136,9 +109,7 @@ fn sixty_four_threads_have_the_lock_in_the_order_in_which_they_came() {
     });
     let threads: Vec<_> = threads.collect();
     guard.unlock().unwrap();
-    for thread in threads {
-        got(thread);
-    }
+    threads.into_iter().for_each(got);
     assert_eq!(*order.lock(), (0..64).collect::<Vec<_>>());
     assert!(servers.iter().all(|server| server.get("job").is_none()));
 }
@@ -146,28 +117,105 @@ fn sixty_four_threads_have_the_lock_in_the_order_in_which_they_came() {
 #[test]
 fn one_who_waits_in_vain_is_told_what_the_first_one_met() {
     let (nodes, manager) = fakes();
-    for node in &nodes {
-        node.refuse();
+    nodes.iter().for_each(FakeNode::refuse);
+    let first = next(&manager, TTL);
+    for wait in [Duration::from_millis(300), Duration::ZERO] {
+        let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
     }
-    let first = line_up({
-        let manager = manager.clone();
-        move || manager.try_lock_for("job", TTL, BOUND)
-    });
-    let wait = Duration::from_millis(300);
-    let result = manager.try_lock_for("job", TTL, wait);
-    assert!(
-        matches!(result, Err(Error::Unavailable { .. })),
-        "{result:?}"
-    );
-    let result = manager.try_lock("job", TTL);
-    assert!(
-        matches!(result, Err(Error::Unavailable { .. })),
-        "{result:?}"
-    );
-    for node in &nodes {
-        node.recover();
-    }
-    let guard = got(first).unwrap();
+    nodes.iter().for_each(FakeNode::recover);
+    let guard = got(first);
     assert_held_here(manager.try_lock("job", TTL));
     guard.unlock().unwrap();
+}
+
+/// How a holder ends; it may leave its guard.
+type End = fn(LockGuard, &[FakeNode]) -> Option<LockGuard>;
+
+#[test]
+fn one_who_waits_has_the_turn_however_the_holder_ends() {
+    let ends: [(&str, End); 4] = [
+        ("it is late", |guard, _| Some(guard)),
+        ("it learns that the lock is lost", |guard, nodes| {
+            nodes.iter().for_each(FakeNode::flush);
+            assert!(matches!(guard.extend(TTL), Err(Error::Lost { .. })));
+            Some(guard)
+        }),
+        ("it forgets the guard", |guard, _| {
+            #[expect(clippy::mem_forget, reason = "it is what is tested")]
+            std::mem::forget(guard);
+            None
+        }),
+        ("it panics", |guard, _| {
+            let job = AssertUnwindSafe(|| {
+                let _guard = guard;
+                panic!("the job fails");
+            });
+            assert!(catch_unwind(job).is_err());
+            None
+        }),
+    ];
+    for (name, end) in ends {
+        let (nodes, manager) = fakes();
+        let guard = manager.lock("job", TTL / 5).unwrap();
+        let second = next(&manager, TTL);
+        let late = end(guard, &nodes);
+        let second = got(second);
+        if let Some(late) = late {
+            assert!(matches!(late.unlock(), Err(Error::Lost { .. })), "{name}");
+        }
+        assert_held_here(manager.try_lock("job", TTL));
+        second.unlock().unwrap();
+    }
+}
+
+#[test]
+fn a_lease_is_not_waited_for_in_the_line() {
+    let (_, manager) = fakes();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    let lease = guard.into_lease();
+    // The thread that waits asks the servers now, and this one waits for it.
+    let adopted = manager.adopt(lease).unwrap();
+    let result = manager.try_lock("job", TTL);
+    assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
+    assert!(!waiting.is_finished());
+    adopted.unlock().unwrap();
+    let guard = got(waiting);
+
+    // Where nobody waits, the servers are asked; and once it is adopted, they are not.
+    let lease = guard.into_lease();
+    let error = manager.try_lock("job", TTL).unwrap_err();
+    assert!(error.to_string().contains("another holder"), "{error}");
+    let adopted = manager.adopt(lease).unwrap();
+    assert_held_here(manager.clone().try_lock("job", TTL));
+    let waiting = next(&manager, TTL);
+    adopted.unlock().unwrap();
+    got(waiting).unlock().unwrap();
+}
+
+/// A guard that is given back is no lock that has ended: to ask for it before the servers have heard of it would be in vain.
+#[test]
+fn nobody_asks_before_the_lock_is_given_back() {
+    let (asked, asked_by_then) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (count, seen) = (Arc::clone(&asked), Arc::clone(&asked_by_then));
+    let server = Scripted::start(move |peer, command| {
+        let kind = command.kind();
+        if kind == Kind::Set {
+            count.fetch_add(1, Ordering::SeqCst);
+        } else if matches!(kind, Kind::Release | Kind::Pass) {
+            // Far longer than those who wait take to look.
+            pause(Duration::from_millis(200));
+            seen.fetch_max(count.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        peer.say(command.consent());
+    });
+    let manager = over(std::slice::from_ref(&server)).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiter = next(&manager, TTL);
+    guard.unlock().unwrap();
+    got(waiter).unlock().unwrap();
+    assert_eq!(asked_by_then.load(Ordering::SeqCst), 1);
+    // The second one's attempt rode with the release.
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
 }

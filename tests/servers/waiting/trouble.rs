@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{LockManager, Protocol};
-use redlatch_testing::{Server, eventually, now, pause, side_by_side, within};
+use redlatch::LockManager;
+use redlatch_testing::{Server, eventually, now, pause, side_by_side};
 
-use crate::managers::PATIENCE;
+use crate::managers::{BOTH, PATIENCE, over, processes_by};
 use crate::waiters::{
     BOUND, LONG, SOON, TTL, Waiting, asked, assert_no_node_failed, assert_nothing_is_left, cluster,
     process, process_with,
@@ -83,31 +83,16 @@ fn commands_with(garbage: &[&str], processes: usize) -> u64 {
     let count = asked(&servers[0]) / u64::from(polls);
     assert!(waiting.iter().all(|waiting| !waiting.is_over()));
     guard.unlock().unwrap();
-    let threads = waiting.into_iter().map(|waiting| {
-        std::thread::spawn(move || {
-            // Others may have been in the way, but no server has failed.
-            assert_no_node_failed(&waiting.end().0);
-        })
-    });
-    let threads: Vec<_> = threads.collect();
-    within(BOUND * 2, || {
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    });
+    // Others may have been in the way, but no server has failed.
+    side_by_side(waiting, |waiting| assert_no_node_failed(&waiting.end().0));
     count
 }
 
 #[test]
 fn a_release_of_what_another_has_wakes_nobody() {
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
+    for protocol in BOTH {
         let servers = cluster(1);
-        let builder = LockManager::builder().node(servers[0].url());
-        let builder = builder.node_timeout(PATIENCE).protocol(protocol);
-        let manager = builder.build().unwrap();
-        if protocol == Protocol::Fenced {
-            manager.open_nodes().unwrap();
-        }
+        let [manager] = processes_by(&over(&servers), protocol);
         servers[0].hold("job", "another", 600_000);
         servers[0].command(&["SADD", WAITING, "1"]);
         // An attempt that fails gives back what it may have got.
@@ -119,11 +104,7 @@ fn a_release_of_what_another_has_wakes_nobody() {
 
 #[test]
 fn something_else_under_the_keys_of_the_wake_up_harms_nobody() {
-    let many: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
-    let many = ["RPUSH", BELL]
-        .into_iter()
-        .chain(many.iter().map(String::as_str));
-    let many: Vec<&str> = many.collect();
+    let many = [vec!["RPUSH", BELL], vec!["1"; 10_000]].concat();
     let cases: [&[&str]; 6] = [
         &many,
         &["SET", BELL, "text"],
@@ -163,39 +144,16 @@ fn one_whose_hints_came_to_nothing_does_not_listen_while_it_ignores_them() {
 }
 
 /// All that a classic client needs, and is woken with.
-const ALL: [&str; 15] = [
-    "~job",
-    "~*:redlatch:*",
-    "+set",
-    "+eval",
-    "+get",
-    "+del",
-    "+pttl",
-    "+pexpire",
-    "+ping",
-    "+info",
-    "+exists",
-    "+sadd",
-    "+rpush",
-    "+blpop",
-    "+select",
-];
+const ALL: &str = "~job ~*:redlatch:* +set +eval +get +del +pttl +pexpire +ping +info +exists +sadd +rpush +blpop +select";
 
 #[test]
 fn without_the_permissions_of_the_wake_up_it_is_polled_and_releases_work() {
-    let each = [
-        "+exists",
-        "+sadd",
-        "+rpush",
-        "+blpop",
-        "+pexpire",
-        "~*:redlatch:*",
-    ];
-    side_by_side(each, |missing| {
+    let each = "+exists +sadd +rpush +blpop +pexpire ~*:redlatch:*";
+    side_by_side(each.split(' '), |missing| {
         let servers = cluster(3);
         for server in &servers {
             let user = ["ACL", "SETUSER", "user", "reset", "on", ">change-me"];
-            let rules = ALL.into_iter().filter(|rule| *rule != missing);
+            let rules = ALL.split(' ').filter(|rule| *rule != missing);
             let words: Vec<&str> = user.into_iter().chain(rules).collect();
             assert_eq!(server.command(&words), Value::Okay);
         }

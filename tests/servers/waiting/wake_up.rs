@@ -8,7 +8,7 @@ use redlatch::{Error, LockGuard, LockManager, Protocol};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
-use crate::managers::PATIENCE;
+use crate::managers::{PATIENCE, over, processes_by};
 use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, assert_no_node_failed, cluster, process};
 
 /// How one who waits is woken.
@@ -49,7 +49,7 @@ const FIRST_FAILS: Case = Case {
 };
 
 /// What is the same for locks of all kinds is in `kinds::waits`.
-const CASES: [Case; 8] = [
+const CASES: [Case; 7] = [
     Case {
         name: "one node",
         nodes: 1,
@@ -59,11 +59,6 @@ const CASES: [Case; 8] = [
         name: "a Unix socket",
         nodes: 1,
         is_unix: true,
-        ..PLAIN
-    },
-    Case {
-        name: "a guard that is dropped",
-        give_back: |guard, _| drop(guard),
         ..PLAIN
     },
     Case {
@@ -112,14 +107,9 @@ fn a_release_wakes_one_who_waits_long_before_its_next_look() {
             }
             server.url()
         };
-        let [holder, waiter] = [(); 2].map(|()| {
-            let builder = LockManager::builder().nodes(servers.iter().map(url));
-            let builder = builder.node_timeout(PATIENCE).protocol(case.protocol);
-            builder.retry_delay(LONG, LONG).build().unwrap()
-        });
-        if case.protocol == Protocol::Fenced {
-            holder.open_nodes().unwrap();
-        }
+        let builder = LockManager::builder().nodes(servers.iter().map(url));
+        let builder = builder.node_timeout(PATIENCE).retry_delay(LONG, LONG);
+        let [holder, waiter] = processes_by(&builder, case.protocol);
         (case.trouble)(&mut servers);
         let guard = holder.lock("job", TTL).unwrap();
         let server = &servers[case.listens_at];
@@ -139,8 +129,7 @@ fn a_release_wakes_one_who_waits_long_before_its_next_look() {
 fn with_one_connection_a_poll_is_one_command_and_nobody_is_woken() {
     let servers = cluster(3);
     let delay = Duration::from_millis(500);
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let builder = builder.node_timeout(PATIENCE).retry_delay(delay, delay);
+    let builder = over(&servers).retry_delay(delay, delay);
     let waiter = builder.pool_size(1).build().unwrap();
     let guard = process(&servers, delay).lock("job", TTL).unwrap();
     let scripts = || servers[0].count("eval") + servers[0].count("evalsha");
@@ -167,16 +156,18 @@ fn wait_in_vain(
     wait: Duration,
     answer: impl Fn(&mut Peer, &Command) + Send + Sync + 'static,
 ) -> Scripted {
-    let server = Scripted::start(move |peer, command| match command.kind() {
-        Kind::Set => peer.say(b"$-1\r\n"),
-        Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
-        Kind::Look | Kind::Listen => answer(peer, command),
-        Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
-            peer.say(command.consent());
+    let server = Scripted::start(move |peer, command| {
+        let kind = command.kind();
+        if matches!(kind, Kind::Look | Kind::Listen) {
+            return answer(peer, command);
         }
+        peer.say(match (kind == Kind::Set, kind == Kind::Release) {
+            (true, _) => b"$-1\r\n",
+            (_, true) => b"*1\r\n:50000\r\n",
+            _ => command.consent(),
+        });
     });
-    let builder = LockManager::builder().node(server.url());
-    let builder = builder.node_timeout(Duration::from_secs(2));
+    let builder = over(std::slice::from_ref(&server)).node_timeout(Duration::from_secs(2));
     let waiter = builder.retry_delay(delay, delay).build().unwrap();
     let started = now();
     let result = within(BOUND, move || waiter.try_lock_for("job", TTL, wait));

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::*;
 use crate::clock::Timestamp;
 use crate::contend::held::tests::lease;
-use crate::error::NodeError;
+use crate::error::{NodeError, NodeReport};
 use crate::fake::{FakeClock, FakeNode};
 use crate::{Builder, LockManager};
 
@@ -197,6 +197,14 @@ fn refused(votes: [Vote; 3]) -> Error {
     }
 }
 
+fn not_a_lock() -> Vote {
+    Vote::Failed(NodeError::NotALock {
+        reason: "never expires",
+        length: None,
+        resource: None,
+    })
+}
+
 fn a_writer_waits() -> Vote {
     Vote::WriterWaits { remaining: DELAY }
 }
@@ -349,13 +357,6 @@ fn one_who_waits_for_a_permit_passes_over_nodes_that_failed_and_no_others() {
         node.hold("exports:redlatch:slot:0", "another", DELAY / 4 * spans);
     }
     let held = || Vote::held(Some(DELAY));
-    let not_a_lock = || {
-        Vote::Failed(NodeError::NotALock {
-            reason: "never expires",
-            length: None,
-            resource: None,
-        })
-    };
     let failed = || Vote::Failed(NodeError::TimedOut);
     let mut at = |votes: [Vote; 3]| {
         wait.refused(&refused(votes));

@@ -46,8 +46,7 @@ impl LockManager {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(5);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(5)).build()?;
     /// let ttl = Duration::from_secs(10);
     /// let _guards = [manager.lock("report-4", ttl)?, manager.lock("report-5", ttl)?];
     ///
@@ -78,8 +77,7 @@ impl LockManager {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let _guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// let locks = manager.locks_with_progress("", |share| eprintln!("{:.0} %", share * 100.0))?;
     /// assert_eq!(locks.count(), 1);
