@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 
 mod scan;
 
-use self::scan::{MOST_FAILURES, Names, Scan};
+use self::scan::{MOST_FAILURES, Scan};
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport};
@@ -29,7 +29,8 @@ const MOST_REMEMBERED: usize = 1 << 20;
 
 /// A list that is being made.
 pub(crate) struct List {
-    names: Names,
+    /// What the keys begin with that are looked for.
+    prefix: String,
     /// In the canonical order.
     scans: Vec<Scan>,
     /// Keys that the last scan has found and that may be locks, with the resource and the slot of each.
@@ -46,10 +47,10 @@ pub(crate) struct List {
 impl List {
     /// Begins a list of the locks on the resources whose names begin with `prefix`.
     pub(crate) fn new(cluster: &Cluster, prefix: &str) -> Result<Self, Error> {
-        let names = Names::new(cluster.checked_prefix(prefix)?);
+        let prefix = cluster.checked_prefix(prefix)?;
         let scans = cluster.each().map(|_| Scan::default());
         Ok(Self {
-            names,
+            prefix,
             scans: scans.collect(),
             found: BTreeMap::new(),
             listed: HashSet::new(),
@@ -97,7 +98,7 @@ impl List {
         let Some((_, node, scan)) = open.min_by_key(|(rank, ..)| *rank) else {
             return Err(self.incomplete(cluster, failed));
         };
-        for key in scan.step(node, &self.names) {
+        for key in scan.step(node, &self.prefix) {
             if let Ok(key) = String::from_utf8(key)
                 && let Some(lock) = cluster.resource_of(&key)
                 && !self.listed.contains(&self.listed.hasher().hash_one(&key))

@@ -26,26 +26,14 @@ pub(super) struct Scan {
     replaced: u32,
 }
 
-/// The keys that are looked for.
-pub(super) struct Names {
-    /// What they begin with.
-    prefix: String,
-    /// The pattern of Redis that they match, and no other keys.
-    pattern: String,
-}
-
-impl Names {
-    pub(super) fn new(prefix: String) -> Self {
-        let mut pattern = String::with_capacity(prefix.len().saturating_add(1));
-        for c in prefix.chars() {
-            if matches!(c, '*' | '?' | '[' | ']' | '\\') {
-                pattern.push('\\');
-            }
-            pattern.push(c);
-        }
-        pattern.push('*');
-        Self { prefix, pattern }
-    }
+/// The pattern of Redis that keys match which begin with this, and no others.
+fn pattern(prefix: &str) -> String {
+    let is_special = |c| "*?[]\\".contains(c);
+    let escaped = prefix.chars().flat_map(|c| {
+        let escape = is_special(c).then_some('\\');
+        escape.into_iter().chain([c])
+    });
+    escaped.chain(['*']).collect()
 }
 
 impl Scan {
@@ -66,10 +54,10 @@ impl Scan {
         }
     }
 
-    /// Makes one step. Returns the keys that it has found.
-    pub(super) fn step(&mut self, node: &Node, names: &Names) -> Vec<Vec<u8>> {
-        let (page, report) = node.scan(self.cursor.at, &names.pattern);
-        self.note(page, report.server, names)
+    /// Makes one step. Returns the keys with this prefix that it has found.
+    pub(super) fn step(&mut self, node: &Node, prefix: &str) -> Vec<Vec<u8>> {
+        let (page, report) = node.scan(self.cursor.at, &pattern(prefix));
+        self.note(page, report.server, prefix)
             .unwrap_or_else(|error| {
                 let report = node.report(Vote::Failed(error), report.elapsed, None);
                 self.end = Some(Err(report));
@@ -82,7 +70,7 @@ impl Scan {
         &mut self,
         page: Result<Page, NodeError>,
         server: Option<Arc<str>>,
-        names: &Names,
+        prefix: &str,
     ) -> Result<Vec<Vec<u8>>, NodeError> {
         let page = match page {
             Ok(page) => page,
@@ -93,8 +81,8 @@ impl Scan {
                 return if is_over { Err(error) } else { Ok(Vec::new()) };
             }
         };
-        let prefix = names.prefix.as_bytes();
-        if !page.keys.iter().all(|key| key.starts_with(prefix)) {
+        let is_asked_for = |key: &Vec<u8>| key.starts_with(prefix.as_bytes());
+        if !page.keys.iter().all(is_asked_for) {
             return Err(NodeError::protocol("keys that were not asked for"));
         }
         if self.cursor.at != 0 && self.server.is_some() && self.server != server {

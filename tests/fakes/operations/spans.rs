@@ -43,17 +43,34 @@ impl Span {
     }
 }
 
+/// A subscriber that keeps all spans; or one that panics at one of its callbacks, or at all of them behind the making of a span.
 #[derive(Default, Clone)]
 struct Spans {
     /// The number of each is its place, counted from one.
     all: Arc<Mutex<Vec<Span>>>,
     entered: Arc<Mutex<Vec<u64>>>,
+    panics_at: Option<&'static str>,
+    panics: Arc<AtomicU64>,
 }
+
+const EVERYWHERE: &str = "everywhere";
 
 impl Spans {
     fn change(&self, id: &Id, change: impl FnOnce(&mut Span)) {
         let place = usize::try_from(id.into_u64()).unwrap() - 1;
         change(&mut self.all.lock()[place]);
+    }
+
+    /// Panics there, or says whether spans are kept.
+    fn keeps(&self, callback: &str) -> bool {
+        // Else there is nothing else that it is called for.
+        let is_begin = matches!(callback, "enabled" | "new_span");
+        let is_everywhere = self.panics_at == Some(EVERYWHERE);
+        if self.panics_at == Some(callback) || (is_everywhere && !is_begin) {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            panic!("a subscriber that is broken at {callback}");
+        }
+        self.panics_at.is_none()
     }
 }
 
@@ -70,11 +87,20 @@ impl Visit for Fields<'_> {
 }
 
 impl Subscriber for Spans {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        // So that it is asked each time.
+        Interest::sometimes()
+    }
+
     fn enabled(&self, _: &Metadata<'_>) -> bool {
+        self.keeps("enabled");
         true
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        if !self.keeps("new_span") {
+            return Id::from_u64(1);
+        }
         let mut all = self.all.lock();
         let (about, last) = (attributes.metadata(), all.len());
         let mut span = Span {
@@ -90,7 +116,9 @@ impl Subscriber for Spans {
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
-        self.change(id, |span| values.record(&mut Fields(span)));
+        if self.keeps("record") {
+            self.change(id, |span| values.record(&mut Fields(span)));
+        }
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
@@ -98,19 +126,25 @@ impl Subscriber for Spans {
     fn event(&self, _: &Event<'_>) {}
 
     fn enter(&self, id: &Id) {
-        self.entered.lock().push(id.into_u64());
+        if self.keeps("enter") {
+            self.entered.lock().push(id.into_u64());
+        }
     }
 
     fn exit(&self, id: &Id) {
-        assert_eq!(self.entered.lock().pop(), Some(id.into_u64()));
+        if self.keeps("exit") {
+            assert_eq!(self.entered.lock().pop(), Some(id.into_u64()));
+        }
     }
 
     fn try_close(&self, id: Id) -> bool {
-        let is_open = |span: &&Span| span.field("outcome").is_empty();
-        let open = self.all.lock().iter().filter(is_open).count();
-        self.change(&id, |span| {
-            (span.has_ended, span.open_at_its_end) = (true, open);
-        });
+        if self.keeps("try_close") {
+            let is_open = |span: &&Span| span.field("outcome").is_empty();
+            let open = self.all.lock().iter().filter(is_open).count();
+            self.change(&id, |span| {
+                (span.has_ended, span.open_at_its_end) = (true, open);
+            });
+        }
         true
     }
 }
@@ -209,63 +243,6 @@ fn the_span_of_a_node_ends_with_its_own_answer_also_where_another_node_hangs() {
     assert!(spans.iter().all(are_open), "{spans:?}");
 }
 
-/// A subscriber that panics at one of its callbacks, or at all of them that a span has behind its making.
-struct Broken {
-    at: &'static str,
-    panics: Arc<AtomicU64>,
-}
-
-const EVERYWHERE: &str = "everywhere";
-
-impl Broken {
-    fn called(&self, callback: &str) {
-        // Else there is nothing else that it is called for.
-        let is_begin = matches!(callback, "enabled" | "new_span");
-        if self.at == callback || (self.at == EVERYWHERE && !is_begin) {
-            self.panics.fetch_add(1, Ordering::Relaxed);
-            panic!("a subscriber that is broken at {callback}");
-        }
-    }
-}
-
-impl Subscriber for Broken {
-    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
-        // So that it is asked each time.
-        Interest::sometimes()
-    }
-
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        self.called("enabled");
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        self.called("new_span");
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {
-        self.called("record");
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {}
-
-    fn enter(&self, _: &Id) {
-        self.called("enter");
-    }
-
-    fn exit(&self, _: &Id) {
-        self.called("exit");
-    }
-
-    fn try_close(&self, _: Id) -> bool {
-        self.called("try_close");
-        true
-    }
-}
-
 /// Does this with subscribers that are broken at each of their callbacks.
 fn broken(job: impl Fn(&str)) {
     let callbacks = [
@@ -277,10 +254,13 @@ fn broken(job: impl Fn(&str)) {
         "try_close",
     ];
     for at in callbacks.into_iter().chain([EVERYWHERE]) {
-        let panics = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&panics);
-        tracing::subscriber::with_default(Broken { at, panics }, || job(at));
-        let panics = counted.load(Ordering::Relaxed);
+        let panics_at = Some(at);
+        let spans = Spans {
+            panics_at,
+            ..Spans::default()
+        };
+        tracing::subscriber::with_default(spans.clone(), || job(at));
+        let panics = spans.panics.load(Ordering::Relaxed);
         assert!(panics > 0, "{at} is never called");
     }
 }
