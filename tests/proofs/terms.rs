@@ -48,115 +48,80 @@ mod state;
 mod steps;
 mod world;
 
-use self::world::Protocol::{Classic, Fenced};
-use self::world::Restarts::{AtAnyTime, WhenHealed};
 use self::world::{EXCLUSION, MAJORITY, NO_REVIVAL, NOTHING_LEFT, Rule, WHOLE, World};
 use crate::checks::{check, shortest_counterexample};
 use crate::subject::Subject::{Both, Lock, Other, Read};
 
 #[test]
 fn no_promise_is_broken() {
-    let whoever = [Lock; 3];
-    for world in [
+    for (subjects, terms, words) in [
         // A holder that extends and heals. All that can happen without servers that come back soon can happen here.
-        World::of(whoever, [3, 0, 0])
-            .giving_up()
-            .restarting(WhenHealed),
-        World::of(whoever, [2, 1, 0])
-            .giving_up()
-            .restarting(WhenHealed),
+        ([Lock; 3], [3, 0, 0], "gives-up restarts-when-healed"),
+        ([Lock; 3], [2, 1, 0], "gives-up restarts-when-healed"),
         // Beside clients of the other protocol, which heed no counter and no marker, or leave them.
-        World::of(whoever, [2, 1, 0])
-            .held()
-            .mixed([Fenced, Classic, Classic]),
-        World::of(whoever, [2, 1, 0])
-            .held()
-            .mixed([Classic, Fenced, Fenced]),
+        ([Lock; 3], [2, 1, 0], "held fenced-holder"),
+        ([Lock; 3], [2, 1, 0], "held classic-holder"),
         // To the nodes, a pass is a release, and an attempt of another client behind it.
-        World::of(whoever, [2, 1, 0]).held().passing().giving_up(),
-        World::of(whoever, [1, 1, 1]).held().passing(),
-        World::of(whoever, [1, 1, 1]).held().passing().fenced(),
+        ([Lock; 3], [2, 1, 0], "held passes gives-up"),
+        ([Lock; 3], [1, 1, 1], "held passes"),
+        ([Lock; 3], [1, 1, 1], "held passes fenced"),
         // Any number of valid readers, or one valid writer.
-        World::of([Lock, Read, Read], [1, 1, 1]),
-        World::of([Read, Lock, Read], [2, 1, 1]).held(),
-        World::of([Lock, Read, Read], [1, 1, 1])
-            .fenced()
-            .restarting(AtAnyTime),
-        World::of([Lock, Read, Read], [2, 1, 0])
-            .giving_up()
-            .fenced()
-            .restarting(AtAnyTime),
+        ([Lock, Read, Read], [1, 1, 1], ""),
+        ([Read, Lock, Read], [2, 1, 1], "held"),
+        ([Lock, Read, Read], [1, 1, 1], "fenced restarts"),
+        ([Lock, Read, Read], [2, 1, 0], "gives-up fenced restarts"),
         // Several resources at once.
-        World::of([Both, Lock, Other], [1, 1, 1]),
-        World::of([Both, Both, Lock], [1, 1, 1]),
-        World::of([Both, Lock, Lock], [2, 1, 0]).held(),
-        World::of([Both; 3], [3, 0, 0]).giving_up(),
-        World::of([Both, Lock, Other], [2, 1, 0])
-            .fenced()
-            .restarting(AtAnyTime),
+        ([Both, Lock, Other], [1, 1, 1], ""),
+        ([Both, Both, Lock], [1, 1, 1], ""),
+        ([Both, Lock, Lock], [2, 1, 0], "held"),
+        ([Both; 3], [3, 0, 0], "gives-up"),
+        ([Both, Lock, Other], [2, 1, 0], "fenced restarts"),
     ] {
-        check(&world);
+        check(&World::of(subjects, terms, words));
     }
 }
 
 #[test]
 #[ignore = "it takes minutes"]
 fn no_promise_is_broken_in_larger_worlds() {
-    let fenced = |subjects, terms| World::of(subjects, terms).fenced().restarting(AtAnyTime);
-    for world in [
-        World::of([Lock, Lock, Read], [2, 1, 1])
-            .held()
-            .mixed([Classic, Fenced, Fenced]),
-        fenced([Lock; 3], [2, 1, 0]).held().passing().giving_up(),
-        World::of([Lock, Read, Read], [2, 1, 1]).held(),
-        fenced([Lock, Read, Read], [2, 1, 1]).held(),
-        fenced([Read, Lock, Read], [2, 1, 1]).held(),
-        World::of([Both, Lock, Lock], [2, 1, 0]).giving_up(),
-        fenced([Both, Lock, Other], [1, 1, 1]),
+    for (subjects, terms, words) in [
+        ([Lock, Lock, Read], [2, 1, 1], "held classic-holder"),
+        ([Lock; 3], [2, 1, 0], "fenced restarts held passes gives-up"),
+        ([Lock, Read, Read], [2, 1, 1], "held"),
+        ([Lock, Read, Read], [2, 1, 1], "fenced restarts held"),
+        ([Read, Lock, Read], [2, 1, 1], "fenced restarts held"),
+        ([Both, Lock, Lock], [2, 1, 0], "gives-up"),
+        ([Both, Lock, Other], [1, 1, 1], "fenced restarts"),
     ] {
-        check(&world);
+        check(&World::of(subjects, terms, words));
     }
 }
 
 #[test]
 fn without_a_part_of_a_rule_a_promise_is_broken() {
-    let free = |terms| World::of([Lock; 3], terms).giving_up();
-    let reader = || World::of([Read, Lock, Read], [2, 1, 1]).held();
-    let pass = |terms| World::of([Lock; 3], terms).giving_up().held().passing();
-    let both = |other| World::of([Both, other, Lock], [1, 1, 0]);
+    let free = |terms, words| World::of([Lock; 3], terms, &format!("gives-up {words}"));
+    let pass = |terms| free(terms, "held passes");
+    let reader = |terms, words| World::of([Read, Lock, Read], terms, words);
+    let both = |other| World::of([Both, other, Lock], [1, 1, 0], "");
+    let fenced_readers = World::of([Lock, Read, Read], [1, 1, 0], "fenced restarts");
+    let free_reader = reader([2, 1, 1], "held gives-up");
+    let (extends, all) = ([2, 1, 0], [2, 1, 1]);
     for (world, rule, promise, steps) in [
         // What the algorithm does not survive.
-        (
-            free([1, 1, 0]).restarting(AtAnyTime),
-            Rule::AsItIs,
-            EXCLUSION,
-            12,
-        ),
-        (free([2, 1, 0]), Rule::HealsUndone, MAJORITY, 19),
-        (free([2, 1, 0]), Rule::CountsAfterTheEnd, NO_REVIVAL, 21),
-        (free([2, 1, 0]), Rule::HealsTaken, MAJORITY, 16),
-        (free([2, 1, 0]), Rule::NoUndo, NOTHING_LEFT, 11),
-        (free([2, 1, 0]), Rule::KeeperForgets, NOTHING_LEFT, 10),
-        (free([3, 0, 0]), Rule::PassesOn, MAJORITY, 16),
+        (free([1, 1, 0], "restarts"), Rule::AsItIs, EXCLUSION, 12),
+        (free(extends, ""), Rule::HealsUndone, MAJORITY, 19),
+        (free(extends, ""), Rule::CountsAfterTheEnd, NO_REVIVAL, 21),
+        (free(extends, ""), Rule::HealsTaken, MAJORITY, 16),
+        (free(extends, ""), Rule::NoUndo, NOTHING_LEFT, 11),
+        (free(extends, ""), Rule::KeeperForgets, NOTHING_LEFT, 10),
+        (free([3, 0, 0], ""), Rule::PassesOn, MAJORITY, 16),
         (pass([1, 1, 1]), Rule::PassesBlindly, MAJORITY, 9),
         (pass([1, 1, 0]), Rule::PassesTooEarly, EXCLUSION, 5),
-        (
-            World::of([Read, Lock, Read], [1, 1, 0]),
-            Rule::ReadsPastWriters,
-            EXCLUSION,
-            10,
-        ),
-        (reader(), Rule::HealsTaken, EXCLUSION, 12),
-        (reader(), Rule::CountsAfterTheEnd, NO_REVIVAL, 14),
-        (reader().giving_up(), Rule::HealsUndone, MAJORITY, 10),
-        (
-            World::of([Lock, Read, Read], [1, 1, 0])
-                .fenced()
-                .restarting(AtAnyTime),
-            Rule::ReadsInQuarantine,
-            EXCLUSION,
-            11,
-        ),
+        (reader([1, 1, 0], ""), Rule::ReadsPastWriters, EXCLUSION, 10),
+        (reader(all, "held"), Rule::HealsTaken, EXCLUSION, 12),
+        (reader(all, "held"), Rule::CountsAfterTheEnd, NO_REVIVAL, 14),
+        (free_reader, Rule::HealsUndone, MAJORITY, 10),
+        (fenced_readers, Rule::ReadsInQuarantine, EXCLUSION, 11),
         (both(Lock), Rule::SetOnHalf, WHOLE, 4),
         (both(Lock), Rule::SetOnHalf, EXCLUSION, 10),
         (both(Both), Rule::LeavesOneKey, WHOLE, 7),
@@ -170,12 +135,7 @@ fn without_a_part_of_a_rule_a_promise_is_broken() {
 /// the key of the fenced one again, and only the clock tells that this came too late.
 #[test]
 fn a_fenced_holder_that_counts_votes_after_its_old_end_is_revived_after_a_classic_one() {
-    let world = || {
-        World::of([Lock; 3], [2, 1, 0])
-            .held()
-            .by(Rule::CountsAfterTheEnd)
-    };
-    check(&world().fenced());
-    let mixed = world().mixed([Fenced, Classic, Classic]);
-    shortest_counterexample(&mixed, NO_REVIVAL, 13);
+    let late = |words| World::of([Lock; 3], [2, 1, 0], words).by(Rule::CountsAfterTheEnd);
+    check(&late("held fenced"));
+    shortest_counterexample(&late("held fenced-holder"), NO_REVIVAL, 13);
 }

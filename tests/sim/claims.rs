@@ -43,7 +43,6 @@ pub(super) struct Returned {
     pub(super) id: u64,
     /// What it was on, and the end of its validity, also if it was ended before that.
     pub(super) claim: Option<(On, Nanos)>,
-    hold: Option<Call>,
 }
 
 /// By how much sooner a loss may be told than the validity ends.
@@ -286,12 +285,12 @@ impl World {
     }
 
     /// Gives a guard back by a call. From now on it may end, and then it claims nothing any more, its hooks are not called, and each
-    /// watch of it says so.
+    /// watch of it says so. The call returns what it says of the lock as well.
     pub(super) fn gives_back<T>(
         &self,
         id: u64,
         guard: LockGuard,
-        call: impl FnOnce(LockGuard) -> T,
+        call: impl FnOnce(LockGuard) -> (T, Says),
     ) -> (Returned, T) {
         let watch = guard.watch();
         let mut state = self.state();
@@ -299,21 +298,17 @@ impl World {
         state.look_at_claims();
         state.hooks_were_called_of(id);
         let is_over = state.is_over;
-        let mut returned = Returned {
-            id,
-            claim: None,
-            hold: None,
-        };
+        let (mut hold, mut last) = (None, None);
         if let Some(claim) = state.claim(id).filter(|_| !is_over) {
             claim.may_end_sooner = true;
-            let (hold, on, last) = (claim.hold, claim.on.clone(), claim.last);
+            let (on, end) = (claim.on.clone(), claim.last);
+            hold = Some(claim.hold);
             state.note(|| format!("c{client} gives {on} back"));
-            returned.claim = Some((on, state.clients[client].clock.when(last)));
-            returned.hold = Some(hold);
-            state.records(Some(hold), What::Releases);
+            last = Some((on, state.clients[client].clock.when(end)));
+            state.records(hold, What::Releases);
         }
         drop(state);
-        let result = call(guard);
+        let (result, says) = call(guard);
         let mut state = self.state();
         state.hooks_are_over(id);
         state.look_at_claims();
@@ -322,7 +317,7 @@ impl World {
             let claim = guards.remove(i);
             // It may have been renewed up to the moment at which it was ended.
             let end = state.clients[client].clock.when(claim.last);
-            if let Some((_, until)) = returned.claim.as_mut().filter(|(_, until)| *until != end) {
+            if let Some((_, until)) = last.as_mut().filter(|(_, until)| *until != end) {
                 *until = end;
                 let is_limited = true;
                 state.records(Some(claim.hold), What::Moves { end, is_limited });
@@ -336,13 +331,9 @@ impl World {
                 "P2: c{client} gave a lock back, and has it for {left:?}"
             ));
         }
-        (returned, result)
-    }
-
-    /// A guard has ended, and `says` is what its end has said.
-    pub(super) fn ends(&self, returned: &Returned, says: Says) {
-        if returned.hold.is_some() {
-            self.state().records(returned.hold, What::Released(says));
+        if hold.is_some() {
+            self.state().records(hold, What::Released(says));
         }
+        (Returned { id, claim: last }, result)
     }
 }

@@ -230,8 +230,8 @@ impl Worker {
             }
             2..=4 => {
                 self.world.is_to_rest(claim, on, &guard);
-                let (returned, ()) = self.world.gives_back(claim, guard, drop);
-                self.world.ends(&returned, Says::Nothing);
+                let drops = |guard| (drop(guard), Says::Nothing);
+                self.world.gives_back(claim, guard, drops);
             }
             _ => {
                 self.world.is_to_rest(claim, on, &guard);
@@ -253,19 +253,22 @@ impl Worker {
         guard: LockGuard,
         unlock: fn(LockGuard) -> Result<(), Error>,
     ) -> bool {
-        let (returned, result) = self.world.gives_back(claim, guard, unlock);
-        let (end, says) = match &result {
-            Ok(()) => ("held to its end", Says::Okay),
-            Err(error @ Error::Lost { cause, .. }) => (name(cause), Says::Not(why(error))),
-            Err(error) => ("not known", Says::Not(why(error))),
+        let (_, result) = self.world.gives_back(claim, guard, |guard| {
+            let result = unlock(guard);
+            let error = result.as_ref().err();
+            let says = error.map_or(Says::Okay, |error| Says::Not(why(error)));
+            (result, says)
+        });
+        let end = match &result {
+            Ok(()) => "held to its end",
+            Err(Error::Lost { cause, .. }) => name(cause),
+            Err(_) => "not known",
         };
         let (id, mut state) = (self.id, self.world.state());
         state.is_unlocked(claim, end);
         if let Err(error) = &result {
             state.note(|| format!("c{id} unlocks: {error}"));
         }
-        drop(state);
-        self.world.ends(&returned, says);
         result.is_ok()
     }
 

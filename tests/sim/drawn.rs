@@ -12,8 +12,9 @@ use crate::Fanout;
 use crate::fencing::FENCE_IDLE;
 
 /// What clients do while the storm lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Workload {
+    #[default]
     Drawn,
     /// One writes now and then, and all others read without a pause.
     Stream,

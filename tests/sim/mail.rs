@@ -28,9 +28,8 @@ impl Worker {
         let (handed, (lease, ahead)) = self.world.gives_back(claim, guard, |guard| {
             let before = ahead();
             let lease = guard.into_lease();
-            (lease, before.max(ahead()))
+            ((lease, before.max(ahead())), Says::Nothing)
         });
-        self.world.ends(&handed, Says::Nothing);
         let text = lease.to_string();
         let mut state = self.world.state();
         if text.parse::<Lease>().ok().as_ref() != Some(&lease) {

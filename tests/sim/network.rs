@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::clocks::Nanos;
 use super::plan::nanos;
-use super::trouble::Trouble;
 use super::unread::Unread;
 use super::wire::{Message, Verb};
 use super::world::{Event, State, Wait};
@@ -90,10 +89,8 @@ impl State {
         let episodes = self.plan.episodes.iter();
         let mut now = episodes.filter(|e| (e.start..e.end).contains(&self.now));
         now.find_map(|episode| {
-            let Trouble::Partition { from, to, holds } = episode.trouble else {
-                return None;
-            };
-            ((from, to) == (client, node)).then_some((episode.end, holds))
+            let (cut, holds) = episode.trouble.cuts()?;
+            (cut == (client, node)).then_some((episode.end, holds))
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::drawn::Workload;
 use super::preempt::Preemption;
-use super::trouble::{Episode, Fleet, Trouble, episodes};
+use super::trouble::{Episode, Trouble, episodes};
 use super::wall::Offset;
 use super::wanted::{Permits, Sharing};
 use crate::Fanout;
@@ -13,9 +13,10 @@ use crate::fencing::Rules;
 use crate::quorum;
 
 /// What a run is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Every assumption of the algorithm holds, so every promise has to.
+    #[default]
     Sound,
     /// Nodes restart at once and without memory: two holders at once are to be expected.
     Amnesia,
@@ -49,7 +50,7 @@ pub(crate) enum Labels {
 }
 
 /// What happens to messages while there is trouble.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Weather {
     /// The usual time of a message on its way.
     pub(crate) delay: (Nanos, Nanos),
@@ -67,7 +68,7 @@ pub(crate) struct Weather {
     pub(crate) longest_pause: Nanos,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) kind: Kind,
@@ -157,30 +158,19 @@ impl Plan {
         let lossless = kind == Kind::Sound && rng.u8(0..3) == 0;
         let storm = rng.u64(10 * SECOND..=60 * SECOND).max(3 * longest_ttl);
         let weather = weather(rng, nanos(node_timeout), longest_ttl, lossless);
-        let fleet = Fleet {
-            nodes,
-            clients,
-            longest_ttl,
-            storm,
-            lossless,
-            kind,
-        };
         let retry_min = rng.u64(1..=50);
         let rates = |rng: &mut fastrand::Rng, count: usize| {
             (0..count).map(|_| rng.i64(-FASTEST..=FASTEST)).collect()
         };
-        let plan = Self {
+        let mut plan = Self {
             seed,
             kind,
             nodes,
             clients,
             workers,
             fenced: vec![kind == Kind::Fenced; clients],
-            sealed: 0,
             resources: pick(rng, &[1, 1, 1, 2, 3]),
-            permits: None,
-            sharing: None,
-            workload: Workload::Drawn,
+            ttls,
             node_timeout,
             retry: (
                 Duration::from_millis(retry_min),
@@ -190,21 +180,15 @@ impl Plan {
             client_rates: rates(rng, clients),
             client_lags: vec![0; clients],
             wall_ahead: vec![0; clients],
-            is_beyond: false,
-            set_back: 0,
-            replaced: Vec::new(),
             lossless,
-            rests: false,
-            crowds: None,
-            preemption: None,
             weather,
-            episodes: episodes(rng, &fleet),
             storm,
-            // Last of all, so that they change nothing else about a seed.
-            fanouts: fanouts(rng, clients),
-            labels: labels(rng, clients),
-            ttls,
+            ..Self::default()
         };
+        plan.episodes = episodes(rng, &plan);
+        // Last of all, so that they change nothing else about a seed.
+        plan.fanouts = fanouts(rng, clients);
+        plan.labels = labels(rng, clients);
         if kind != Kind::Fenced {
             return plan;
         }

@@ -6,7 +6,7 @@ use redlatch_history::What;
 
 use super::clocks::{MILLI, Nanos, SECOND};
 use super::node::Node;
-use super::plan::{Kind, nanos, pick};
+use super::plan::{Kind, Plan, nanos, pick};
 use super::wall::Offset;
 use super::witness::key;
 use super::world::State;
@@ -22,65 +22,52 @@ pub(crate) struct Episode {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trouble {
     /// The node's process is stopped: it takes what arrives and executes it when it goes on.
-    Hang {
-        node: usize,
-    },
+    Hang { node: usize },
     /// The node's process ends and comes up again, with its keys or without.
-    Crash {
-        node: usize,
-        keeps: bool,
-    },
+    Crash { node: usize, keeps: bool },
     /// The node ends all its connections, and what is on its way on them is lost.
-    Disconnect {
-        node: usize,
-    },
+    Disconnect { node: usize },
     /// The client's process is stopped.
-    Freeze {
-        client: usize,
-    },
+    Freeze { client: usize },
     /// Nothing gets from the client to the node or back; it comes later, or never.
     Partition {
-        from: usize,
-        to: usize,
+        client: usize,
+        node: usize,
         holds: bool,
     },
     /// The node forgets what came since the beginning, and is another process then: it was restored from a snapshot, or
     /// a replica that lags was promoted.
-    GoBack {
-        node: usize,
-    },
-    Flush {
-        node: usize,
-    },
-    ForgetScripts {
-        node: usize,
-    },
+    GoBack { node: usize },
+    /// All keys of the node are deleted.
+    Flush { node: usize },
+    /// The scripts of the node are deleted.
+    ForgetScripts { node: usize },
     /// The node is gone for good, and an empty server takes its place, whose wall clock is behind by that much.
-    Replace {
-        node: usize,
-        lag: Nanos,
-    },
-    Jump {
-        node: usize,
-        by: Nanos,
-    },
+    Replace { node: usize, lag: Nanos },
+    /// The node's clock jumps ahead.
+    Jump { node: usize, by: Nanos },
     /// The node's clock is set back, so that its keys live longer.
-    SetBack {
-        node: usize,
-        by: Nanos,
-    },
+    SetBack { node: usize, by: Nanos },
     /// The wall clock of the client is set wrong by that, and later as it was.
-    SetWall {
-        client: usize,
-        ahead: Offset,
-    },
+    SetWall { client: usize, ahead: Offset },
     /// Everything stands still for so long.
-    Idle {
-        by: Nanos,
-    },
+    Idle { by: Nanos },
 }
 
 impl Trouble {
+    /// Between which client and node nothing gets through, and whether it does so later.
+    pub(super) fn cuts(self) -> Option<((usize, usize), bool)> {
+        let Self::Partition {
+            client,
+            node,
+            holds,
+        } = self
+        else {
+            return None;
+        };
+        Some(((client, node), holds))
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Hang { .. } => "node stopped",
@@ -187,24 +174,25 @@ impl State {
 }
 
 /// The times of trouble that a seed draws.
-pub(super) fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
-    let menu = menu(rng, fleet);
+pub(super) fn episodes(rng: &mut fastrand::Rng, plan: &Plan) -> Vec<Episode> {
+    let menu = menu(rng, plan);
     if menu.is_empty() {
         return Vec::new();
     }
+    let longest = plan.longest_ttl();
     let apart = pick(rng, &[SECOND / 2, 2 * SECOND, 8 * SECOND]);
     let mut episodes = Vec::new();
     let mut start = rng.u64(0..=apart * 2);
-    while start < fleet.storm {
-        let mut lasts = exponential(rng, fleet.longest_ttl / 2);
-        let node = rng.usize(0..fleet.nodes);
-        let client = rng.usize(0..fleet.clients);
+    while start < plan.storm {
+        let mut lasts = exponential(rng, longest / 2);
+        let node = rng.usize(0..plan.nodes);
+        let client = rng.usize(0..plan.clients);
         let trouble = match pick(rng, &menu) {
             'h' => Trouble::Hang { node },
             'k' => Trouble::Crash { node, keeps: true },
             'c' => {
                 // The algorithm asks for it: whatever the node has forgotten has expired by now, on any clock.
-                lasts += fleet.longest_ttl + fleet.longest_ttl / 50 + 5 * MILLI;
+                lasts += longest + longest / 50 + 5 * MILLI;
                 Trouble::Crash { node, keeps: false }
             }
             'a' => {
@@ -217,11 +205,11 @@ pub(super) fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
             'x' => Trouble::Flush { node },
             'j' => Trouble::Jump {
                 node,
-                by: rng.u64(0..=fleet.longest_ttl * 2),
+                by: rng.u64(0..=longest * 2),
             },
             _ => Trouble::Partition {
-                from: client,
-                to: node,
+                client,
+                node,
                 holds: rng.bool(),
             },
         };
@@ -230,7 +218,7 @@ pub(super) fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
         let end = if is_wait {
             start + lasts
         } else {
-            (start + lasts).min(fleet.storm)
+            (start + lasts).min(plan.storm)
         };
         episodes.push(Episode {
             start,
@@ -242,26 +230,16 @@ pub(super) fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
     episodes
 }
 
-/// What the troubles of a run depend on.
-pub(super) struct Fleet {
-    pub(super) nodes: usize,
-    pub(super) clients: usize,
-    pub(super) longest_ttl: Nanos,
-    pub(super) storm: Nanos,
-    pub(super) lossless: bool,
-    pub(super) kind: Kind,
-}
-
 /// The troubles of this run, a letter each, some of them more than once.
-fn menu(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<char> {
-    let possible: &[char] = match (fleet.kind, fleet.lossless) {
+fn menu(rng: &mut fastrand::Rng, plan: &Plan) -> Vec<char> {
+    let possible: &[char] = match (plan.kind, plan.lossless) {
         (Kind::Amnesia, _) => &['a', 'a', 'a', 'h', 'f'],
         (Kind::Fenced, _) => &['a', 'a', 'b', 'b', 'x', 'h', 'k', 'd', 'f', 'p', 'p'],
         (Kind::Jumps, _) => &['j', 'j', 'j', 'h', 'f'],
         (Kind::Sound | Kind::Mixed, true) => &['h', 'h'],
         (Kind::Sound | Kind::Mixed, false) => &['h', 'h', 'k', 'c', 'd', 'd', 'f', 'p', 'p'],
     };
-    match fleet.kind {
+    match plan.kind {
         Kind::Sound | Kind::Fenced | Kind::Mixed => {
             possible.iter().filter(|_| rng.bool()).copied().collect()
         }

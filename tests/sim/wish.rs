@@ -57,32 +57,42 @@ impl Wish {
         names: &[String],
         permits: u32,
     ) -> Result<LockGuard, Error> {
-        let mut shared = manager.rw_lock(&names[0]).ttl(self.ttl);
-        let mut request = match way {
+        // The two kinds of requests have nothing in common but the names of their setters.
+        macro_rules! wished {
+            ($request:expr) => {{
+                let mut request = $request.ttl(self.ttl);
+                if let Some(label) = &self.label {
+                    request = request.holder(label);
+                }
+                if let Some(span) = self.at_least.filter(|_| way != Way::Read) {
+                    request = request.at_least(span);
+                }
+                if let Some(keep) = self.keep {
+                    request = request.keep_alive(keep.alive());
+                }
+                request
+            }};
+        }
+        if matches!(way, Way::Read | Way::Write) {
+            let lock = wished!(manager.rw_lock(&names[0]));
+            return match (way, self.waits) {
+                (Way::Read, Waits::Once) => lock.try_read(),
+                (Way::Read, Waits::AsUsual) => lock.read(),
+                (Way::Read, Waits::For(time)) => lock.try_read_for(time),
+                (_, Waits::Once) => lock.try_write(),
+                (_, Waits::AsUsual) => lock.write(),
+                (_, Waits::For(time)) => lock.try_write_for(time),
+            };
+        }
+        let request = wished!(match way {
             Way::All => manager.request_all(names.iter().rev()),
             Way::Permit => manager.semaphore(&names[0], permits),
             Way::Lock | Way::Write | Way::Read => manager.request(&names[0]),
-        }
-        .ttl(self.ttl);
-        if let Some(label) = &self.label {
-            (shared, request) = (shared.holder(label), request.holder(label));
-        }
-        if let Some(span) = self.at_least.filter(|_| way != Way::Read) {
-            (shared, request) = (shared.at_least(span), request.at_least(span));
-        }
-        if let Some(keep) = self.keep.map(Keep::alive) {
-            (shared, request) = (shared.keep_alive(keep), request.keep_alive(keep));
-        }
-        match (way, self.waits) {
-            (Way::Write, Waits::Once) => shared.try_write(),
-            (Way::Write, Waits::AsUsual) => shared.write(),
-            (Way::Write, Waits::For(time)) => shared.try_write_for(time),
-            (Way::Read, Waits::Once) => shared.try_read(),
-            (Way::Read, Waits::AsUsual) => shared.read(),
-            (Way::Read, Waits::For(time)) => shared.try_read_for(time),
-            (_, Waits::Once) => request.try_lock(),
-            (_, Waits::AsUsual) => request.lock(),
-            (_, Waits::For(time)) => request.try_lock_for(time),
+        });
+        match self.waits {
+            Waits::Once => request.try_lock(),
+            Waits::AsUsual => request.lock(),
+            Waits::For(time) => request.try_lock_for(time),
         }
     }
 }

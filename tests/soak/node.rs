@@ -23,6 +23,8 @@ pub(crate) enum Memory {
 #[derive(Debug)]
 pub(crate) struct Node {
     server: Server,
+    /// Whether the server is neither down nor stopped.
+    pub(crate) is_up: bool,
     /// Whether each write goes to a file before it is answered. Else there is a snapshot when one is made.
     has_log: bool,
     /// None where all servers are on one clock.
@@ -46,6 +48,7 @@ impl Node {
         }
         Self {
             server: start(has_log, clock.as_ref()),
+            is_up: true,
             has_log,
             clock,
             number: 0,
@@ -115,6 +118,7 @@ impl Node {
             assert!(has_ended(self.server.pid()), "it goes on: {self:?}");
         }
         self.server.kill();
+        self.is_up = false;
     }
 
     /// Starts the killed server again, without memory on a clock that is ahead by this. Returns whether its memory is as it was
@@ -144,6 +148,7 @@ impl Node {
         // It answers as soon as it reads its data.
         let is_loaded = || self.server.info("persistence").contains("\nloading:0");
         assert!(eventually(Duration::from_mins(1), is_loaded), "{self:?}");
+        self.is_up = true;
         self.number() == expected
     }
 

@@ -46,8 +46,6 @@ struct Site {
     crew: Crew,
     proxy: Proxy,
     nodes: Vec<Node>,
-    /// Which servers neither are down nor stopped.
-    up: Vec<bool>,
     groups: Vec<Ipv4Addr>,
     ports: Vec<u16>,
     record: Shared,
@@ -69,7 +67,6 @@ pub(crate) fn run(options: &Options) -> Made {
     let mut site = Site {
         crew: Crew::start(&groups, &ports, options, &record),
         proxy,
-        up: vec![true; nodes.len()],
         nodes,
         groups,
         ports,
@@ -191,43 +188,36 @@ impl Site {
     /// Returns whether it was seen to happen, if that can be told now.
     fn begin_fault(&mut self, number: usize, episode: &Episode) -> bool {
         let mut is_seen = false;
-        for &target in &episode.targets {
-            let set = |mode| self.proxy.set(episode.group, target, mode, number);
-            match episode.class {
-                Class::Partition => set(Mode::Hold),
-                Class::Reset | Class::Refuse => set(Mode::Refuse),
-                Class::LoseReplies => set(Mode::LoseReplies),
-                Class::LoseRequests => set(Mode::LoseRequests),
-                class => is_seen |= self.strike(class, target),
-            }
+        for target in &episode.targets {
+            is_seen |= self.strike(number, episode, *target);
         }
         is_seen
     }
 
-    fn strike(&mut self, class: Class, target: usize) -> bool {
-        match class {
+    fn strike(&mut self, number: usize, episode: &Episode, target: usize) -> bool {
+        let set = |mode| self.proxy.set(episode.group, target, mode, number);
+        match episode.class {
+            Class::Partition => set(Mode::Hold),
+            Class::Reset | Class::Refuse => set(Mode::Refuse),
+            Class::LoseReplies => set(Mode::LoseReplies),
+            Class::LoseRequests => set(Mode::LoseRequests),
             Class::StopWorker => return self.crew.stop(target),
             Class::KillWorker => {
                 self.crew.replace(target);
                 return true;
             }
-            _ => {}
-        }
-        let node = &mut self.nodes[target];
-        match class {
             Class::StopServers => {
+                let node = &mut self.nodes[target];
                 node.server().stop();
-                self.up[target] = false;
+                node.is_up = false;
                 return is_stopped(node.server().pid());
             }
             Class::LoseMemory | Class::Wipe | Class::KeepMemory => {
-                node.kill(memory_after(class));
-                self.up[target] = false;
+                self.nodes[target].kill(memory_after(episode.class));
             }
-            Class::GoBack => node.put_aside(),
-            Class::Promote => node.replicate(),
-            Class::Flush => return node.flush(),
-            _ => {}
+            Class::GoBack => self.nodes[target].put_aside(),
+            Class::Promote => self.nodes[target].replicate(),
+            Class::Flush => return self.nodes[target].flush(),
         }
         false
     }
@@ -240,7 +230,7 @@ impl Site {
                 Class::StopWorker => self.crew.resume(target),
                 Class::StopServers => {
                     self.nodes[target].server().resume();
-                    self.up[target] = true;
+                    self.nodes[target].is_up = true;
                 }
                 Class::Promote => {
                     let node = &mut self.nodes[target];
@@ -283,9 +273,6 @@ impl Site {
             let ended = threads.into_iter().map(|thread| thread.join().unwrap());
             ended.collect()
         });
-        for &target in &episode.targets {
-            self.up[target] = true;
-        }
         seen.contains(&true)
     }
 
@@ -309,7 +296,7 @@ impl Site {
     /// Looks at all keys of the servers that answer: each has to expire, within the longest ttl, and to be what its name says.
     fn sample(&mut self) {
         let longest_ms = *self.options.ttl_ms().end();
-        for (node, _) in self.nodes.iter().zip(&self.up).filter(|(_, up)| **up) {
+        for node in self.nodes.iter().filter(|node| node.is_up) {
             for key in keys::all(node.server()) {
                 self.samples += 1;
                 if let Some(fault) = key.fault(longest_ms) {

@@ -119,10 +119,27 @@ impl State {
                 self.nodes[place].links[client].standing = Standing::MayHaveKey;
             }
             Action::GiveUp(client, place) => self.give_up(rule, client, place),
-            Action::Confirm(client) => self.confirm(client),
+            Action::Confirm(client) => {
+                self.holders[client].confirmed = self.holders[client].begun;
+                self.end_extension(client);
+            }
             Action::Abandon(client) => self.end_extension(client),
-            Action::GiveBack(client) => self.give_back(rule, client),
-            Action::PassOn(client) => self.pass_on(rule, client),
+            Action::GiveBack(client) => {
+                self.orphan(client, Standing::Undone);
+                self.release(client);
+                if rule == Rule::KeeperForgets {
+                    self.links(client).for_each(|link| link.is_orphan = false);
+                }
+            }
+            Action::PassOn(client) => {
+                let standing = if rule == Rule::PassesOn {
+                    Standing::MayHaveKey
+                } else {
+                    Standing::Undone
+                };
+                self.orphan(client, standing);
+                self.end_extension(client);
+            }
             Action::Pass(client, next) => self.pass(rule, client, next),
             Action::EndOrphan(client, place) => self.end_orphan(client, place),
             Action::EndTerm(client) => {
@@ -146,12 +163,6 @@ impl State {
                 self.nodes[place].restart(world, begun);
             }
         }
-    }
-
-    fn confirm(&mut self, client: Client) {
-        let holder = &mut self.holders[client];
-        holder.confirmed = holder.begun;
-        self.end_extension(client);
     }
 
     fn end_orphan(&mut self, client: Client, place: usize) {
@@ -213,24 +224,6 @@ impl State {
                 .closed_until
                 .filter(|terms| terms.iter().zip(ended).any(|(term, ended)| ended < *term));
         }
-    }
-
-    fn give_back(&mut self, rule: Rule, client: Client) {
-        self.orphan(client, Standing::Undone);
-        self.release(client);
-        if rule == Rule::KeeperForgets {
-            self.links(client).for_each(|link| link.is_orphan = false);
-        }
-    }
-
-    fn pass_on(&mut self, rule: Rule, client: Client) {
-        let standing = if rule == Rule::PassesOn {
-            Standing::MayHaveKey
-        } else {
-            Standing::Undone
-        };
-        self.orphan(client, standing);
-        self.end_extension(client);
     }
 
     fn pass(&mut self, rule: Rule, client: Client, next: Client) {

@@ -193,9 +193,9 @@ impl Model for World {
 }
 
 impl World {
-    /// Clients of the classic protocol, that wait for every node.
-    pub(super) fn of(subjects: [Subject; CLIENTS], terms: [Term; CLIENTS]) -> Self {
-        Self {
+    /// Clients of the classic protocol that wait for every node, and servers that stay away, unless these words say otherwise.
+    pub(super) fn of(subjects: [Subject; CLIENTS], terms: [Term; CLIENTS], words: &str) -> Self {
+        let mut world = Self {
             protocols: [Protocol::Classic; CLIENTS],
             rule: Rule::AsItIs,
             restarts: Restarts::Late,
@@ -204,34 +204,22 @@ impl World {
             is_held: false,
             passes: false,
             terms,
+        };
+        let (classic, fenced) = (Protocol::Classic, Protocol::Fenced);
+        for word in words.split_whitespace() {
+            match word {
+                "gives-up" => world.gives_up = true,
+                "held" => world.is_held = true,
+                "passes" => world.passes = true,
+                "fenced" => world.protocols = [fenced; CLIENTS],
+                "fenced-holder" => world.protocols = [fenced, classic, classic],
+                "classic-holder" => world.protocols = [classic, fenced, fenced],
+                "restarts" => world.restarts = Restarts::AtAnyTime,
+                "restarts-when-healed" => world.restarts = Restarts::WhenHealed,
+                other => panic!("what is {other}?"),
+            }
         }
-    }
-
-    pub(super) fn mixed(self, protocols: [Protocol; CLIENTS]) -> Self {
-        Self { protocols, ..self }
-    }
-
-    pub(super) fn fenced(self) -> Self {
-        self.mixed([Protocol::Fenced; CLIENTS])
-    }
-
-    pub(super) fn restarting(self, restarts: Restarts) -> Self {
-        Self { restarts, ..self }
-    }
-
-    pub(super) fn giving_up(self) -> Self {
-        let gives_up = true;
-        Self { gives_up, ..self }
-    }
-
-    pub(super) fn held(self) -> Self {
-        let is_held = true;
-        Self { is_held, ..self }
-    }
-
-    pub(super) fn passing(self) -> Self {
-        let passes = true;
-        Self { passes, ..self }
+        world
     }
 
     pub(super) fn by(self, rule: Rule) -> Self {
