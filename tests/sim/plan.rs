@@ -132,10 +132,6 @@ impl Plan {
         Self::with(seed, kind, (nodes, clients, workers), rng)
     }
 
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the whole plan of a seed, in the order of its draws"
-    )]
     pub(super) fn with(
         seed: u64,
         kind: Kind,
