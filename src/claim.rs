@@ -180,12 +180,8 @@ pub(crate) struct Claim {
 impl Claim {
     /// With the fenced protocol, the token; a reader has none.
     pub(crate) fn token(&self) -> Option<FencingToken> {
-        self.fence_of_keys().map(|fence| fence.token)
-    }
-
-    /// What the fenced protocol adds to an extension or a release. It adds nothing for a reader.
-    pub(crate) fn fence_of_keys(&self) -> Option<&Fence> {
-        self.fence.as_ref().filter(|_| !self.resource.is_read())
+        let fence = self.fence.as_ref().filter(|_| !self.resource.is_read());
+        fence.map(|fence| fence.token)
     }
 }
 

@@ -3,7 +3,6 @@
 //!
 //! The protocol is described, step by step, in `docs/protocol.md`.
 
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -62,12 +61,6 @@ impl FencingToken {
 impl From<FencingToken> for u64 {
     fn from(token: FencingToken) -> Self {
         token.0
-    }
-}
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

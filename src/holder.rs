@@ -99,9 +99,9 @@ impl Label {
     }
 }
 
-/// A second of the wall clock that has a date of four digits for the year.
+/// A second of the wall clock that has a date of four digits for the year, since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Second(SystemTime);
+pub(crate) struct Second(u64);
 
 impl Second {
     /// The last second of the year 9999.
@@ -109,16 +109,13 @@ impl Second {
 
     /// The second in which the wall clock shows this.
     pub(crate) fn of_wall(wall_micros: u64) -> Self {
-        let since = Duration::from_micros(wall_micros).as_secs().min(Self::LAST);
-        let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(since));
-        Self(time.unwrap_or(SystemTime::UNIX_EPOCH))
+        Self((wall_micros / 1_000_000).min(Self::LAST))
     }
 
     /// The second of this time; none before 1970 and after 9999.
     fn of(time: SystemTime) -> Option<Self> {
-        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        let micros = u64::try_from(since.as_micros()).ok()?;
-        (since.as_secs() <= Self::LAST).then(|| Self::of_wall(micros))
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+        (since <= Self::LAST).then_some(Self(since))
     }
 
     /// Reads the text of `Display`, and no other.
@@ -128,14 +125,15 @@ impl Second {
     }
 
     pub(crate) fn time(self) -> SystemTime {
-        self.0
+        let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.0));
+        time.unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }
 
 /// As `2026-11-22T05:52:53Z`.
 impl fmt::Display for Second {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", humantime::format_rfc3339_seconds(self.0))
+        write!(f, "{}", humantime::format_rfc3339_seconds(self.time()))
     }
 }
 

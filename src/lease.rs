@@ -20,7 +20,6 @@ pub use self::watch::LeaseWatch;
 use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, Timestamp};
 use crate::cluster::{Places, places};
-use crate::fencing::FencingToken;
 use crate::sync::{self, Condvar, MutexGuard};
 use crate::value::Value;
 
@@ -56,7 +55,7 @@ pub struct Lease {
     resource: String,
     pub(crate) kind: Kind,
     pub(crate) value: Value,
-    fencing: Option<FencingToken>,
+    fencing: Option<u64>,
     /// How many nodes there are.
     pub(crate) nodes: usize,
     /// The nodes that may have the key. A release may be on its way to the others, so their answers don't count.
@@ -81,7 +80,7 @@ impl Lease {
             resource: String::from(&*claim.resource.name),
             kind: claim.resource.kind.clone(),
             value: claim.value.clone(),
-            fencing: claim.token(),
+            fencing: claim.token().map(u64::from),
             nodes: nodes.len(),
             // A node that is being healed is not among them: the heal is undone when its reply comes.
             may_have_key: places(nodes, |node| node.counts()),
@@ -179,7 +178,7 @@ impl Lease {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fencing_token(&self) -> Option<u64> {
-        self.fencing.map(u64::from)
+        self.fencing
     }
 
     /// Returns when the validity ends, by the wall clock of the machine that made the lease.

@@ -143,11 +143,11 @@ impl FromStr for Lease {
     }
 }
 
-fn fencing_token(number: &str) -> Option<FencingToken> {
+fn fencing_token(number: &str) -> Option<u64> {
     let number = number.parse().ok()?;
     // Zero stands for an unknown token, so no lock has it.
     let is_possible = (1..=FencingToken::LARGEST).contains(&number);
-    is_possible.then(|| FencingToken::new(number))
+    is_possible.then_some(number)
 }
 
 /// The name in messages, and the kind of the lock.

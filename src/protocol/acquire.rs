@@ -87,24 +87,20 @@ impl<'c> Bid<'c> {
         let cluster = self.cluster;
         name_own_refusals(&mut ballots);
         if Tally::of(&votes(&ballots)).is_won() {
-            return Ok(self.won(started, &ballots));
+            let valid = started..started.saturating_add(self.term.validity);
+            let nodes = ballots.iter().map(|ballot| ballot.trace.into()).collect();
+            return Ok(Won {
+                lease: LeaseState::new(&cluster.owner, self.claim.clone(), nodes, valid),
+                votes: Votes::new(ballots.iter().map(|ballot| &ballot.report)),
+                // The caller sets it, from when it has the lock.
+                rests_until: None,
+            });
         }
         let released = self.call_off(&ballots, attempt);
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
         let waited = cluster.clock.now_for_records().saturating_since(started);
         let name = &self.claim.resource.name;
         Err(verdict::attempt_error(name, waited, nodes))
-    }
-
-    fn won(&self, started: Timestamp, ballots: &[Ballot]) -> Won {
-        let valid = started..started.saturating_add(self.term.validity);
-        let nodes = ballots.iter().map(|ballot| ballot.trace.into()).collect();
-        Won {
-            lease: LeaseState::new(&self.cluster.owner, self.claim.clone(), nodes, valid),
-            votes: Votes::new(ballots.iter().map(|ballot| &ballot.report)),
-            // The caller sets it, from when it has the lock.
-            rests_until: None,
-        }
     }
 
     /// Releases the keys that the round has set.

@@ -39,8 +39,8 @@ pub(crate) fn pass(
     let mut ballots = unasked(cluster);
     let owed = places(ended, |node| node.has_to_be_released());
     let left_out = places(&ballots, Ballot::is_left_out);
-    let mut asked: Places = (0..ballots.len()).collect();
-    asked.retain(|place| owed.contains(place) || !left_out.contains(place));
+    let is_asked = |place: &usize| owed.contains(place) || !left_out.contains(place);
+    let asked: Places = (0..ballots.len()).filter(is_asked).collect();
 
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();

@@ -38,11 +38,10 @@ impl LeaseState {
             self.lose(&mut state, &verdict::loss(take(nodes)));
         }
         self.unless_lost(state.loss())?;
-        let resource = || Arc::clone(self.name());
         let waited = round.end.saturating_since(round.start);
         if verdict == Verdict::Unknown {
             return Err(Error::Unavailable {
-                resource: resource(),
+                resource: Arc::clone(self.name()),
                 waited,
                 nodes: take(nodes),
             });
@@ -50,7 +49,7 @@ impl LeaseState {
         let deadline = round.start.saturating_add(validity);
         if deadline <= round.end {
             return Err(Error::TooSlow {
-                resource: resource(),
+                resource: Arc::clone(self.name()),
                 waited,
                 elapsed: waited,
                 nodes: take(nodes),

@@ -40,7 +40,7 @@ fn labelled(label: &str) -> Value {
 fn the_text_of_each_kind_of_lease_stays_as_it_is() {
     let plain = || lease("a b:é", Kind::Lock);
     let fenced = Lease {
-        fencing: Some(FencingToken::new(1_700_000_000_000_001)),
+        fencing: Some(1_700_000_000_000_001),
         nodes: 5,
         may_have_key: places(b"11011", |flag| *flag == b'1'),
         ..plain()
@@ -214,7 +214,7 @@ fn any_lease() -> impl Strategy<Value = Lease> {
                     Ok(_) => labelled(&label),
                     Err(_) => lease.value,
                 },
-                fencing: fencing.map(FencingToken::new).filter(|_| !is_read),
+                fencing: fencing.filter(|_| !is_read),
                 nodes: flags.len(),
                 may_have_key: places(flags.as_bytes(), |flag| *flag == b'1'),
                 expires_ms,
