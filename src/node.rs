@@ -2,14 +2,14 @@
 //!
 //! From the top down:
 //!
-//! - `votes`, `show`, `wait`, `health`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says is
-//!   read there and nowhere else.
+//! - `verbs`, `wait`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says is read there and
+//!   nowhere else.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
-//! - `request`: a command, what follows from its verb, and what goes out where no reply comes. `answer`: what comes of it.
+//! - `request`: a command, what follows from its verb, and what goes out where no reply comes.
 //! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
-//! - `breaker`, `gate`: what a node remembers of failures. `echo`: keeps the arguments of commands out of messages.
+//! - `breaker`, `gate`: what a node remembers of failures.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -18,16 +18,13 @@ use std::time::Duration;
 use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
 
-mod answer;
 mod breaker;
 pub(crate) mod command;
 mod connection;
 #[cfg(test)]
 mod doubles;
-mod echo;
 mod exchange;
 mod gate;
-pub(crate) mod health;
 pub(crate) mod lanes;
 #[cfg(test)]
 mod lanes_model;
@@ -37,23 +34,23 @@ pub(crate) mod reply;
 pub(crate) mod reply_path;
 pub(crate) mod request;
 mod round;
-#[cfg(test)]
-mod round_trips;
-pub(crate) mod show;
-pub(crate) mod votes;
+pub(crate) mod verbs;
 pub(crate) mod wait;
 
-pub(crate) use self::answer::Trace;
 use self::breaker::Breaker;
 use self::connection::Slots;
 use self::gate::Gate;
 use self::lanes::Lanes;
 use self::owed::Owed;
+pub(crate) use self::reply::Trace;
 use crate::clock::{self, Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
 use crate::sync::{self, AtomicU32, AtomicU64};
 use crate::wire::transport::Connect;
+
+/// How soon after a failure the node is tried again.
+const FIRST_PROBE: Duration = Duration::from_millis(20);
 
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {
@@ -175,20 +172,19 @@ impl Node {
     }
 
     /// Opens the breaker if the error is one of the node. Returns whether it was closed before.
-    fn note(&self, error: &NodeError) -> bool {
-        if !error.is_of_node() {
-            return false;
-        }
-        let Some(probe) = self.breaker.trip(|| error.to_string()) else {
+    fn open_breaker(&self, error: &NodeError) -> bool {
+        let is_of_node = error.is_of_node();
+        let opening = is_of_node.then(|| self.breaker.open(|| error.to_string()));
+        let Some(opening) = opening.flatten() else {
             return false;
         };
-        self.schedule(probe);
+        self.probe_after(FIRST_PROBE, opening);
         self.stats.opened.count();
         true
     }
 
     /// Closes the breaker, because the node has answered. Returns whether it was open.
-    fn answered(&self) -> bool {
+    fn close_breaker(&self) -> bool {
         let was_open = self.breaker.close();
         if was_open {
             self.stats.closed.count();

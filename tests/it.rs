@@ -128,12 +128,9 @@ mod servers {
     /// Commands of several threads that go together.
     #[cfg(all(target_os = "linux", feature = "tracing"))]
     pub(crate) mod combining {
-        pub(crate) mod batches;
         pub(crate) mod crowd;
-        pub(crate) mod hanging;
         pub(crate) mod limits;
         pub(crate) mod threads;
-        pub(crate) mod undo;
     }
 
     /// Those who want a lock that another has: threads of one manager, and processes.

@@ -14,7 +14,7 @@ use crate::lease::state::Ended;
 use crate::lease::state::hooks::drop_each;
 use crate::lease::state::nodes::Holdings;
 use crate::node::Trace;
-use crate::node::votes::Released;
+use crate::node::verbs::Released;
 use crate::protocol::pass::{Pass, pass};
 use crate::protocol::release::release;
 use crate::verdict;

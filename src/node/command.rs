@@ -1,5 +1,6 @@
 //! The commands of the verbs, packed once for a whole round.
 
+use std::iter;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -11,6 +12,17 @@ use crate::wire::scripts::{
     DROP_SCRIPT, INTRODUCE, KEEP_SCRIPT, LOOK_SCRIPT, OPEN, PASS_SCRIPT, PROBE, SCAN, SHOW_SCRIPT,
     Script, TAKE_SCRIPT,
 };
+
+/// How many commands go in one write, and their bytes. More would take longer than a node timeout, on the server and on a link of
+/// 10 Mbit/s.
+pub(crate) const MOST_AT_ONCE: usize = 128;
+pub(crate) const MOST_BYTES: usize = 40 * 1024;
+
+/// The length of a packed extension without the name of its lock, in bytes: about the digest of the script and its arguments.
+pub(crate) const EXTENSION: usize = 300;
+
+/// What each of its keys takes beside the name: the prefix and the lengths.
+pub(crate) const KEY: usize = 32;
 
 /// How often a lock is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +36,8 @@ pub(crate) enum Times {
     Heal,
 }
 
-/// A call of one of the scripts whose arguments are laid out the same way.
-struct Call<'a> {
+/// What a script is called with: the arguments that are laid out the same way in each.
+struct Arguments<'a> {
     resource: &'a Resource,
     value: &'a [u8],
     fence: Option<&'a Fence>,
@@ -36,14 +48,14 @@ struct Call<'a> {
     idle: Duration,
 }
 
-impl<'a> Call<'a> {
-    /// Of this lock as its holder has it.
+impl<'a> Arguments<'a> {
+    /// About this lock as its holder has it.
     fn of(claim: &'a Claim) -> Self {
         let value = claim.value.as_bytes();
         Self::with_value(&claim.resource, value, claim.fence.as_ref())
     }
 
-    /// Of what has this value, whoever holds it. Readers are extended and released as in the classic protocol.
+    /// About what has this value, whoever holds it. Readers are extended and released as in the classic protocol.
     fn with_value(resource: &'a Resource, value: &'a [u8], fence: Option<&'a Fence>) -> Self {
         let is_read = resource.is_read();
         Self {
@@ -56,10 +68,14 @@ impl<'a> Call<'a> {
         }
     }
 
+    fn lasting(mut self, span: Duration) -> Self {
+        self.span = Some(span);
+        self
+    }
+
     /// The number of keys, the keys and the arguments. Those at the end are left out where the script does not need them.
     fn words(&self) -> Words<'a> {
-        let mut words = Words::new();
-        push_keys(&mut words, &self.resource.keys);
+        let mut words = keys(&self.resource.keys);
         words.push(self.value.into());
         if self.fence.is_none() && self.how.is_empty() {
             words.extend(self.span.map(millis));
@@ -86,9 +102,11 @@ impl<'a> Call<'a> {
 /// As many as most calls have.
 type Words<'a> = SmallVec<[Word<'a>; 12]>;
 
-fn push_keys<'a>(words: &mut Words<'a>, keys: &'a [String]) {
-    words.push(u64::try_from(keys.len()).unwrap_or(u64::MAX).into());
-    words.extend(keys.iter().map(|key| Word::from(key.as_str())));
+/// The number of keys, and the keys.
+fn keys(keys: &[String]) -> Words<'_> {
+    let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
+    let keys = keys.iter().map(|key| Word::from(key.as_str()));
+    iter::once(count.into()).chain(keys).collect()
 }
 
 /// Asks for a lock. That is `SET key token NX PX ttl` where it can be, the acquire of the published algorithm.
@@ -113,39 +131,35 @@ pub(crate) fn take(claim: &Claim, ttl: Duration, times: Times) -> Packed {
         ];
         return Packed::new("acquire", &words);
     }
-    let call = Call {
-        fence: claim.fence.as_ref(),
-        span: Some(ttl),
+    let fence = claim.fence.as_ref();
+    let arguments = Arguments {
+        fence,
         how,
-        ..Call::of(claim)
+        ..Arguments::of(claim)
     };
-    call.pack("acquire", &TAKE_SCRIPT)
+    arguments.lasting(ttl).pack("acquire", &TAKE_SCRIPT)
 }
 
 /// Extends a lock. With the fenced protocol, it sets a key again that is gone, if no other client can have had the lock.
 pub(crate) fn keep(claim: &Claim, ttl: Duration) -> Packed {
-    let call = Call {
-        span: Some(ttl),
-        ..Call::of(claim)
-    };
-    call.pack("extend", &KEEP_SCRIPT)
+    Arguments::of(claim)
+        .lasting(ttl)
+        .pack("extend", &KEEP_SCRIPT)
 }
 
 pub(crate) fn release(claim: &Claim) -> Packed {
-    release_of(Call::of(claim))
+    let value = claim.value.as_bytes();
+    release_value(&claim.resource, value, claim.fence.as_ref())
 }
 
 /// Releases what has this value, whoever holds it.
 pub(crate) fn release_value(resource: &Resource, value: &[u8], fence: Option<&Fence>) -> Packed {
-    release_of(Call::with_value(resource, value, fence))
-}
-
-fn release_of(mut call: Call<'_>) -> Packed {
-    if let Kind::Slot(_) = call.resource.kind {
+    let mut arguments = Arguments::with_value(resource, value, fence);
+    if let Kind::Slot(_) = resource.kind {
         // The plain case of the script looks for clients that wait at the key itself.
-        call.span = Some(Duration::ZERO);
+        arguments.span = Some(Duration::ZERO);
     }
-    call.pack("release", &DROP_SCRIPT)
+    arguments.pack("release", &DROP_SCRIPT)
 }
 
 /// Releases what an attempt has set where it does not count: after a failed round, or behind a command without a reply. It is
@@ -153,33 +167,30 @@ fn release_of(mut call: Call<'_>) -> Packed {
 /// less than [`FENCE_IDLE`] only for a lock that nobody asks for again, since a counter that ends too early breaks the order of tokens.
 pub(super) fn undo(claim: &Claim, idle: Duration) -> Packed {
     let how = if claim.resource.is_read() { "r" } else { "u" };
-    let call = Call {
+    let arguments = Arguments {
         how,
         idle,
-        ..Call::of(claim)
+        ..Arguments::of(claim)
     };
-    call.pack("release", &DROP_SCRIPT)
+    arguments.pack("release", &DROP_SCRIPT)
 }
 
 /// Gives the lock back, and keeps it from everybody for this time. A read lock, which has no minimum, is just given back.
 pub(crate) fn rest(claim: &Claim, ttl: Duration) -> Packed {
-    let call = Call {
-        span: Some(ttl),
-        ..Call::of(claim)
-    };
-    call.pack("rest", &DROP_SCRIPT)
+    Arguments::of(claim).lasting(ttl).pack("rest", &DROP_SCRIPT)
 }
 
 /// Gives a lock back and asks for it again as `next`, which is of the same key, in one step. The own key of `next` counts as a vote, so
 /// the command can be repeated. Only for a lock on one key.
 pub(crate) fn pass(held: &Claim, next: &Claim, ttl: Duration) -> Packed {
-    let call = Call {
-        span: Some(ttl),
-        how: "a",
-        ..Call::of(next)
+    let how = "a";
+    let arguments = Arguments {
+        how,
+        ..Arguments::of(next)
     };
-    let mut words = call.words();
-    if call.fence.is_none() {
+    let is_classic = arguments.fence.is_none();
+    let mut words = arguments.lasting(ttl).words();
+    if is_classic {
         words.extend([Word::from(""); 5]);
     }
     words.push(held.value.as_bytes().into());
@@ -189,14 +200,12 @@ pub(crate) fn pass(held: &Claim, next: &Claim, ttl: Duration) -> Packed {
 
 /// Asks what is under these keys, and changes nothing.
 pub(crate) fn show(keys: &[String]) -> Packed {
-    let mut words = Words::new();
-    push_keys(&mut words, keys);
-    Packed::call("inspect", &SHOW_SCRIPT, &words).about_keys(keys.len())
+    Packed::call("inspect", &SHOW_SCRIPT, &self::keys(keys)).about_keys(keys.len())
 }
 
 /// As [`show`], for a holder: a reader is shown its own value alone, and a lock whose counter is smaller than the token as none.
 pub(crate) fn show_own(claim: &Claim) -> Packed {
-    Call::of(claim)
+    Arguments::of(claim)
         .pack("inspect", &SHOW_SCRIPT)
         .about_keys(claim.resource.keys.len())
 }
@@ -225,16 +234,11 @@ pub(super) fn look(resource: &Resource, announced: Duration, when_free: WhenFree
         WhenFree::Yield => "1",
         WhenFree::Intend => "2",
     };
-    let mut words = Words::new();
-    push_keys(&mut words, &resource.keys);
     let how = if resource.is_read() { "r" } else { "" };
+    let permits = resource.kind.permits();
+    let mut words = keys(&resource.keys);
     words.extend([millis(announced), when_free.into(), how.into()]);
-    words.extend(
-        resource
-            .kind
-            .permits()
-            .map(|permits| Word::from(u64::from(permits))),
-    );
+    words.extend(permits.map(|permits| Word::from(u64::from(permits))));
     Packed::call("look", &LOOK_SCRIPT, &words).about(&resource.kind)
 }
 

@@ -45,8 +45,9 @@ pub(super) struct OpenConnection {
     used_at: Timestamp,
     /// Whether no further request may be sent on it. Replies may still be read.
     pub(super) is_used_up: bool,
+    /// Whether nothing is read from it any more, because the next bytes would answer an abandoned command. An undo may still be sent.
+    pub(super) is_out_of_order: bool,
     server: Server,
-    pub(super) replies: Replies,
     /// The scripts whose text was sent on it. They are called by their digests from then on.
     pub(super) scripts: Vec<&'static Script>,
 }
@@ -65,16 +66,6 @@ enum Server {
     Refused(ServerError),
 }
 
-/// Whether the next reply belongs to the oldest command without one.
-pub(super) enum Replies {
-    InOrder,
-    /// A receive failed, and the next receive returns the error.
-    Failed(NodeError),
-    /// A receive failed. Nothing is read any more, because the next bytes would answer an abandoned command. An undo may
-    /// still be sent.
-    OutOfOrder,
-}
-
 impl OpenConnection {
     pub(super) fn new(transport: Box<dyn Transport>, generation: u64, now: Timestamp) -> Self {
         Self {
@@ -84,8 +75,8 @@ impl OpenConnection {
             generation,
             used_at: now,
             is_used_up: false,
+            is_out_of_order: false,
             server: Server::ToBeAsked,
-            replies: Replies::InOrder,
             scripts: Vec::new(),
         }
     }
@@ -103,7 +94,7 @@ impl OpenConnection {
 
     /// Whether the connection may be used again: every command has its reply.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_flight == 0 && !self.is_used_up && matches!(self.replies, Replies::InOrder)
+        self.in_flight == 0 && !self.is_used_up && !self.is_out_of_order
     }
 
     /// The run id of the server at the other end, if it is known.
@@ -150,32 +141,28 @@ impl OpenConnection {
         self.transport.send(&all, deadline)
     }
 
-    /// Waits until `until` at most for a reply; returns whether there is something to receive. The answer of the server who it is
-    /// is read on the way, by `deadline`.
-    pub(super) fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
+    /// Receives the reply to the oldest command, if it comes until `until`. Before the first one, the server says who it is. After an
+    /// error, as when nothing has come by the deadline, nothing is read from this connection again. An undo may still be sent behind
+    /// the command.
+    pub(super) fn recv(
+        &mut self,
+        until: Timestamp,
+        deadline: Timestamp,
+    ) -> Option<Result<Reply, NodeError>> {
+        if self.is_out_of_order {
+            return Some(Err(no_connection()));
+        }
         if !self.transport.is_ready(until, deadline) {
-            return false;
+            self.is_out_of_order = until >= deadline;
+            return self.is_out_of_order.then_some(Err(NodeError::TimedOut));
         }
-        if !matches!(self.server, Server::Asked) {
-            return true;
+        if let Server::Asked = self.server {
+            return match self.read_introduction(deadline) {
+                // So far, only the introduction may have come.
+                Ok(()) => self.recv(until, deadline),
+                Err(error) => Some(Err(error)),
+            };
         }
-        // So far, only the introduction may have come. The next receive returns an error in it.
-        if let Err(error) = self.read_introduction(deadline) {
-            self.replies = Replies::Failed(error);
-            return true;
-        }
-        self.transport.is_ready(until, deadline)
-    }
-
-    /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
-    /// undo may still be sent behind the command.
-    pub(super) fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        match mem::replace(&mut self.replies, Replies::OutOfOrder) {
-            Replies::InOrder => self.replies = Replies::InOrder,
-            Replies::Failed(error) => return Err(error),
-            Replies::OutOfOrder => return Err(no_connection()),
-        }
-        self.read_introduction(deadline)?;
         let reply = self.next_reply(deadline);
         if let Server::Refused(last) = &self.server {
             match &reply {
@@ -183,29 +170,24 @@ impl OpenConnection {
                 Err(error) if error.is_closed() => {
                     let last = last.clone();
                     self.in_flight = self.in_flight.saturating_sub(1);
-                    if self.in_flight > 0 {
-                        self.replies = Replies::InOrder;
-                    }
-                    return Ok(Reply::Error(last));
+                    self.is_out_of_order = self.in_flight == 0;
+                    return Some(Ok(Reply::Error(last)));
                 }
                 Ok(Reply::Error(_)) => {}
                 _ => self.server = Server::Known(None),
             }
         }
-        reply
+        Some(reply)
     }
 
     /// Reads the reply to the first command on this connection, which asks for the run id.
     fn read_introduction(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
-        if !matches!(self.server, Server::Asked) {
-            return Ok(());
-        }
         self.server = Server::Known(None);
         let reply = self.next_reply(deadline)?;
         if let Reply::Bulk(id) = &reply {
             self.server = Server::Known(run_id(id));
         } else if reply == Reply::Text("CLUSTER".into()) {
-            self.replies = Replies::OutOfOrder;
+            self.is_out_of_order = true;
             return Err(NodeError::InCluster);
         } else if let Reply::Error(error) = reply
             && error.code != "NOPERM"
@@ -218,10 +200,11 @@ impl OpenConnection {
 
     fn next_reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         let reply = self.transport.recv(deadline);
-        let reply = reply.inspect_err(|_| self.replies = Replies::OutOfOrder)?;
+        self.is_out_of_order = reply.is_err();
+        let reply = reply?;
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.in_flight == 0 && self.transport.has_surplus() {
-            self.replies = Replies::OutOfOrder;
+            self.is_out_of_order = true;
             return Err(NodeError::protocol("more than the reply to what was sent"));
         }
         Ok(reply)

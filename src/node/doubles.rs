@@ -7,8 +7,7 @@ use std::time::Duration;
 use redlatch_testing::eventually;
 
 use super::command;
-use super::request::Repair;
-use super::request::Verb;
+use super::request::{Attempt, Verb};
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
@@ -107,16 +106,16 @@ pub(super) fn release_of(key: &str) -> Packed {
     command::release(&Claim::of_key(key))
 }
 
-fn repair_of(key: &str) -> Repair {
-    Repair::new(&Claim::of_key(key), SECOND)
+fn attempt_on(key: &str) -> Attempt {
+    Attempt::new(&Claim::of_key(key), SECOND)
 }
 
 /// An acquire of the lock with this key.
 pub(super) fn acquire_of(key: &str) -> Verb {
-    Verb::Take(repair_of(key))
+    Verb::Take(attempt_on(key).repair)
 }
 
 /// What undoes it.
 pub(super) fn undo_of(key: &str) -> Packed {
-    repair_of(key).undo()
+    attempt_on(key).undo()
 }

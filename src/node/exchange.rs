@@ -16,28 +16,25 @@
 //! | `Sent` | the connection is closed: requests without an answer that were sent on an earlier connection, or have repetitions left, are sent again on a new one; the others are answered | `Sent` |
 //! | `Sent` | the deadline, the end of the clock, nobody wants the answer any more, or anything else goes wrong | `Ended`: all requests without an answer get it, with their undos behind them where the connection is still open |
 //! | `Sent` | all requests are answered | `Ended` |
-//! | `Sent` | a panic | those with an undo are undone and answered; the others are left to their threads |
-//! | `NoSlot`, `Idle` | a panic | all are left to their threads |
+//! | any but `Ended` | a panic | `Ended`: those without an answer fail. Those that were sent and have an undo are undone; the others are asked again by their threads |
 //!
-//! Each step changes an exchange that is in its state, and does nothing to any other. `slots` has the first
-//! states and the end, and `sending` and `reading` have what is between.
+//! Each step changes an exchange that is in its state, and does nothing to any other. This file has the first states and the end;
+//! `sending` and `reading` have what is between.
 
 use std::borrow::Cow;
-use std::mem::take;
+use std::net::TcpStream;
 use std::ptr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use r2d2::PooledConnection;
 use smallvec::SmallVec;
 
 use super::Node;
-use super::answer::{Answer, Trace};
-use super::connection::{OpenConnection, Slots, no_connection};
+use super::connection::{OpenConnection, SUSPICIOUS_IDLE, Slots, no_connection};
 use super::gate::Passage;
 use super::lanes::Lane;
-use super::reply::Said;
-use super::request::{Asked, Request};
+use super::reply::{Answer, Said, Trace};
+use super::request::Request;
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::log_lines;
@@ -46,13 +43,12 @@ use crate::wire::pack::Packed;
 
 mod reading;
 mod sending;
-mod slots;
 
 /// How often a wait checks whether the request was given up.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     NoSlot,
     Idle,
     Sent,
@@ -61,18 +57,18 @@ enum State {
 
 /// One exchange with one node. See the table above.
 pub(super) struct Exchange<'x> {
-    node: &'x Node,
+    pub(super) node: &'x Node,
     requests: SmallVec<[Pending<'x>; 1]>,
     /// It is given back before a connection is made.
     lane: &'x Lane<'x>,
-    state: State,
+    pub(super) state: State,
     /// None on a connection beside the pool.
     slot: Option<PooledConnection<Slots>>,
     connection: Option<Box<OpenConnection>>,
     /// The generation of the connection, or of the node if there is none.
     generation: u64,
-    /// When the first of its steps began. The time of a request that is sent once counts from then.
-    began: Timestamp,
+    /// How long the wait for a slot was.
+    waited: Duration,
     /// When there was a slot. The time between that and sending was spent on other nodes, and does not count for this one.
     since: Timestamp,
     /// When the requests were sent first.
@@ -86,10 +82,8 @@ pub(super) struct Exchange<'x> {
     /// Whether the node has answered one of the requests.
     has_answered: bool,
     passage: Passage,
-    /// The places of the requests whose replies come on this connection, in the order of these.
+    /// The places of the requests whose replies are still to come on this connection, in the order of these.
     due: SmallVec<[usize; 4]>,
-    /// How many of these replies have come.
-    replies: usize,
     /// The end of the last wait for a reply.
     looked_until: Timestamp,
     /// How often requests were sent again because the connection was closed.
@@ -97,12 +91,13 @@ pub(super) struct Exchange<'x> {
     first_failure: Option<Box<NodeError>>,
     /// The undos that were sent on this connection. Nobody waits for their replies.
     undos: Vec<Packed>,
-    news: Vec<News>,
+    /// What the log has to be told: that the breaker has opened because of an error, or has closed.
+    news: Vec<Option<NodeError>>,
 }
 
 /// A request, and its answer when there is one.
 struct Pending<'x> {
-    asked: Asked<'x>,
+    request: Request<'x>,
     /// While there is a slot: one for all requests of a thread, which come one behind the other.
     span: Option<NodeSpan>,
     /// Whether it was sent again with the text of its script.
@@ -110,15 +105,12 @@ struct Pending<'x> {
     answer: Option<Answer>,
 }
 
-/// What the log will say of a node: that its breaker has opened because of this error, or has closed.
-pub(super) struct News(Arc<str>, Option<NodeError>);
-
 impl<'x> Exchange<'x> {
     /// Takes a slot that is free now, if there is one. Its connection has to be checked.
-    pub(super) fn begin(node: &'x Node, all: &[Asked<'x>], lane: &'x Lane<'x>) -> Self {
+    pub(super) fn begin(node: &'x Node, all: &[Request<'x>], lane: &'x Lane<'x>) -> Self {
         let began = lane.began;
-        let pending = |asked: &Asked<'x>| Pending {
-            asked: *asked,
+        let pending = |request: &Request<'x>| Pending {
+            request: *request,
             span: None,
             has_text: false,
             answer: None,
@@ -131,7 +123,7 @@ impl<'x> Exchange<'x> {
             slot: None,
             connection: None,
             generation: 0,
-            began,
+            waited: Duration::ZERO,
             since: began,
             sent_at: began,
             deadline: began,
@@ -140,42 +132,92 @@ impl<'x> Exchange<'x> {
             has_answered: false,
             passage: Passage::Earlier,
             due: SmallVec::new(),
-            replies: 0,
             looked_until: began,
             repetitions: 0,
             first_failure: None,
             undos: Vec::new(),
             news: Vec::new(),
         };
-        exchange.take_slot();
+        exchange.take_slot(began);
         exchange
     }
 
-    /// Whether the requests can be sent.
-    pub(super) fn is_idle(&self) -> bool {
-        self.state == State::Idle
+    fn take_slot(&mut self, now: Timestamp) {
+        if let Some(slot) = self.node.pool.try_get() {
+            self.set_slot(Some(slot), now);
+        }
     }
 
-    pub(super) fn has_no_slot(&self) -> bool {
-        self.state == State::NoSlot
+    fn set_slot(&mut self, mut slot: Option<PooledConnection<Slots>>, now: Timestamp) {
+        self.connection = slot.as_mut().and_then(|slot| slot.take());
+        self.slot = slot;
+        self.generation = self.node.generation();
+        (self.since, self.sent_at) = (now, now);
+        let mut before = None;
+        for one in &mut self.requests {
+            let caller = one.request.caller;
+            let is_first = !before.is_some_and(|before| ptr::eq(before, caller));
+            one.span = is_first.then(|| NodeSpan::new(&self.node.name, caller));
+            before = Some(caller);
+        }
+        self.state = State::Idle;
     }
 
-    /// Whether the exchange has a slot, and has not ended.
-    pub(super) fn is_under_way(&self) -> bool {
-        matches!(self.state, State::Idle | State::Sent)
+    /// Takes a slot that is free now, if there is none yet.
+    pub(super) fn try_slot(&mut self, now: Timestamp) {
+        if self.state == State::NoSlot {
+            self.take_slot(now);
+            self.check();
+        }
+    }
+
+    /// Waits for a slot for half of the node timeout; the other half is for the node.
+    pub(super) fn wait_for_slot(&mut self) {
+        let began = self.node.now();
+        let half = self.node.timeout.checked_div(2).unwrap_or_default();
+        let slot = self.node.pool.get_timeout(half).ok();
+        let now = self.node.now();
+        self.waited = now.saturating_since(began);
+        for place in self.unanswered() {
+            let insists = self.request(place).is_some_and(|it| it.verb.insists());
+            if slot.is_none() && !insists {
+                self.answer(place, Err(NodeError::PoolExhausted), Trace::None);
+            }
+        }
+        if self.is_answered() {
+            self.state = State::Ended;
+        } else {
+            self.set_slot(slot, now);
+            self.check();
+        }
+    }
+
+    /// Closes a connection that must not be used again.
+    pub(super) fn check(&mut self) {
+        let (generation, since) = (self.generation, self.since);
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let is_current = connection.is_current(generation, since);
+        if is_current && connection.transport.is_quiet() {
+            return;
+        }
+        self.connection = None;
+        if is_current {
+            self.node.retire(generation);
+        }
     }
 
     /// Whether the requests can be sent without connecting.
     pub(super) fn is_warm(&self) -> bool {
-        self.is_idle() && self.connection.is_some()
+        self.connection.is_some()
     }
 
-    pub(super) fn now(&self) -> Timestamp {
-        self.node.now()
-    }
-
-    pub(super) fn is_with(&self, node: &Node) -> bool {
-        ptr::eq(self.node, node)
+    /// The socket of a connection that may be used again if the socket has nothing to read.
+    pub(super) fn socket(&self) -> Option<&TcpStream> {
+        let connection = self.connection.as_ref();
+        let current = connection.filter(|it| it.is_current(self.generation, self.since));
+        current?.transport.socket()
     }
 
     /// The answer to the request at this place.
@@ -183,18 +225,17 @@ impl<'x> Exchange<'x> {
         self.requests.get_mut(place)?.answer.take()
     }
 
-    /// What the log has to be told. It is told last, because the program's logger may panic, or take long.
-    pub(super) fn news(&mut self) -> Vec<News> {
-        take(&mut self.news)
+    pub(super) fn tell_log(&self) {
+        for news in &self.news {
+            match news {
+                Some(error) => log_lines::node_opened(&self.node.name, error),
+                None => log_lines::node_closed(&self.node.name),
+            }
+        }
     }
 
-    fn request(&self, place: usize) -> Option<&'x Request<'x>> {
-        self.requests.get(place).map(|one| one.asked.request)
-    }
-
-    /// The request, if it is the only one.
-    fn only_request(&self) -> Option<&'x Request<'x>> {
-        self.request(0).filter(|_| self.requests.len() == 1)
+    fn request(&self, place: usize) -> Option<Request<'x>> {
+        self.requests.get(place).map(|one| one.request)
     }
 
     fn is_answered(&self) -> bool {
@@ -209,36 +250,9 @@ impl<'x> Exchange<'x> {
     }
 
     /// The requests that are not answered.
-    fn open_requests(&self) -> impl Iterator<Item = &'x Request<'x>> {
+    fn open_requests(&self) -> impl Iterator<Item = Request<'x>> {
         let unanswered = self.requests.iter().filter(|one| one.answer.is_none());
-        unanswered.map(|one| one.asked.request)
-    }
-
-    /// When the time for the last of the requests without an answer is over.
-    fn last_deadline(&self) -> Timestamp {
-        let timeout = self.node.timeout;
-        let deadline_of = |request: &Request<'_>| match request.long_wait() {
-            Some(span) => self.sent_at.saturating_add(span),
-            None if request.conduct().repetitions > 0 => self.sent_at.saturating_add(timeout),
-            None => {
-                let lost = self.sent_at.saturating_since(self.since);
-                self.began.saturating_add(lost).saturating_add(timeout)
-            }
-        };
-        let deadlines = self.open_requests().map(deadline_of);
-        deadlines.max().unwrap_or(self.sent_at)
-    }
-
-    /// The deadline of every step but the wait for the first byte of a reply. For a request that can be given up, it is no
-    /// later than a node timeout from now.
-    fn step_deadline(&self) -> Timestamp {
-        // A request that can be given up goes alone.
-        if self.only_request().and_then(Request::given_up).is_none() {
-            return self.deadline;
-        }
-        let span = self.node.timeout.saturating_add(POLL_INTERVAL);
-        let soon = self.node.now().saturating_add(span);
-        soon.min(self.deadline)
+        unanswered.map(|one| one.request)
     }
 
     /// Sends commands in one write. After an error the connection is closed.
@@ -258,75 +272,82 @@ impl<'x> Exchange<'x> {
     /// Answers a request. The time counts since its thread began to ask, without what was spent on other nodes between the choice
     /// of a connection and sending.
     fn answer(&mut self, place: usize, result: Result<Said, NodeError>, trace: Trace) {
-        let (at, was_sent) = (self.node.now(), self.state == State::Sent);
+        let at = self.node.now();
         let lost = self.sent_at.saturating_since(self.since);
+        let connection = self.connection.as_ref();
+        let idle = self.idle.filter(|_| self.state == State::Sent);
         let Some(one) = self.requests.get_mut(place) else {
             return;
         };
-        let span = at.saturating_since(one.asked.since);
-        let connection = self.connection.as_ref();
+        let verb = one.request.verb;
+        let is_silent = matches!(&result, Err(error) if error.is_silence());
+        let is_forgotten = idle.zip(verb.asked_again_after());
+        let is_forgotten = is_silent
+            && self.node.connector.is_remote()
+            && is_forgotten.is_some_and(|(idle, least)| idle >= least);
         one.answer = Some(Answer {
             result,
-            elapsed: span.saturating_sub(lost),
+            elapsed: at.saturating_since(one.request.since).saturating_sub(lost),
             at,
             server: connection.and_then(|it| it.run_id().cloned()),
             trace,
             first_failure: self.first_failure.clone(),
-            idle: self.idle.filter(|_| was_sent),
+            forgotten: is_forgotten.then_some(self.generation),
         });
     }
 
     /// Reports the result of a request to its span, to the other connections and to the breaker.
     fn tell(&mut self, place: usize, error: Option<&NodeError>) {
         self.tell_gate(error);
-        let Some(Pending { asked, span, .. }) = self.requests.get(place) else {
+        let Some(Pending { request, span, .. }) = self.requests.get(place) else {
             return;
         };
-        let request = asked.request;
-        let (node, is_about_health) = (self.node, request.is_about_health());
+        let (node, verb) = (self.node, request.verb);
         let Some(error) = error else {
             self.has_answered = true;
             span.iter().for_each(NodeSpan::answered);
-            if !is_about_health && node.answered() {
-                self.news.push(News(Arc::clone(&node.name), None));
+            if !verb.is_about_health() && node.close_breaker() {
+                self.news.push(None);
             }
             return;
         };
         if let Some(span) = span {
             span.failed(error);
         }
-        if self.is_turned_away() {
+        // The error of another thread, which has told all who have to know it.
+        if self.passage == Passage::Shut {
             return;
         }
-        if error.is_broken() {
+        // A time-out that came late, or from a node that has answered the request before this one, says little about the node.
+        let is_late = self.waited.saturating_mul(4) > node.timeout;
+        let is_excused =
+            self.has_answered || verb.long_wait().is_some() || (verb.repetitions() == 0 && is_late);
+        let is_excused = is_excused && error.is_silence();
+        // Where a connection that was idle is silent, it was perhaps forgotten on the way, and those that were idle with it, too.
+        let was_idle = self.idle.is_some_and(|idle| idle >= SUSPICIOUS_IDLE);
+        let is_suspicious = was_idle && self.state == State::Sent && error.is_silence();
+        if error.is_broken() || (is_suspicious && !is_excused) {
             node.retire(self.generation);
         }
-        let is_excused = (is_about_health && matches!(error, NodeError::Protocol { .. }))
-            || (error.is_silence() && self.excuses_time_out(request));
-        if !is_excused && node.note(error) {
-            let name = Arc::clone(&node.name);
-            self.news.push(News(name, Some(error.clone())));
+        let is_excused =
+            is_excused || (verb.is_about_health() && matches!(error, NodeError::Protocol { .. }));
+        if !is_excused && node.open_breaker(error) {
+            self.news.push(Some(error.clone()));
         }
     }
 
-    /// Whether a time-out says little about the node, so that the breaker is not told. A node that has answered the request
-    /// before this one is only slow.
-    fn excuses_time_out(&self, request: &Request<'_>) -> bool {
-        let waited = self.since.saturating_since(self.began);
-        let is_late = waited.saturating_mul(4) > self.node.timeout;
-        self.has_answered
-            || request.long_wait().is_some()
-            || (request.conduct().repetitions == 0 && is_late)
-    }
-}
-
-impl News {
-    pub(super) fn tell(self) {
-        let Self(node, error) = self;
-        match error {
-            Some(error) => log_lines::node_opened(&node, &error),
-            None => log_lines::node_closed(&node),
+    /// The slot goes back to its pool, with the connection if that may be used again.
+    fn end(&mut self) {
+        self.keep_undos();
+        for one in &mut self.requests {
+            // It ends with its own node, also if another one of the round hangs.
+            one.span = None;
         }
+        let connection = self.connection.take().filter(|it| it.is_idle());
+        if let Some(mut slot) = self.slot.take() {
+            *slot = connection;
+        }
+        self.state = State::Ended;
     }
 }
 

@@ -54,21 +54,28 @@ struct Shut {
     failed: u64,
 }
 
-/// What a thread does at a gate that is shut.
-#[derive(Debug, Clone, Copy)]
+/// What a thread does at a gate that is shut. The later ones are more insistent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Manner {
-    /// It tries if the pause is over. Else it takes the answer of the last try.
-    Asks,
-    /// It waits for the answer of a try that begins after it came. At `own_try` it begins one itself, whatever the pause; later
-    /// if another is under way; if it has tried before, it does not.
-    Insists {
-        own_try: Option<Timestamp>,
-        deadline: Timestamp,
-    },
     /// It takes the answer of the last try.
     Listens,
+    /// It tries if the pause is over. Else it takes the answer of the last try.
+    Asks,
+    /// It waits for the answer of a try that begins after it came.
+    Insists,
     /// It tries.
     Examines,
+}
+
+/// A thread at the gate.
+#[derive(Clone, Copy)]
+struct Visit {
+    manner: Manner,
+    /// How many tries had begun when it came.
+    came: u64,
+    /// When it tries if it insists, whatever the pause; later if another try is under way; never if it has tried before.
+    own_try: Option<Timestamp>,
+    deadline: Timestamp,
 }
 
 /// What the connection of an exchange has to do with the gate.
@@ -94,8 +101,19 @@ enum Step {
 
 impl Gate {
     /// Lets the thread make a connection; or returns how the last try failed.
-    pub(super) fn enter(&self, manner: Manner, clock: &Clock) -> Result<Passage, NodeError> {
-        let came = self.state.lock().begun;
+    pub(super) fn enter(
+        &self,
+        manner: Manner,
+        own_try: Option<Timestamp>,
+        deadline: Timestamp,
+        clock: &Clock,
+    ) -> Result<Passage, NodeError> {
+        let visit = Visit {
+            manner,
+            came: self.state.lock().begun,
+            own_try,
+            deadline,
+        };
         loop {
             // Not under the mutex: in a simulation, another client may go on here.
             let now = clock.now();
@@ -104,7 +122,7 @@ impl Gate {
             let Some(shut) = &mut state.shut else {
                 return Ok(Passage::New(None));
             };
-            match shut.step(manner, came, begun, now) {
+            match shut.step(visit, begun, now) {
                 Step::Try => {
                     shut.next = now.saturating_add(LONGEST_PAUSE);
                     state.begun = begun.saturating_add(1);
@@ -155,31 +173,24 @@ impl Gate {
 }
 
 impl Shut {
-    /// For a thread that came when so many tries had begun, and now so many have.
-    fn step(&self, manner: Manner, came: u64, begun: u64, now: Timestamp) -> Step {
-        let (own_try, deadline) = match manner {
-            // The answer of a try that is under way may come soon.
-            Manner::Insists { own_try, deadline } if begun > came => {
-                let later = |own: Timestamp| {
-                    own.saturating_add(
-                        deadline
-                            .saturating_since(own)
-                            .checked_div(2)
-                            .unwrap_or_default(),
-                    )
-                };
-                (own_try.map(later), deadline)
+    /// What a thread does now that so many tries have begun.
+    fn step(&self, visit: Visit, begun: u64, now: Timestamp) -> Step {
+        let insists = visit.manner == Manner::Insists;
+        let mut next = self.next;
+        if let Some(mut own_try) = visit.own_try.filter(|_| insists) {
+            if begun > visit.came {
+                // The answer of a try that is under way may come soon.
+                let rest = visit.deadline.saturating_since(own_try).checked_div(2);
+                own_try = own_try.saturating_add(rest.unwrap_or_default());
             }
-            Manner::Insists { own_try, deadline } => (own_try, deadline),
-            Manner::Asks | Manner::Listens | Manner::Examines => (None, now),
-        };
-        let until = own_try.map_or(self.next, |own_try| own_try.min(self.next));
-        let is_answered = self.failed > came;
-        match manner {
+            next = next.min(own_try);
+        }
+        let is_answered = self.failed > visit.came;
+        match visit.manner {
             Manner::Examines => Step::Try,
-            Manner::Asks | Manner::Insists { .. } if until <= now && !is_answered => Step::Try,
-            Manner::Insists { .. } if !is_answered && until <= deadline => Step::Wait(until),
-            Manner::Asks | Manner::Insists { .. } | Manner::Listens => Step::Fail,
+            Manner::Asks | Manner::Insists if next <= now && !is_answered => Step::Try,
+            Manner::Insists if next <= visit.deadline && !is_answered => Step::Wait(next),
+            Manner::Asks | Manner::Insists | Manner::Listens => Step::Fail,
         }
     }
 }

@@ -13,9 +13,9 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answer::Answers;
 use super::clock::Clock;
-use super::request::Batched;
+use super::reply::Answers;
+use super::request::{Batched, Places};
 use super::sync::{Condvar, Mutex};
 use crate::clock::Timestamp;
 
@@ -56,6 +56,17 @@ pub(crate) struct Lane<'l> {
     pub(crate) began: Timestamp,
 }
 
+/// A thread that wants something of nodes.
+pub(crate) struct Applicant<'x> {
+    /// Of these nodes.
+    pub(crate) places: &'x Places,
+    /// What the jobs of other threads may cost that go along.
+    pub(crate) room: usize,
+    pub(crate) since: Timestamp,
+    /// Until when it waits for other threads.
+    pub(crate) until: Timestamp,
+}
+
 /// The jobs of other threads.
 pub(crate) type Others = Vec<Arc<Place>>;
 
@@ -93,69 +104,48 @@ impl Lanes {
         }
     }
 
-    /// Takes a lane, if one is free, and what waits in the queue for the same nodes.
-    pub(crate) fn try_enter(
-        &self,
-        fits: impl Fn(&Batched) -> bool,
-        room: usize,
-    ) -> Option<(Lane<'_>, Others)> {
-        let mut state = self.state.lock();
-        if state.under_way >= state.lanes(self.most) {
-            return None;
-        }
-        state.under_way = state.under_way.saturating_add(1);
-        let others = state.take(fits, room);
-        drop(state);
-        Some((self.lane(), others))
-    }
-
-    /// Waits in the queue until `end`. The job gets its answers from another thread, or its own thread gets a lane.
+    /// Takes a lane, if one is free, and what waits in the queue for the same nodes. Else waits in the queue: there the job gets its
+    /// answers from another thread, or its own thread gets a lane.
     pub(crate) fn enter(
         &self,
-        job: Batched,
-        room: usize,
-        end: Timestamp,
+        applicant: &Applicant<'_>,
         clock: &Clock,
+        job: impl FnOnce() -> Batched,
     ) -> Entry<'_> {
+        let mut state = self.state.lock();
+        if state.under_way < state.lanes(self.most) {
+            state.under_way = state.under_way.saturating_add(1);
+            let others = state.take(applicant);
+            return Entry::Leads(Lane::of(self, applicant.since), others);
+        }
         let place = Arc::new(Place {
-            job,
+            job: job(),
             stage: Mutex::new(Stage::Waits),
             changed: Condvar::new(),
         });
-        let mut inner = self.state.lock();
-        if inner.under_way == 0 {
-            // Nobody would give this thread a lane.
-            inner.under_way = 1;
-            drop(inner);
-            return Entry::Leads(self.lane(), Vec::new());
-        }
-        inner.queue.push_back(Arc::clone(&place));
-        drop(inner);
-        let mut end = Some(end);
+        state.queue.push_back(Arc::clone(&place));
+        drop(state);
+        let mut until = applicant.until;
         loop {
             let now = clock.now();
-            let mut stage = place.stage.lock();
-            match mem::replace(&mut *stage, Stage::Waits) {
+            let mut its_stage = place.stage.lock();
+            match mem::replace(&mut *its_stage, Stage::Waits) {
                 Stage::Answered(answers) => return Entry::Answered(answers),
                 Stage::HasLane => {
-                    drop(stage);
+                    drop(its_stage);
                     // Those who were just woken may have more to send.
                     clock.let_others_run();
-                    let fits = |other: &Batched| other.goes_with(&place.job);
-                    let others = self.state.lock().take(fits, room);
-                    return Entry::Leads(self.lane(), others);
+                    let others = self.state.lock().take(applicant);
+                    return Entry::Leads(Lane::of(self, clock.now()), others);
                 }
-                Stage::Waits if end.is_none_or(|end| now < end) => {
-                    let until = end.unwrap_or_else(|| now.saturating_add(LOOK));
-                    clock.wait(&place.changed, &mut stage, until);
-                }
+                Stage::Waits if now < until => clock.wait(&place.changed, &mut its_stage, until),
                 Stage::Waits => {
-                    drop(stage);
+                    drop(its_stage);
                     if self.leave(&place) {
-                        return Entry::Leads(Lane::none(), Vec::new());
+                        return Entry::Leads(Lane::none(now), Vec::new());
                     }
                     // Another thread has taken it out, and brings it a lane or its answers.
-                    end = None;
+                    until = now.saturating_add(LOOK);
                 }
             }
         }
@@ -171,14 +161,6 @@ impl Lanes {
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.state.lock().queue.len()
-    }
-
-    fn lane(&self) -> Lane<'_> {
-        Lane {
-            lanes: Some(self),
-            is_given_back: Cell::new(false),
-            ..Lane::none()
-        }
     }
 
     /// Takes a job out of the queue. Returns whether it was there.
@@ -201,12 +183,12 @@ impl State {
         fill.unwrap_or(most).min(most).max(1)
     }
 
-    /// Takes the jobs that fit out of the queue, as many as there is room for.
-    fn take(&mut self, fits: impl Fn(&Batched) -> bool, mut room: usize) -> Others {
-        let mut taken = Vec::new();
+    /// Takes the jobs for the same nodes out of the queue, as many as there is room for.
+    fn take(&mut self, applicant: &Applicant<'_>) -> Others {
+        let (mut taken, mut room) = (Vec::new(), applicant.room);
         self.queue.retain(|place| {
             let left = room.checked_sub(place.job.cost());
-            let Some(left) = left.filter(|_| fits(&place.job)) else {
+            let Some(left) = left.filter(|_| place.job.places == *applicant.places) else {
                 return true;
             };
             room = left;
@@ -230,13 +212,21 @@ impl Place {
     }
 }
 
-impl Lane<'_> {
+impl<'l> Lane<'l> {
+    fn of(lanes: &'l Lanes, began: Timestamp) -> Self {
+        Self {
+            lanes: Some(lanes),
+            is_given_back: Cell::new(false),
+            began,
+        }
+    }
+
     /// What a batch has that goes without a lane.
-    pub(crate) fn none() -> Self {
+    pub(crate) fn none(began: Timestamp) -> Self {
         Self {
             lanes: None,
             is_given_back: Cell::new(true),
-            began: Timestamp::from_nanos(0),
+            began,
         }
     }
 

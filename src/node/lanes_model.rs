@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use self::clock::{Clock, at};
-use self::lanes::{Entry, Lane, Lanes, Others};
+use self::lanes::{Applicant, Entry, Lane, Lanes, Others};
 use self::request::Batched as Wish;
 use crate::sync::model as sync;
 
@@ -21,7 +21,7 @@ use crate::sync::model as sync;
 mod lanes;
 
 /// In the place of the answers.
-mod answer {
+mod reply {
     /// Whose wish was fulfilled; none if the leader panicked.
     pub(super) type Answers = Option<usize>;
 }
@@ -32,14 +32,12 @@ mod request {
     #[derive(Clone, Copy)]
     pub(super) struct Batched {
         pub(super) number: usize,
-        pub(super) nodes: usize,
+        pub(super) places: Places,
     }
 
-    impl Batched {
-        pub(super) fn goes_with(&self, other: &Self) -> bool {
-            self.nodes == other.nodes
-        }
+    pub(super) type Places = usize;
 
+    impl Batched {
         #[expect(clippy::unused_self, reason = "as a request")]
         pub(super) fn cost(&self) -> usize {
             1
@@ -157,7 +155,7 @@ impl Scene {
         };
         self.send(own);
         for other in &batch.others {
-            assert_eq!(other.job.nodes, own.nodes, "other nodes in one batch");
+            assert_eq!(other.job.places, own.places, "other nodes in one batch");
             self.send(other.job);
         }
         self.batches.fetch_sub(1, Ordering::SeqCst);
@@ -171,12 +169,13 @@ impl Scene {
 
     /// Asks as a thread does, and has its wish sent.
     fn ask(&self, own: Wish, clock: &Clock) -> Way {
-        let fits = |other: &Wish| other.goes_with(&own);
-        let room = self.room.saturating_sub(1);
-        if let Some((lane, others)) = self.lanes.try_enter(fits, room) {
-            return self.lead(own, lane, others);
-        }
-        match self.lanes.enter(own, room, at(1), clock) {
+        let applicant = Applicant {
+            places: &own.places,
+            room: self.room.saturating_sub(1),
+            since: at(0),
+            until: at(1),
+        };
+        match self.lanes.enter(&applicant, clock, || own) {
             Entry::Leads(lane, _) if lane.is_given_back() => {
                 self.send(own);
                 Way::Alone
@@ -193,16 +192,33 @@ impl Scene {
         }
     }
 
+    /// Takes a lane, or none if none is free, with those who wait.
+    fn take_lane(&self) -> (Lane<'_>, Others) {
+        let (number, places) = (0, 0);
+        let applicant = Applicant {
+            places: &places,
+            room: ROOMY,
+            since: at(0),
+            until: at(0),
+        };
+        let wish = || Wish { number, places };
+        match self.lanes.enter(&applicant, &Clock::Still, wish) {
+            Entry::Leads(lane, others) => (lane, others),
+            Entry::Answered(_) => (Lane::none(at(0)), Others::new()),
+        }
+    }
+
     /// Each wish was sent once, and all lanes are free. Nobody is left in the queue.
     fn assert_all_is_done(&self, lanes: usize) {
         for sent in &self.sent[1..] {
             assert_eq!(sent.load(Ordering::SeqCst), 1, "not sent once");
         }
         assert!(self.lanes.are_idle());
-        let enter = || self.lanes.try_enter(|_| true, ROOMY);
-        let free: Vec<_> = (0..lanes).map(|_| enter().unwrap()).collect();
-        assert!(free.iter().all(|(_, others)| others.is_empty()));
-        assert!(enter().is_none(), "too many lanes");
+        let free: Vec<_> = (0..lanes).map(|_| self.take_lane()).collect();
+        let is_whole =
+            |(lane, others): &(Lane<'_>, Others)| !lane.is_given_back() && others.is_empty();
+        assert!(free.iter().all(is_whole));
+        assert!(self.take_lane().0.is_given_back(), "too many lanes");
     }
 }
 
@@ -221,13 +237,13 @@ fn ask_both(
     first: fn() -> Clock,
     give_back: impl FnOnce(Lane<'_>),
 ) -> [Way; 2] {
-    let (lane, others) = scene.lanes.try_enter(|_| true, ROOMY).unwrap();
+    let (lane, others) = scene.take_lane();
     assert!(others.is_empty());
     let clocks = [first, || Clock::Still];
     let threads = [(0, 1), (1, 2)].map(|(place, number)| {
         let (scene, clock): (Scene, fn() -> Clock) = (scene.clone(), clocks[place]);
-        let nodes = nodes[place];
-        let wish = Wish { number, nodes };
+        let places = nodes[place];
+        let wish = Wish { number, places };
         thread::spawn(move || scene.ask(wish, &clock()))
     });
     give_back(lane);
@@ -270,13 +286,12 @@ fn a_leader_that_panics_leaves_nobody_waiting() {
             // A thread that panics while it leads for those who are in the queue.
             drop(lane);
             let panicked = catch_unwind(AssertUnwindSafe(|| {
-                if let Some((_lane, others)) = scene.lanes.try_enter(|_| true, ROOMY) {
-                    let _batch = Batch {
-                        others,
-                        is_sent: false,
-                    };
-                    resume_unwind(Box::new("in the model"));
-                }
+                let (_lane, others) = scene.take_lane();
+                let _batch = Batch {
+                    others,
+                    is_sent: false,
+                };
+                resume_unwind(Box::new("in the model"));
             }));
             drop(panicked);
         });

@@ -62,60 +62,53 @@ struct Closing {
     connection: Box<OpenConnection>,
     undos: Vec<Packed>,
     since: Timestamp,
+    /// Whether a reply was an error. Not all may have been executed.
     has_refused: bool,
 }
 
-/// How far a server has come with what was sent to it.
-enum Progress {
-    /// It has answered everything.
-    Done,
-    /// Replies are still to come.
-    Waits,
-    /// No more replies will come, or one is an error. Not all may have been executed.
-    Broken,
-}
-
 impl Closing {
-    /// Reads the replies that are there, without waiting.
-    fn read(&mut self, now: Timestamp) -> Progress {
+    /// Reads the replies that are there, without waiting. Returns the undos if they have to go again: no more replies will come, one
+    /// was an error, or nothing has come for so long. Returns itself if replies are still to come.
+    fn read(mut self, now: Timestamp, patience: Duration) -> Result<Option<Self>, Vec<Packed>> {
         while let Some(reply) = self.connection.drain(now) {
             match reply {
                 Ok(reply) => self.has_refused |= matches!(reply, Reply::Error(_)),
-                Err(error) if error.is_silence() => return Progress::Waits,
-                Err(_) => return Progress::Broken,
+                Err(error) if error.is_silence() && now.saturating_since(self.since) < patience => {
+                    return Ok(Some(self));
+                }
+                Err(_) => return Err(self.undos),
             }
         }
         if self.has_refused {
-            Progress::Broken
+            Err(self.undos)
         } else {
-            Progress::Done
+            Ok(None)
         }
-    }
-
-    /// The releases in place of the undos. How long the keys live is not known here.
-    fn releases(self, from: Timestamp) -> impl Iterator<Item = Release> {
-        let until = from.saturating_add(UNDONE_FOR);
-        self.undos.into_iter().map(move |command| Release {
-            command,
-            from,
-            until,
-        })
     }
 }
 
 impl State {
+    /// Repeats undos as releases. How long the keys live is not known here.
+    fn repeat(&mut self, undos: Vec<Packed>, from: Timestamp) {
+        let until = from.saturating_add(UNDONE_FOR);
+        let releases = undos.into_iter().map(|command| Release {
+            command,
+            from,
+            until,
+        });
+        self.releases.extend(releases);
+    }
+
     /// The pause before the next try, if one is needed and none is planned.
     fn plan(&mut self, now: Timestamp) -> Option<Duration> {
         while self.closing.len() > MOST_CONNECTIONS {
             let oldest = self.closing.pop_front();
-            let undos = oldest.map(|oldest| oldest.releases(now));
-            self.releases.extend(undos.into_iter().flatten());
+            self.repeat(oldest.map(|oldest| oldest.undos).unwrap_or_default(), now);
         }
         while self.releases.len() > MOST_RELEASES {
             let places = self.releases.iter().enumerate();
             let first = places.min_by_key(|(_, release)| release.until);
-            let Some((place, _)) = first else { break };
-            self.releases.remove(place);
+            self.releases.remove(first.map_or(0, |(place, _)| place));
         }
         let is_empty = self.releases.is_empty() && self.closing.is_empty();
         if is_empty || self.is_planned {

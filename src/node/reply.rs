@@ -1,22 +1,95 @@
 //! Reads what a node says to a command, once, where the reply comes in. Accepts exactly what the commands of the verb return; the rows
-//! and words of scripts are in a table at the head of `wire/scripts.rs`.
+//! and words of scripts are in a table at the head of `wire/scripts.rs`. `echo` keeps the arguments of commands out of messages.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
+mod echo;
 mod rows;
 mod word;
 
+pub(super) use self::echo::{hide_echo, kind};
 pub(crate) use self::rows::{Row, Woken, one_vote};
 use self::rows::{Rows, bytes, items, millis};
 use self::word::word;
 use super::request::Verb;
 use crate::claim::Claim;
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::error::{NodeError, Vote};
 use crate::health::answers::{self, Question};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
-use crate::wire::transport::refusal;
+use crate::wire::transport::{closed, refusal};
+
+/// What has become of a request at one node.
+pub(crate) struct Answer {
+    /// What the node says, or why it says nothing.
+    pub(super) result: Result<Said, NodeError>,
+    pub(super) elapsed: Duration,
+    /// When it came.
+    pub(super) at: Timestamp,
+    /// The run id of the server that answered, where it is known.
+    pub(super) server: Option<Arc<str>>,
+    /// What the request may have left on the node.
+    pub(super) trace: Trace,
+    /// Why the request was sent more than once, if it was.
+    pub(super) first_failure: Option<Box<NodeError>>,
+    /// The generation of its connection, if that was idle before and is silent now, or its thread has panicked. The connection may be
+    /// forgotten on the way, so the node is asked once more, on a newer one.
+    pub(super) forgotten: Option<u64>,
+}
+
+/// The answers of one node to several requests, or of several nodes to one.
+pub(crate) type Answers = SmallVec<[Answer; 1]>;
+
+/// What a request may have left on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Trace {
+    /// Nothing, now or later: the node was not asked, or no whole request has reached it.
+    None,
+    /// The node may have executed the request, so an acquire has to be released.
+    Possible,
+    /// An undo was sent behind the request. The node may execute both, at any later time.
+    Undone,
+}
+
+impl Answer {
+    /// That of a node that was not sent the request, because its thread has panicked.
+    pub(super) fn lost(at: Timestamp) -> Self {
+        Self {
+            result: Err(closed(io::ErrorKind::ConnectionAborted)),
+            elapsed: Duration::ZERO,
+            at,
+            server: None,
+            trace: Trace::None,
+            first_failure: None,
+            forgotten: Some(0),
+        }
+    }
+
+    /// Whether it does not say what has become of a key that was released. An error, as while a server loads its data, does not.
+    pub(super) fn is_silent(&self) -> bool {
+        match &self.result {
+            Ok(Said::Vote(vote, _) | Said::Passed(vote, ..)) => vote.is_silent(),
+            Ok(_) => false,
+            Err(_) => true,
+        }
+    }
+
+    /// Takes over the answer to a second request, if there was none to the first. The node may have executed the first already.
+    pub(super) fn replace(&mut self, mut again: Self) {
+        if let Err(failure) = &self.result {
+            again.elapsed = again.elapsed.saturating_add(self.elapsed);
+            again
+                .first_failure
+                .get_or_insert_with(|| Box::new(failure.clone()));
+            *self = again;
+        }
+    }
+}
 
 /// What a node says.
 #[derive(Debug, Clone)]
@@ -89,7 +162,7 @@ impl Said {
                 Some(Said::Vote(vote, woken))
             }
             (Verb::Pass(repair), _) => passed(&rows, reply, &repair.claim, clock),
-            (Verb::Show, _) => rows.read(reply).map(Said::Shown),
+            (Verb::Show, _) => Some(Said::Shown(rows.read(reply)?.into_vec())),
             (Verb::Ask(question), _) => fact(*question, reply).map(Said::Fact),
             (_, Reply::Error(error)) => Some(Vote::Failed(refusal(error)).into()),
             (Verb::Open(_), Reply::Okay) | (Verb::Probe, Reply::Int(1)) => {
@@ -137,7 +210,6 @@ fn taken(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option
     match (reply, &claim.fence) {
         (Reply::Okay, _) => Some(Vote::Granted),
         (Reply::Nil, None) if is_plain => Some(Vote::held(None)),
-        (Reply::Error(error), _) => Some(Vote::Failed(refusal(error))),
         (Reply::Array(items), Some(fence)) if matches!(items.first(), Some(Reply::Bulk(_))) => {
             let keys = &claim.resource.keys;
             word(items, &fence.rules, keys, clock.wall_micros())

@@ -6,13 +6,11 @@
 
 #![expect(clippy::unwrap_used, reason = "the system has sockets and threads")]
 
-use std::borrow::Cow;
 use std::io;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -21,12 +19,9 @@ use rustix::net::{
     socketpair,
 };
 
-use super::command::{self, probe};
-use super::connection::OpenConnection;
-use super::reply::Said;
-use super::request;
-use super::request::{Attempt, Repair};
-use super::votes::{extend_all, release_all};
+use super::command;
+use super::request::Attempt;
+use super::verbs::{extend_all, release_all};
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
@@ -43,35 +38,12 @@ use self::answer::{RawAnswer, Then, Verb};
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// Checks the result of an answer at the slot and at the node.
+/// Checks the result of an answer at the node.
 pub(crate) fn check(answer: &RawAnswer) {
-    check_connection(answer);
     STAGE.with(|stages| match answer.then {
         Then::Silence | Then::End => stages.0.check(answer),
         Then::EarlyEnd => stages.1.check(answer),
     });
-}
-
-/// A connection returns one reply at most, and none after an error.
-fn check_connection(answer: &RawAnswer) {
-    let clock = Clock::system();
-    let deadline = clock.now().saturating_add(answer.then.timeout());
-    let (socket, peer) = stage(answer, &clock).unwrap();
-    let mut connection = OpenConnection::new(Box::new(socket), 0, clock.now());
-    connection.send(&[Cow::Owned(probe())], deadline).unwrap();
-    let reply = connection.recv(deadline);
-    let came = reply
-        .as_ref()
-        .is_ok_and(|reply| is_granted(answer.verb, reply));
-    assert_eq!(came, answer.grants(), "{answer:?} {reply:?}");
-    if reply.is_err() {
-        if answer.then == Then::Silence {
-            send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).unwrap();
-        }
-        let second = connection.recv(deadline);
-        assert!(second.is_err(), "{second:?} after {reply:?}");
-        assert!(!connection.is_idle());
-    }
 }
 
 /// The answer to the question that is asked first on each connection.
@@ -95,19 +67,6 @@ fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, Ow
     }
     let plain = Plain::over(ours.into(), clock)?;
     Ok((Connection::over(plain), theirs))
-}
-
-/// Whether a reply grants what was asked for, to the code under test.
-fn is_granted(verb: Verb, reply: &Reply) -> bool {
-    let claim = Claim::of_key("job");
-    let asked = match verb {
-        Verb::Acquire => request::Verb::Take(Repair::new(&claim, TTL)),
-        Verb::Release => request::Verb::Drop,
-        Verb::Extend => request::Verb::Keep,
-        Verb::Probe => request::Verb::Probe,
-    };
-    let said = Said::read(&asked, &probe(), reply, &Clock::system());
-    said.is_some_and(|said| verb == Verb::Probe || said.vote().0.is_granted())
 }
 
 std::thread_local! {
@@ -236,7 +195,7 @@ fn check_undo(peer: &OwnedFd, vote: &Vote) {
     assert!(first.starts_with(b"*3\r\n$4\r\nEVAL\r\n"));
     assert!(first.windows(13).any(|part| part == b"*6\r\n$3\r\nSET\r\n"));
     let claim = Claim::of_key("job");
-    let undo = Repair::new(&claim, TTL).undo();
+    let undo = Attempt::new(&claim, TTL).undo();
     let is_undone = next() == *undo.in_full();
     let is_unknown = matches!(
         vote,

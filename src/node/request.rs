@@ -1,4 +1,4 @@
-//! A request to a node: a packed command, what it is for and what follows from that, and how much room it takes among others.
+//! What is asked of nodes: a packed command and its verb, what follows from the verb, and how much room the command takes among others.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,30 +6,21 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::command::{self, Times};
+use super::command::{self, MOST_AT_ONCE, MOST_BYTES, Times};
 use super::connection::SUSPICIOUS_IDLE;
+use super::gate::Manner;
 use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::fencing::{FENCE_IDLE, Rules};
 use crate::health::answers::Question;
-use crate::quorum::is_reached;
 use crate::spans::Caller;
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
 
-/// A packed command, and what it is for.
-#[derive(Clone)]
-pub(super) struct Request<'a> {
-    pub(super) packed: Cow<'a, Packed>,
-    pub(super) verb: Verb,
-    /// Whether no connection of an earlier request will do.
-    pub(super) needs_new_connection: bool,
-}
-
 /// What a command is for. The verb decides how the command is repeated, waited for and undone, and what a reply means.
 #[derive(Debug, Clone)]
 pub(super) enum Verb {
-    /// Asks for a vote. A second `SET` would find the first, so a repetition has another form. A request without a reply is
+    /// Asks for a vote. A second `SET` would find the first, so a repetition has another form. A command without a reply is
     /// undone.
     Take(Repair),
     /// Extends. A node that has our key must get it, also when all connections of the pool are in use.
@@ -56,149 +47,89 @@ pub(super) enum Verb {
     Listen {
         bell: String,
         until: Timestamp,
+        /// For how long a reply is waited for.
         patience: Duration,
         /// Set when nobody wants the answer any more.
         given_up: Option<Arc<AtomicBool>>,
     },
 }
 
-/// What follows from a verb, beside what undoes it and what a reply to it means.
-#[derive(Clone, Copy)]
-pub(super) struct Conduct {
-    /// Whether another thread may send it together with its own.
-    pub(super) is_for_others: bool,
-    /// Whether it gets a connection beside the pool when the pool has none in time.
-    pub(super) insists: bool,
-    /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.
-    pub(super) rings_the_bell: bool,
-    /// How often it is sent again if a connection breaks that was made for it. Its deadline is one node timeout after sending; where
-    /// this is zero, after the begin of the wait for a slot. If that wait took more than a quarter, a time-out says little about
-    /// the node. A batch has the latest deadline of its requests.
-    pub(super) repetitions: u32,
-    /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
-    /// None means never. A release compares its value, so it may always be sent twice.
-    pub(super) asked_again_after: Option<Duration>,
-}
-
-/// A request whose connections break more often than this is given up.
+/// A command whose connections break more often than this is given up.
 const REPETITIONS: u32 = 3;
 
-/// What requests may cost that go in one write. More would take longer than a node timeout, on the server and on a link of
-/// 10 Mbit/s.
-pub(super) const MOST_COST: usize = 40 * 1024;
-
-/// A server takes as long for a key as such a link for so many bytes.
-const COST_OF_A_KEY: usize = MOST_COST / 128;
+/// A server takes as long for a key as a slow link for so many bytes.
+const COST_OF_A_KEY: usize = MOST_BYTES / MOST_AT_ONCE;
 
 /// The most bytes of an undo beside those of the request: the call by its digest, without keys and values.
 const LONGEST_UNDO: usize = 64;
 
-impl<'a> Request<'a> {
-    pub(super) fn new(packed: &'a Packed, verb: Verb) -> Self {
-        Self {
-            packed: Cow::Borrowed(packed),
-            verb,
-            needs_new_connection: false,
+impl Verb {
+    /// Whether another thread may send the command together with its own.
+    pub(super) fn is_for_others(&self) -> bool {
+        matches!(self, Self::Take(_)) || self.insists()
+    }
+
+    /// Whether the command gets a connection beside the pool when the pool has none in time.
+    pub(super) fn insists(&self) -> bool {
+        matches!(self, Self::Keep | Self::Drop | Self::Pass(_))
+    }
+
+    /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.
+    pub(super) fn rings_the_bell(&self) -> bool {
+        matches!(self, Self::Drop | Self::Pass(_))
+    }
+
+    /// What it does at the gate of a node that takes no connections.
+    pub(super) fn manner(&self) -> Manner {
+        match self {
+            Self::Take(_) | Self::Look { .. } | Self::Probe => Manner::Asks,
+            Self::Listen { .. } => Manner::Listens,
+            Self::Keep | Self::Drop | Self::Pass(_) | Self::Show | Self::Scan | Self::Open(_) => {
+                Manner::Insists
+            }
+            Self::Ask(_) => Manner::Examines,
         }
     }
 
-    /// The same request, on a new connection.
-    pub(super) fn on_a_new_connection(&self) -> Self {
-        Self {
-            needs_new_connection: true,
-            ..self.clone()
+    /// How often it is sent again if a connection breaks that was made for it. Its deadline is one node timeout after sending; where
+    /// this is zero, the wait for a slot is a part of the node timeout. If that wait took more than a quarter, a time-out says little
+    /// about the node.
+    pub(super) fn repetitions(&self) -> u32 {
+        match self.manner() {
+            Manner::Asks | Manner::Listens => 0,
+            Manner::Insists | Manner::Examines => REPETITIONS,
         }
     }
 
-    /// The same request, for another thread to send together with its own.
-    pub(super) fn for_others(&self) -> Request<'static> {
-        Request {
-            packed: Cow::Owned(Packed::clone(&self.packed)),
-            verb: self.verb.clone(),
-            needs_new_connection: self.needs_new_connection,
+    /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
+    /// None means never. A release compares its value, so it may always be sent twice.
+    pub(super) fn asked_again_after(&self) -> Option<Duration> {
+        match self {
+            Self::Drop => Some(Duration::ZERO),
+            Self::Keep | Self::Show | Self::Scan | Self::Open(_) | Self::Ask(_) => {
+                Some(SUSPICIOUS_IDLE)
+            }
+            Self::Take(_)
+            | Self::Pass(_)
+            | Self::Look { .. }
+            | Self::Probe
+            | Self::Listen { .. } => None,
         }
     }
 
-    /// What it costs among others in one write: its bytes with those of the undo that may go behind it, and the work for the
-    /// server.
-    pub(super) fn cost(&self) -> usize {
-        let bytes = self.packed.bytes.len();
-        let undo = self
-            .repair()
-            .map_or(0, |_| bytes.saturating_add(LONGEST_UNDO));
-        let work = self.packed.keys.saturating_mul(COST_OF_A_KEY);
-        bytes.saturating_add(undo).max(work)
-    }
-
-    /// The command for another connection, when the first one broke before it answered.
-    pub(super) fn again(&self, now: Timestamp) -> Cow<'_, Packed> {
-        if let Verb::Take(repair) = &self.verb {
-            Cow::Owned(repair.again())
-        } else if let Verb::Listen { bell, until, .. } = &self.verb {
-            Cow::Owned(command::listen(bell, until.saturating_since(now)))
-        } else {
-            Cow::Borrowed(&self.packed)
-        }
-    }
-
-    /// What goes out if the outcome of the request is unknown, if it is undone then.
+    /// What goes out if the outcome is unknown, if the command is undone then.
     pub(super) fn repair(&self) -> Option<&Repair> {
-        if let Verb::Take(repair) | Verb::Pass(repair) = &self.verb {
+        if let Self::Take(repair) | Self::Pass(repair) = self {
             Some(repair)
         } else {
             None
         }
     }
 
-    pub(super) fn conduct(&self) -> Conduct {
-        let vote = Conduct {
-            is_for_others: true,
-            insists: false,
-            rings_the_bell: false,
-            repetitions: 0,
-            asked_again_after: None,
-        };
-        let look = Conduct {
-            is_for_others: false,
-            ..vote
-        };
-        let status = Conduct {
-            repetitions: REPETITIONS,
-            asked_again_after: Some(SUSPICIOUS_IDLE),
-            ..look
-        };
-        let extension = Conduct {
-            is_for_others: true,
-            insists: true,
-            ..status
-        };
-        let release = Conduct {
-            rings_the_bell: true,
-            asked_again_after: Some(Duration::ZERO),
-            ..extension
-        };
-        match self.verb {
-            Verb::Take(_) => vote,
-            Verb::Keep => extension,
-            Verb::Drop => release,
-            Verb::Pass(_) => Conduct {
-                asked_again_after: None,
-                ..release
-            },
-            Verb::Show | Verb::Scan | Verb::Open(_) | Verb::Ask(_) => status,
-            Verb::Look { .. } | Verb::Probe | Verb::Listen { .. } => look,
-        }
-    }
-
-    /// Whether these answers are enough, so that no other node has to be asked again: votes that a majority has cast.
-    pub(super) fn is_content_with(&self, nodes: usize, answered: usize) -> bool {
-        matches!(self.verb, Verb::Keep | Verb::Drop) && is_reached(nodes, answered)
-    }
-
     /// How long a wait for another client may take after sending, if it is one. Its time-out says nothing about the node.
     pub(super) fn long_wait(&self) -> Option<Duration> {
-        if let Verb::Listen { patience, .. } = self.verb {
-            Some(patience)
+        if let Self::Listen { patience, .. } = self {
+            Some(*patience)
         } else {
             None
         }
@@ -206,7 +137,7 @@ impl<'a> Request<'a> {
 
     /// What is set when nobody wants the answer any more, if that may come.
     pub(super) fn given_up(&self) -> Option<&AtomicBool> {
-        if let Verb::Listen { given_up, .. } = &self.verb {
+        if let Self::Listen { given_up, .. } = self {
             given_up.as_deref()
         } else {
             None
@@ -215,7 +146,68 @@ impl<'a> Request<'a> {
 
     /// Whether the answer says nothing about the node as a place for locks.
     pub(super) fn is_about_health(&self) -> bool {
-        matches!(self.verb, Verb::Ask(_))
+        matches!(self, Self::Ask(_))
+    }
+}
+
+/// A command of one thread.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'x> {
+    pub(super) packed: &'x Packed,
+    pub(super) verb: &'x Verb,
+    /// When the thread began to ask, before any wait for other threads.
+    pub(super) since: Timestamp,
+    pub(super) caller: &'x Caller,
+}
+
+impl<'x> Request<'x> {
+    /// What it costs among others in one write: its bytes with those of the undo that may go behind it, and the work for the
+    /// server.
+    pub(super) fn cost(&self) -> usize {
+        let bytes = self.packed.bytes.len();
+        let undo = self.verb.repair();
+        let undo = undo.map_or(0, |_| bytes.saturating_add(LONGEST_UNDO));
+        let work = self.packed.keys.saturating_mul(COST_OF_A_KEY);
+        bytes.saturating_add(undo).max(work)
+    }
+
+    /// The command for another connection, when the first one broke before it answered.
+    pub(super) fn again(&self, now: Timestamp) -> Cow<'x, Packed> {
+        if let Verb::Take(repair) = self.verb {
+            Cow::Owned(repair.again())
+        } else if let Verb::Listen { bell, until, .. } = self.verb {
+            Cow::Owned(command::listen(bell, until.saturating_since(now)))
+        } else {
+            Cow::Borrowed(self.packed)
+        }
+    }
+}
+
+/// The places of the nodes that are asked, in the canonical order.
+pub(super) type Places = SmallVec<[usize; 5]>;
+
+/// A request for another thread to send together with its own.
+pub(crate) struct Batched {
+    pub(super) packed: Packed,
+    pub(super) verb: Verb,
+    pub(super) since: Timestamp,
+    pub(super) caller: Caller,
+    /// Those of a batch go to the same nodes. So all have their answers at the same time, and none waits for a node of another.
+    pub(super) places: Places,
+}
+
+impl Batched {
+    pub(super) fn request(&self) -> Request<'_> {
+        Request {
+            packed: &self.packed,
+            verb: &self.verb,
+            since: self.since,
+            caller: &self.caller,
+        }
+    }
+
+    pub(super) fn cost(&self) -> usize {
+        self.request().cost()
     }
 }
 
@@ -254,19 +246,14 @@ impl Attempt {
     }
 
     fn of(claim: &Claim, ttl: Duration, times: Times, idle: Duration) -> Self {
-        let again = match times {
-            Times::First | Times::Again => Times::Again,
-            Times::Heal => Times::Heal,
+        let repair = Repair {
+            claim: claim.clone(),
+            ttl,
+            times,
+            idle,
         };
-        Self {
-            packed: command::take(claim, ttl, times),
-            repair: Repair {
-                claim: claim.clone(),
-                ttl,
-                times: again,
-                idle,
-            },
-        }
+        let packed = command::take(claim, ttl, times);
+        Self { packed, repair }
     }
 
     /// The command that releases the keys of the attempt.
@@ -276,47 +263,16 @@ impl Attempt {
 }
 
 impl Repair {
-    #[cfg(any(test, fuzzing))]
-    pub(super) fn new(claim: &Claim, ttl: Duration) -> Self {
-        Attempt::new(claim, ttl).repair
-    }
-
     pub(super) fn again(&self) -> Packed {
-        command::take(&self.claim, self.ttl, self.times)
+        let times = match self.times {
+            Times::First | Times::Again => Times::Again,
+            Times::Heal => Times::Heal,
+        };
+        command::take(&self.claim, self.ttl, times)
     }
 
     pub(super) fn undo(&self) -> Packed {
         command::undo(&self.claim, self.idle)
-    }
-}
-
-/// A request of one thread.
-#[derive(Clone, Copy)]
-pub(super) struct Asked<'x> {
-    pub(super) request: &'x Request<'x>,
-    /// When the thread began to ask, before any wait for other threads.
-    pub(super) since: Timestamp,
-    pub(super) caller: &'x Caller,
-}
-
-/// What a thread wants of nodes, for another thread to send.
-pub(crate) struct Batched {
-    pub(super) request: Request<'static>,
-    /// The places of the nodes that are asked.
-    pub(super) places: SmallVec<[usize; 5]>,
-    pub(super) since: Timestamp,
-    pub(super) caller: Caller,
-}
-
-impl Batched {
-    /// Whether both go to the same nodes. Then all of a batch have their answers at the same time, and none waits for a node of
-    /// another.
-    pub(super) fn goes_with(&self, other: &Self) -> bool {
-        self.places == other.places
-    }
-
-    pub(super) fn cost(&self) -> usize {
-        self.request.cost()
     }
 }
 
@@ -337,10 +293,15 @@ mod tests {
             let mut claim = Claim::of_kind(&"job".repeat(50), kind);
             for fence in [None, Some(fence.clone())] {
                 claim.fence = fence;
-                let take = command::take(&claim, MINUTE, Times::First);
-                let repair = Repair::new(&claim, MINUTE);
-                let bytes = take.bytes.len() + repair.undo().bytes.len();
-                let room = Request::new(&take, Verb::Take(repair)).cost();
+                let Attempt { packed, repair } = Attempt::new(&claim, MINUTE);
+                let bytes = packed.bytes.len() + repair.undo().bytes.len();
+                let request = Request {
+                    packed: &packed,
+                    verb: &Verb::Take(repair),
+                    since: Timestamp::from_nanos(0),
+                    caller: &Caller::here(),
+                };
+                let room = request.cost();
                 assert!(room >= bytes, "{bytes} {room} {claim:?}");
             }
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::Node;
 use super::command::{self, WhenFree};
 use super::reply::{LookReply, Said};
-use super::request::{Request, Verb};
-use super::round::exchange;
+use super::request::Verb;
+use super::round::ask;
 use crate::claim::Resource;
 use crate::error::{NodeError, Vote};
 use crate::sync::AtomicBool;
@@ -70,11 +70,9 @@ impl Node {
         };
         let command = command::look(resource, announced, when_free);
         let permits = resource.kind.permits();
-        let answer = exchange(self, &Request::new(&command, Verb::Look { permits }));
-        if let Ok(Said::Look(look)) = answer.result {
-            Some(look)
-        } else {
-            None
+        match ask(self, &command, &Verb::Look { permits }).result {
+            Ok(Said::Look(look)) => Some(look),
+            Ok(_) | Err(_) => None,
         }
     }
 }
@@ -101,7 +99,7 @@ impl Listener<'_> {
             patience: span.saturating_add(late).min(longest),
             given_up,
         };
-        match exchange(self.node, &Request::new(&command, listen)).result {
+        match ask(self.node, &command, &listen).result {
             Ok(Said::Rang(true)) => ListenOutcome::Release,
             Ok(Said::Rang(false)) => ListenOutcome::Nothing,
             Ok(Said::Vote(Vote::Failed(error), _)) if forbids_to_block(&error) => {

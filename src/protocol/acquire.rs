@@ -18,7 +18,7 @@ use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 use crate::node::Node;
 use crate::node::request::Attempt;
-use crate::node::votes::{Ballot, Ballots, acquire_all, release_all};
+use crate::node::verbs::{Ballot, Ballots, acquire_all, release_all};
 use crate::quorum::{self, Term};
 use crate::token::Token;
 use crate::value::Value;

@@ -16,7 +16,7 @@ use crate::lease::state::LeaseState;
 use crate::lease::state::nodes::Holdings;
 use crate::lease::votes::Votes;
 use crate::node::reply::one_vote;
-use crate::node::show::{Sight, show_all};
+use crate::node::verbs::{Sight, show_all};
 use crate::node::{Trace, command};
 use crate::value::{Content, Value};
 use crate::verdict::{self, Kept};
@@ -122,10 +122,8 @@ fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
 fn kept(mut sights: Vec<Sight>, claim: &Claim) -> Option<Kept> {
     let each = sights.iter_mut();
     let left = each.map(|sight| judge_key(sight, &claim.value)).min()?;
-    let vote = match claim.resource.kind.names() {
-        Some(names) => one_vote(sights.iter().map(|sight| sight.report.vote.clone()), names)?,
-        None => sights.first()?.report.vote.clone(),
-    };
+    let votes = sights.iter().map(|sight| sight.report.vote.clone());
+    let vote = one_vote(votes, claim.resource.kind.names())?;
     let mut report = sights.pop()?.report;
     report.vote = vote;
     Some(Kept { report, left })

@@ -9,9 +9,8 @@ use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::MARKER;
 use crate::health::{Facts, Health};
-use crate::node::health::question_all;
 use crate::node::request::Attempt;
-use crate::node::votes::{Ballots, acquire_all};
+use crate::node::verbs::{Ballots, acquire_all, question_all};
 use crate::quorum::Term;
 use crate::token::Token;
 

@@ -10,7 +10,7 @@ use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::lease::state::nodes::Healer;
 use crate::lease::state::{LeaseState, Renewal};
 use crate::node::command;
-use crate::node::votes::extend_all;
+use crate::node::verbs::extend_all;
 use crate::quorum::Term;
 use crate::verdict::{self, Verdict};
 use crate::wire::pack::Packed;

@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, Places, places};
 use crate::error::one_vote_each;
 use crate::log_lines;
 use crate::node::request::Attempt;
-use crate::node::votes::{Ballot, acquire_all, release_all};
+use crate::node::verbs::{Ballot, acquire_all, release_all};
 use crate::node::{Node, command};
 
 /// Sets the key on the nodes that have none, and adds their votes to those of the extension. An extension heals once.

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, places};
 use crate::error::{Error, NodeReport, Vote};
 use crate::holder::Holder;
 use crate::node::command;
-use crate::node::show::show_all;
+use crate::node::verbs::show_all;
 use crate::status::LockStatus;
 use crate::verdict;
 use crate::wire::pack::Packed;

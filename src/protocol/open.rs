@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::node::command::MarkerAction;
-use crate::node::votes::open_all;
+use crate::node::verbs::open_all;
 
 /// Opens all nodes, or none.
 pub(crate) fn open(cluster: &Cluster) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use crate::contend::demand::Demand;
 use crate::error::{Error, Vote};
 use crate::lease::state::nodes::Holding;
 use crate::node::command;
-use crate::node::votes::{Ballot, Released, pass_all, release_all};
+use crate::node::verbs::{Ballot, Released, pass_all, release_all};
 use crate::quorum::is_reached;
 
 /// The result of a pass.

@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::lease::state::LeaseState;
 use crate::node::Node;
-use crate::node::votes::{EXTENSION, KEY, MOST_AT_ONCE, MOST_BYTES};
+use crate::node::command::{EXTENSION, KEY, MOST_AT_ONCE, MOST_BYTES};
 use crate::protocol::extend::{Extension, ask};
 use crate::protocol::heal::{heal, wanted};
 use crate::verdict::Verdict;

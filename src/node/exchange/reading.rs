@@ -1,20 +1,17 @@
-//! An exchange reads the replies to requests that were sent, and undoes those that get none.
+//! An exchange reads the replies to requests that were sent.
 
 use std::borrow::Cow;
 use std::io;
 use std::mem::take;
-use std::slice;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Exchange, POLL_INTERVAL, State};
+use super::{Exchange, POLL_INTERVAL, Pending, State};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
-use crate::node::answer::Trace;
-use crate::node::connection::{Replies, SUSPICIOUS_IDLE, no_connection};
-use crate::node::echo;
-use crate::node::reply::Said;
-use crate::node::request::Request;
+use crate::node::connection::no_connection;
+use crate::node::gate::Passage;
+use crate::node::reply::{Said, Trace, hide_echo, kind};
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
 use crate::wire::transport::closed;
@@ -22,86 +19,50 @@ use crate::wire::transport::closed;
 impl Exchange<'_> {
     /// Reads the replies that come within `patience` from `now`, and answers the requests if no time is left.
     pub(in super::super) fn poll(&mut self, now: Timestamp, patience: Duration) {
-        if self.state != State::Sent {
-            return;
+        let given_up = self.open_requests().find_map(|it| it.verb.given_up());
+        let is_given_up = given_up.is_some_and(|flag| flag.load(Ordering::Acquire));
+        let patience = given_up.map_or(patience, |_| patience.min(POLL_INTERVAL));
+        let from = now.max(self.looked_until);
+        let until = from.saturating_add(patience).min(self.deadline);
+        if is_given_up || !self.read(until) {
+            // The next wait ends later than this one, also on a clock that stands still during the wait.
+            self.looked_until = until;
+        } else {
+            while self.has_surplus() && self.read(now) {}
         }
-        let mut is_there = self.has_come(now, patience);
-        while is_there && !self.is_answered() {
-            self.read();
-            let connection = self.connection.as_ref();
-            let has_more = connection.is_some_and(|it| it.transport.has_surplus());
-            is_there = has_more && self.is_ready(now);
-        }
-        if !self.is_answered() && self.is_overdue() {
+        // The clock ends when the manager is gone. The connection is closed then, because the reply is still to come.
+        if is_given_up || self.node.clock.has_ended() {
             self.fail_rest(&NodeError::TimedOut);
         }
-        self.end_if_answered();
-    }
-
-    /// Reads all replies.
-    pub(in super::super) fn receive(&mut self) {
-        while self.state == State::Sent {
-            let given_up = self.only_request().map(Request::given_up);
-            match given_up {
-                None => self.poll(self.node.now(), Duration::MAX),
-                // This takes one system call in most cases.
-                Some(None) => {
-                    self.read();
-                    self.end_if_answered();
-                }
-                // The connection is closed, because the reply is still to come.
-                Some(Some(flag)) if flag.load(Ordering::Acquire) => {
-                    self.fail(0, &NodeError::TimedOut);
-                    self.end();
-                }
-                Some(Some(_)) => self.poll(self.node.now(), POLL_INTERVAL),
-            }
-        }
-    }
-
-    fn end_if_answered(&mut self) {
         if self.is_answered() {
             self.end();
         }
     }
 
-    /// Waits for a reply for no longer than `patience`. Returns whether it can be read without waiting.
-    fn has_come(&mut self, now: Timestamp, patience: Duration) -> bool {
-        let from = now.max(self.looked_until);
-        let until = from.saturating_add(patience).min(self.deadline);
-        let has_come = self.is_ready(until);
-        if !has_come {
-            // The next wait ends later than this one, also on a clock that stands still during the wait.
-            self.looked_until = until;
-        }
-        has_come
+    /// Whether bytes of further replies have come.
+    fn has_surplus(&self) -> bool {
+        let connection = self.connection.as_ref().filter(|_| !self.is_answered());
+        connection.is_some_and(|it| it.transport.has_surplus())
     }
 
-    fn is_ready(&mut self, until: Timestamp) -> bool {
-        let deadline = self.step_deadline();
-        let connection = self.connection.as_mut();
-        connection.is_some_and(|it| it.is_ready(until, deadline))
-    }
-
-    /// Whether the deadline has passed, or the clock has ended because the manager is gone.
-    fn is_overdue(&self) -> bool {
-        self.looked_until >= self.deadline || self.node.clock.has_ended()
-    }
-
-    /// Reads the next reply, to the oldest request without one.
-    fn read(&mut self) {
+    /// Reads the next reply, to the oldest request without one, if it comes until then. Returns whether it was there.
+    fn read(&mut self, until: Timestamp) -> bool {
         debug_assert!(self.undos.is_empty(), "an undo is the last that is sent");
         let deadline = self.step_deadline();
-        let connection = self.connection.as_mut();
-        let reply = connection.map_or_else(|| Err(no_connection()), |it| it.recv(deadline));
-        match (reply, self.due.get(self.replies).copied()) {
-            (Ok(reply), Some(place)) => {
-                self.replies = self.replies.saturating_add(1);
+        let reply = match &mut self.connection {
+            Some(connection) => connection.recv(until, deadline),
+            None => Some(Err(no_connection())),
+        };
+        match reply {
+            Some(Ok(reply)) if !self.due.is_empty() => {
+                let place = self.due.remove(0);
                 self.take_reply(place, reply);
             }
-            (Ok(_), None) => {}
-            (Err(error), _) => self.broke(error),
+            Some(Ok(_)) => {}
+            Some(Err(error)) => self.broke(error),
+            None => return false,
         }
+        true
     }
 
     /// Answers a request with its reply, if that is one to its verb. Where the server lacks the script, sends the text once.
@@ -110,40 +71,34 @@ impl Exchange<'_> {
         let Some(one) = self.requests.get_mut(place) else {
             return;
         };
-        let request = one.asked.request;
+        let request = one.request;
         if scripts::is_missing(&reply) && !one.has_text {
             one.has_text = true;
             let is_forbidden = matches!(&reply, Reply::Error(error) if error.code == "NOPERM");
-            if let Some(connection) = self
-                .connection
-                .as_mut()
-                .filter(|_| is_first || is_forbidden)
+            if let Some(connection) = &mut self.connection
+                && (is_first || is_forbidden)
             {
                 // Where digests are allowed, the text of a script that is sent again is enough for all requests.
                 connection.scripts.clear();
             }
-            return match self.send_script_again(request) {
+            // The same connection is safe: the request was not executed.
+            let again = request.again(self.node.now());
+            return match self.write(&[again], self.deadline) {
                 Ok(()) => self.due.push(place),
                 Err(error) => self.fail_rest(&error),
             };
         }
-        let has_error = echo::has_error(&reply);
-        if has_error {
-            reply = echo::without_echo(&reply, &request.packed);
-        }
-        let said = Said::read(&request.verb, &request.packed, &reply, &self.node.clock);
+        let has_error = hide_echo(&mut reply, request.packed);
+        let said = Said::read(request.verb, request.packed, &reply, &self.node.clock);
         if let Some(connection) = &mut self.connection {
-            if said.is_none() {
-                // Nothing that comes on this connection can be trusted any more.
-                connection.replies = Replies::OutOfOrder;
-            } else if has_error && self.idle.is_none() {
-                // A server that has enough clients says so and closes. In the pool, the connection would look as if the
-                // server had been restarted, and cost the others that still work.
-                connection.is_used_up = true;
-            }
+            // Nothing that comes behind such a reply can be trusted.
+            connection.is_out_of_order |= said.is_none();
+            // A server that has enough clients says so and closes. In the pool, the connection would look as if the
+            // server had been restarted, and cost the others that still work.
+            connection.is_used_up |= has_error && self.idle.is_none();
         }
         let Some(said) = said else {
-            return self.fail_rest(&NodeError::protocol(echo::kind(&reply)));
+            return self.fail_rest(&NodeError::protocol(kind(&reply)));
         };
         self.tell(place, None);
         self.answer(place, Ok(said), Trace::Possible);
@@ -151,8 +106,14 @@ impl Exchange<'_> {
 
     /// The connection has broken, or a reply on it.
     fn broke(&mut self, mut error: NodeError) {
-        while error.is_closed() && !self.is_turned_away() {
+        loop {
             self.tell_gate(Some(&error));
+            if error.is_broken() {
+                self.connection = None;
+            }
+            if !error.is_closed() || self.passage == Passage::Shut {
+                return self.fail_rest(&error);
+            }
             self.first_failure
                 .get_or_insert_with(|| Box::new(error.clone()));
             let was_warm = self.idle.is_some();
@@ -161,7 +122,7 @@ impl Exchange<'_> {
             }
             for place in self.unanswered() {
                 let request = self.request(place);
-                let repetitions = request.map_or(0, |request| request.conduct().repetitions);
+                let repetitions = request.map_or(0, |request| request.verb.repetitions());
                 if !was_warm && self.repetitions >= repetitions {
                     self.fail(place, &error);
                 }
@@ -176,7 +137,6 @@ impl Exchange<'_> {
                 Err(next) => error = next,
             }
         }
-        self.fail_rest(&error);
     }
 
     /// Answers all requests that have no answer.
@@ -186,27 +146,26 @@ impl Exchange<'_> {
         }
     }
 
-    /// Answers a request that gets no reply, and undoes it if it was sent.
     fn fail(&mut self, place: usize, error: &NodeError) {
         self.tell(place, Some(error));
-        let was_sent = self.state == State::Sent;
-        let trace = if was_sent && !error.is_broken() {
-            if error.is_silence() {
-                self.distrust_others(place);
-            }
-            self.undo(place)
-        } else if was_sent || self.may_be_sent {
-            Trace::Possible
-        } else {
-            Trace::None
+        self.leave(place, error.clone());
+    }
+
+    /// Answers a request that gets no reply, and undoes it if it was sent.
+    fn leave(&mut self, place: usize, error: NodeError) {
+        let trace = match self.state {
+            State::Sent => self.undo(place),
+            _ if self.may_be_sent => Trace::Possible,
+            State::NoSlot | State::Idle | State::Ended => Trace::None,
         };
-        self.answer(place, Err(error.clone()), trace);
+        self.answer(place, Err(error), trace);
     }
 
     /// Sends the undo of a request whose outcome is unknown, if it has one. It goes on the same connection: on another one it could
     /// arrive first, and the key would stay. The connection must not be used again then.
     fn undo(&mut self, place: usize) -> Trace {
-        let Some(repair) = self.request(place).and_then(Request::repair) else {
+        let request = self.request(place);
+        let Some(repair) = request.and_then(|request| request.verb.repair()) else {
             return Trace::Possible;
         };
         if let Some(connection) = self.connection.as_mut().filter(|_| self.undos.is_empty()) {
@@ -214,21 +173,11 @@ impl Exchange<'_> {
             connection.scripts.clear();
         }
         let undo = repair.undo();
-        let sent = self.write(slice::from_ref(&Cow::Borrowed(&undo)), self.deadline);
-        if sent.is_err() {
+        if self.write(&[Cow::Borrowed(&undo)], self.deadline).is_err() {
             return Trace::Possible;
         }
         self.undos.push(undo);
         Trace::Undone
-    }
-
-    /// A connection that was idle is silent. Perhaps it was forgotten on the way, and then those that were idle with it were, too.
-    fn distrust_others(&self, place: usize) {
-        let was_idle = self.idle.is_some_and(|idle| idle >= SUSPICIOUS_IDLE);
-        let request = self.request(place).filter(|_| was_idle);
-        if request.is_some_and(|request| !self.excuses_time_out(request)) {
-            self.node.retire(self.generation);
-        }
     }
 
     /// Gives up a connection with undos on it, but not the undos.
@@ -245,20 +194,25 @@ impl Exchange<'_> {
         }
     }
 
-    /// After a panic, requests are left without an answer. Those with an undo are undone and answered; the others are asked
-    /// again by their threads.
+    /// After a panic, the requests without an answer fail. Those that are not undone are asked again by their own threads.
     pub(in super::super) fn abandon(&mut self) {
-        if self.state != State::Sent {
+        if self.state == State::Ended {
             return;
         }
         for place in self.unanswered() {
-            if self.request(place).and_then(Request::repair).is_some() {
-                let trace = self.undo(place);
-                let error = closed(io::ErrorKind::ConnectionAborted);
-                self.answer(place, Err(error), trace);
+            self.leave(place, closed(io::ErrorKind::ConnectionAborted));
+            if let Some(Pending {
+                request,
+                answer: Some(answer),
+                ..
+            }) = self.requests.get_mut(place)
+            {
+                let is_undone = self.state == State::Sent && request.verb.repair().is_some();
+                answer.forgotten = (!is_undone).then_some(self.generation);
             }
         }
         self.keep_undos();
-        self.state = State::Ended;
+        self.connection = None;
+        self.end();
     }
 }

@@ -1,11 +1,11 @@
 //! An exchange connects and sends, all by its deadline.
 
 use std::borrow::Cow;
-use std::slice;
 
 use smallvec::SmallVec;
 
-use super::{Exchange, State};
+use super::{Exchange, POLL_INTERVAL, State};
+use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::connection::OpenConnection;
 use crate::node::gate::{Manner, Passage};
@@ -15,17 +15,22 @@ use crate::wire::pack::Packed;
 impl<'x> Exchange<'x> {
     /// Sends the requests, and connects if need be.
     pub(in super::super) fn send(&mut self) {
-        if !self.is_idle() {
+        if self.state != State::Idle {
             return;
         }
         for one in &self.requests {
             if let Some(span) = &one.span {
-                span.command(one.asked.request.packed.name);
+                span.command(one.request.packed.name);
             }
         }
         self.sent_at = self.node.now();
         self.deadline = self.last_deadline();
-        match self.send_first() {
+        let mut sent = self.send_first();
+        if self.idle.is_some() && sent.as_ref().is_err_and(NodeError::is_closed) {
+            self.node.retire(self.generation);
+            sent = self.send_again();
+        }
+        match sent {
             Ok(()) => self.state = State::Sent,
             Err(error) => {
                 self.fail_rest(&error);
@@ -35,31 +40,45 @@ impl<'x> Exchange<'x> {
     }
 
     fn send_first(&mut self) -> Result<(), NodeError> {
-        let Some(connection) = &mut self.connection else {
-            self.connect()?;
-            return self.send_all(|request| Cow::Borrowed(&*request.packed));
-        };
-        self.idle = Some(connection.note_use(self.sent_at));
-        match self.send_all(|request| Cow::Borrowed(&*request.packed)) {
-            Err(error) if error.is_closed() => {
-                self.node.retire(self.generation);
-                self.send_again()
-            }
-            sent => sent,
+        match &mut self.connection {
+            Some(connection) => self.idle = Some(connection.note_use(self.sent_at)),
+            None => self.connect()?,
         }
+        self.send_all(|request| Cow::Borrowed(request.packed))
     }
 
     /// Sends the requests that have no answer on a new connection, in their form for that case.
     pub(super) fn send_again(&mut self) -> Result<(), NodeError> {
-        self.deadline = self.last_deadline();
         self.connect()?;
         let now = self.node.now();
         self.send_all(|request| request.again(now))
     }
 
+    /// When the time for the last of the requests is over.
+    fn last_deadline(&self) -> Timestamp {
+        let timeout = self.node.timeout;
+        let time_for = |request: Request<'_>| match request.verb.long_wait() {
+            Some(patience) => patience,
+            None if request.verb.repetitions() > 0 => timeout,
+            None => timeout.saturating_sub(self.waited),
+        };
+        let longest = self.open_requests().map(time_for).max();
+        self.sent_at.saturating_add(longest.unwrap_or_default())
+    }
+
+    /// The deadline of every step but the wait for the first byte of a reply. For a request that can be given up, it is no
+    /// later than a node timeout from now.
+    pub(super) fn step_deadline(&self) -> Timestamp {
+        if !self.open_requests().any(|it| it.verb.given_up().is_some()) {
+            return self.deadline;
+        }
+        let span = self.node.timeout.saturating_add(POLL_INTERVAL);
+        let soon = self.node.now().saturating_add(span);
+        soon.min(self.deadline)
+    }
+
     fn connect(&mut self) -> Result<(), NodeError> {
-        self.connection = None;
-        self.idle = None;
+        (self.connection, self.idle) = (None, None);
         // This may take as long as a node timeout.
         self.lane.give_back(None);
         self.pass_gate()?;
@@ -75,54 +94,32 @@ impl<'x> Exchange<'x> {
     /// Sends the requests that have no answer, in one write.
     fn send_all(
         &mut self,
-        packed: impl Fn(&'x Request<'x>) -> Cow<'x, Packed>,
+        packed: impl Fn(Request<'x>) -> Cow<'x, Packed>,
     ) -> Result<(), NodeError> {
         self.due = self.unanswered();
-        self.replies = 0;
         let commands: SmallVec<[_; 1]> = self.open_requests().map(packed).collect();
         self.may_be_sent = self.requests.len() > 1;
         let deadline = self.step_deadline();
         self.write(&commands, deadline)
     }
 
-    /// Sends the text of a script that the server has forgotten. The same connection is safe: the request was not executed.
-    pub(super) fn send_script_again(&mut self, request: &Request<'_>) -> Result<(), NodeError> {
-        let again = request.again(self.node.now());
-        self.write(slice::from_ref(&again), self.deadline)
-    }
-
     /// Waits at the gate of the node until a connection may be made, or returns why none can be made.
     fn pass_gate(&mut self) -> Result<(), NodeError> {
-        let node = self.node;
+        let (node, deadline) = (self.node, self.deadline);
         // A node in this process costs nothing, and its clock may stand still.
         if !node.connector.is_remote() {
             return Ok(());
         }
-        let manner = self.manner();
+        // The most insistent request decides.
+        let manner = self.open_requests().map(|request| request.verb.manner());
+        let manner = manner.max().unwrap_or(Manner::Asks);
+        let now = node.now();
+        let half = deadline.saturating_since(now).checked_div(2);
+        let own_try = now.saturating_add(half.unwrap_or_default());
+        let own_try = Some(own_try).filter(|_| self.passage != Passage::Known);
         self.passage = Passage::Shut;
-        self.passage = node.gate.enter(manner, &node.clock)?;
+        self.passage = node.gate.enter(manner, own_try, deadline, &node.clock)?;
         Ok(())
-    }
-
-    /// What the requests demand of the gate. The most insistent one decides.
-    fn manner(&self) -> Manner {
-        let all = || self.open_requests();
-        if all().any(Request::is_about_health) {
-            return Manner::Examines;
-        }
-        if all().any(|request| request.conduct().repetitions > 0) {
-            let (now, deadline) = (self.node.now(), self.deadline);
-            let half = deadline.saturating_since(now).checked_div(2);
-            let own_try = now.saturating_add(half.unwrap_or_default());
-            return Manner::Insists {
-                own_try: Some(own_try).filter(|_| self.passage != Passage::Known),
-                deadline,
-            };
-        }
-        if all().any(|request| request.long_wait().is_some()) {
-            return Manner::Listens;
-        }
-        Manner::Asks
     }
 
     /// Tells the gate what has become of a new connection: it has failed, or a request has its reply. A server that has said
@@ -141,10 +138,5 @@ impl<'x> Exchange<'x> {
             Some(failure) => gate.failed(number, failure, self.node.now()),
             None => gate.open(),
         }
-    }
-
-    /// Whether the error is that of another thread, which has told all who have to know it.
-    pub(super) fn is_turned_away(&self) -> bool {
-        self.passage == Passage::Shut
     }
 }

@@ -6,17 +6,17 @@
 )]
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
 use super::super::Node;
 use super::super::command::probe;
 use super::super::doubles::{self, Double, release_of};
-use super::super::reply::Said;
-use super::super::request::{Request, Verb};
-use super::super::round::exchange;
+use super::super::request::Verb;
+use super::super::round::ask;
+use super::Manner::{Asks, Examines, Insists, Listens};
 use super::*;
 use crate::clock::FakeClock;
 use crate::error::NodeError;
@@ -63,9 +63,6 @@ struct Server {
     clock: FakeClock,
     does: Arc<Mutex<Does>>,
     connections: Arc<AtomicU32>,
-    /// Asked for a vote while the next connection is made.
-    meanwhile: Arc<Mutex<Option<Weak<Node>>>>,
-    answer: Arc<Mutex<Option<Result<Said, NodeError>>>>,
     /// Of a connection: what the server does with it, and how many replies were read.
     line: (Does, u32),
     /// Whether the last command was the probe.
@@ -85,31 +82,22 @@ impl Server {
 impl Double for Server {
     fn connected(&self) -> Result<Self, NodeError> {
         self.connections.fetch_add(1, Ordering::SeqCst);
-        let meanwhile = self.meanwhile.lock().take();
-        if let Some(node) = meanwhile.and_then(|node| node.upgrade()) {
-            let answer = vote(&node);
-            *self.answer.lock() = Some(answer);
-        }
         let does = *self.does.lock();
-        match does {
-            Does::Refuses => Err(unconnected(io::ErrorKind::ConnectionRefused.into())),
-            Does::RejectsTheLogin => Err(NodeError::Login {
+        if does == Does::Refuses {
+            return Err(unconnected(io::ErrorKind::ConnectionRefused.into()));
+        }
+        if does == Does::RejectsTheLogin {
+            return Err(NodeError::Login {
                 command: "AUTH",
                 code: "WRONGPASS".into(),
                 message: String::new(),
-            }),
-            Does::Hangs => Err(NodeError::TimedOut),
-            Does::Works
-            | Does::Closes
-            | Does::ClosesAtTheCommand
-            | Does::TurnsAway
-            | Does::Loads
-            | Does::IsInACluster
-            | Does::IsNoRedis => Ok(Self {
-                line: (does, 0),
-                ..self.clone()
-            }),
+            });
         }
+        let line = (does, 0);
+        let connection = self.clone();
+        (does != Does::Hangs)
+            .then_some(Self { line, ..connection })
+            .ok_or(NodeError::TimedOut)
     }
 
     fn take_in(&mut self, bytes: &[u8]) -> Result<(), NodeError> {
@@ -134,84 +122,68 @@ impl Double for Server {
 }
 
 fn server(does: Does, timeout: Duration) -> (Server, Arc<Node>) {
-    let clock = FakeClock::new();
     let server = Server {
-        clock: clock.clone(),
+        clock: FakeClock::new(),
         does: Arc::new(Mutex::new(does)),
         connections: Arc::default(),
-        meanwhile: Arc::default(),
-        answer: Arc::default(),
         line: (does, 0),
         is_probed: false,
     };
-    // The probes would be tries of their own.
-    let time = FakeClock::new();
-    let clock = Clock::from(clock);
-    let node = doubles::node_on(&clock, server.clone(), &time, |setup| {
+    let clock = Clock::from(server.clock.clone());
+    // The probes would be tries of their own, so their time stands still.
+    let node = doubles::node_on(&clock, server.clone(), &FakeClock::new(), |setup| {
         setup.pool_size = 2;
         setup.timeout = timeout;
     });
     (server, node)
 }
 
-fn ask(node: &Node, verb: Verb) -> Result<Said, NodeError> {
-    exchange(node, &Request::new(&release_of("job"), verb)).result
+/// Asks as one that does not insist. Demands the answer of a server that does this.
+#[track_caller]
+fn assert_vote(node: &Node, does: Does) {
+    assert_answer(node, &Verb::Probe, does);
 }
 
-/// It is asked as one that does not insist.
-fn vote(node: &Node) -> Result<Said, NodeError> {
-    exchange(node, &Request::new(&probe(), Verb::Probe)).result
-}
-
-fn listen(node: &Node) -> Result<Said, NodeError> {
-    let listen = Verb::Listen {
-        bell: "bell".into(),
-        until: node.now().saturating_add(TIMEOUT),
-        patience: TIMEOUT,
-        given_up: None,
+/// Of a server that turns away, the first one gets the reply, and the others the error that is made of it.
+#[track_caller]
+fn assert_answer(node: &Node, verb: &Verb, does: Does) {
+    let words = match does {
+        Does::Works => "",
+        Does::Refuses => "refused",
+        Does::RejectsTheLogin => "WRONGPASS",
+        Does::Closes | Does::ClosesAtTheCommand => "broke",
+        Does::TurnsAway => "max number of clients",
+        Does::Loads => "LOADING",
+        Does::IsInACluster => "Cluster",
+        Does::IsNoRedis => NO_REPLY,
+        Does::Hangs => "no answer",
     };
-    ask(node, listen)
+    let is_probe = matches!(verb, Verb::Probe);
+    let command = if is_probe { probe() } else { release_of("job") };
+    let result = ask(node, &command, verb).result;
+    let text = match &result {
+        Ok(said) => said.clone().vote().0.to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert!(text.contains(words), "{does:?}: {text}");
+    assert!(result.is_ok() || does != Does::Works, "{text}");
 }
 
-/// Whether it is the answer of a server that does this.
-fn is_answer_of(does: Does, result: &Result<Said, NodeError>) -> bool {
-    match does {
-        Does::Works => result.is_ok(),
-        Does::Refuses => matches!(result, Err(NodeError::Connect { .. })),
-        Does::RejectsTheLogin => {
-            matches!(result, Err(NodeError::Login { code, .. }) if code == "WRONGPASS")
-        }
-        Does::Closes | Does::ClosesAtTheCommand => matches!(result, Err(NodeError::Closed { .. })),
-        Does::TurnsAway => is_error(result, "max number of clients"),
-        Does::Loads => is_error(result, "LOADING"),
-        Does::IsInACluster => matches!(result, Err(NodeError::InCluster)),
-        Does::IsNoRedis => matches!(result, Err(NodeError::Protocol { .. })),
-        Does::Hangs => matches!(result, Err(NodeError::TimedOut)),
-    }
-}
-
-/// The first one gets the reply, and the others the error that is made of it.
-fn is_error(result: &Result<Said, NodeError>, words: &str) -> bool {
-    match result {
-        Ok(said) => said.clone().vote().0.to_string().contains(words),
-        Err(error) => error.to_string().contains(words),
-    }
-}
-
-/// Makes the pauses as long as they get.
-fn shut_for_long(server: &Server, node: &Node) {
+/// A server that does this, and a gate whose pauses are as long as they get.
+fn shut_for_long(does: Does, timeout: Duration) -> (Server, Arc<Node>) {
+    let (server, node) = server(does, timeout);
     for _ in 0..10 {
         server.clock.advance(LONGEST_PAUSE);
-        let result = vote(node);
-        assert!(is_answer_of(*server.does.lock(), &result), "{result:?}");
+        assert_vote(&node, does);
     }
+    (server, node)
 }
 
 #[test]
 fn a_connection_that_ends_where_the_server_has_said_who_it_is_shuts_no_gate() {
     let (server, node) = server(Does::ClosesAtTheCommand, TIMEOUT);
     for tries in 1..=10 {
-        assert!(is_answer_of(Does::ClosesAtTheCommand, &vote(&node)));
+        assert_vote(&node, Does::ClosesAtTheCommand);
         assert_eq!(server.connections(), tries);
     }
 }
@@ -223,7 +195,7 @@ fn the_pauses_grow_up_to_a_bound() {
         let mut tries = Vec::new();
         for ms in 0..=200 {
             let before = server.connections();
-            assert!(is_answer_of(does, &vote(&node)), "{does:?}");
+            assert_vote(&node, does);
             if server.connections() > before {
                 tries.push(ms);
             }
@@ -236,19 +208,18 @@ fn the_pauses_grow_up_to_a_bound() {
 #[test]
 fn a_node_that_takes_connections_again_votes_after_one_pause_and_the_next_failure_pauses_briefly() {
     for does in REFUSALS {
-        let (server, node) = server(does, TIMEOUT);
-        shut_for_long(&server, &node);
+        let (server, node) = shut_for_long(does, TIMEOUT);
         server.does(Does::Works);
         server.clock.advance(MS * 63);
-        assert!(is_answer_of(does, &vote(&node)), "{does:?}");
+        assert_vote(&node, does);
         server.clock.advance(MS);
-        assert!(vote(&node).is_ok(), "{does:?}");
+        assert_vote(&node, Does::Works);
 
         node.retire(node.generation());
         server.does(does);
         let before = server.connections();
         for _ in 0..3 {
-            assert!(is_answer_of(does, &vote(&node)), "{does:?}");
+            assert_vote(&node, does);
             server.clock.advance(FIRST_PAUSE);
         }
         assert_eq!(server.connections(), before + 3, "{does:?}");
@@ -256,40 +227,22 @@ fn a_node_that_takes_connections_again_votes_after_one_pause_and_the_next_failur
 }
 
 #[test]
-fn while_one_thread_tries_the_others_get_the_last_answer() {
-    let (server, node) = server(Does::RejectsTheLogin, TIMEOUT);
-    assert!(vote(&node).is_err());
-    server.clock.advance(LONGEST_PAUSE);
-    server.does(Does::Works);
-    *server.meanwhile.lock() = Some(Arc::downgrade(&node));
-    assert!(vote(&node).is_ok());
-    assert_eq!(server.connections(), 2);
-    let answer = server.answer.lock().take().unwrap();
-    let is_told = is_answer_of(Does::RejectsTheLogin, &answer);
-    assert!(is_told, "{answer:?}");
-}
-
-#[test]
 fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() {
     for does in REFUSALS {
         for (timeout, longest) in [(TIMEOUT, LONGEST_PAUSE), (10 * MS, 5 * MS)] {
             for verb in [Verb::Drop, Verb::Keep, Verb::Show] {
-                let (server, node) = server(does, timeout);
-                shut_for_long(&server, &node);
+                let (server, node) = shut_for_long(does, timeout);
                 server.does(Does::Works);
                 let before = server.clock.elapsed();
-                let result = ask(&node, verb);
-                assert!(is_answer_of(Does::Works, &result), "{does:?}: {result:?}");
+                assert_answer(&node, &verb, Does::Works);
                 assert_eq!(server.clock.elapsed(), before + longest, "{does:?}");
             }
         }
         // Of a node that is not back it is told after a few tries at most.
         for (timeout, most) in [(10 * MS, 1), (50 * MS, 1), (TIMEOUT, 4)] {
-            let (server, node) = server(does, timeout);
-            shut_for_long(&server, &node);
+            let (server, node) = shut_for_long(does, timeout);
             let before = (server.connections(), server.clock.elapsed());
-            let result = ask(&node, Verb::Drop);
-            assert!(is_answer_of(does, &result), "{does:?}: {result:?}");
+            assert_answer(&node, &Verb::Drop, does);
             let tries = server.connections() - before.0;
             assert!((1..=most).contains(&tries), "{does:?} {timeout:?}: {tries}");
             assert!(server.clock.elapsed() <= before.1 + timeout);
@@ -298,81 +251,81 @@ fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() 
 }
 
 #[test]
-fn those_that_insist_at_the_same_time_have_one_try_in_common() {
+fn while_one_tries_those_that_insist_wait_for_its_answer_and_the_others_get_the_last_one() {
     let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
-    let shut = Shut {
+    let shut = |failed| Shut {
         failure: NodeError::TimedOut,
         pause: LONGEST_PAUSE,
         next: at(2000),
-        failed: 4,
+        failed,
     };
-    let manner = Manner::Insists {
+    let (came, later) = (4, 5);
+    let visit = |manner| Visit {
+        manner,
+        came,
         own_try: Some(at(500)),
         deadline: at(1000),
     };
-    let (came, later) = (4, 5);
-    for (begun, now, step) in [
-        (came, 0, Step::Wait(at(500))),
-        (came, 500, Step::Try),
-        // Another has begun a try meanwhile.
-        (later, 500, Step::Wait(at(750))),
-        (later, 750, Step::Try),
+    for (manner, failed, begun, now, step) in [
+        (Insists, 4, came, 0, Step::Wait(at(500))),
+        (Insists, 4, came, 500, Step::Try),
+        // Another has begun a try meanwhile, and then it is known how that went.
+        (Insists, 4, later, 500, Step::Wait(at(750))),
+        (Insists, 4, later, 750, Step::Try),
+        (Insists, 5, later, 500, Step::Fail),
+        (Asks, 4, later, 1999, Step::Fail),
+        (Asks, 4, later, 2000, Step::Try),
+        (Asks, 5, later, 2000, Step::Fail),
+        (Listens, 4, came, 2000, Step::Fail),
+        (Examines, 5, later, 0, Step::Try),
     ] {
-        assert_eq!(
-            shut.step(manner, came, begun, at(now)),
-            step,
-            "{begun} {now}"
-        );
+        let told = shut(failed).step(visit(manner), begun, at(now));
+        assert_eq!(told, step, "{manner:?} {failed} {begun} {now}");
     }
-    let answered = Shut { failed: 5, ..shut };
-    assert_eq!(answered.step(manner, came, later, at(500)), Step::Fail);
 }
 
 #[test]
-fn who_waits_for_a_release_never_tries_and_a_question_about_health_always_does() {
-    let (server, node) = server(Does::Closes, TIMEOUT);
-    shut_for_long(&server, &node);
+fn a_question_about_health_always_tries_and_who_waits_for_a_release_never_does() {
+    let (server, node) = shut_for_long(Does::Closes, TIMEOUT);
     server.clock.advance(LONGEST_PAUSE);
     let before = server.connections();
-    assert!(is_answer_of(Does::Closes, &listen(&node)));
+    let listen = Verb::Listen {
+        bell: "bell".into(),
+        until: node.now().saturating_add(TIMEOUT),
+        patience: TIMEOUT,
+        given_up: None,
+    };
+    assert_answer(&node, &listen, Does::Closes);
     assert_eq!(server.connections(), before);
     server.does(Does::RejectsTheLogin);
     for tries in 1..=3 {
-        let result = ask(&node, Verb::Ask(Question::Time));
-        assert!(is_answer_of(Does::RejectsTheLogin, &result), "{result:?}");
+        let question = Verb::Ask(Question::Time);
+        assert_answer(&node, &question, Does::RejectsTheLogin);
         assert_eq!(server.connections(), before + tries);
     }
 }
 
 #[test]
 fn a_try_without_an_answer_in_time_opens_the_gate() {
-    for does in REFUSALS {
-        let (server, node) = server(does, TIMEOUT);
-        shut_for_long(&server, &node);
-        server.clock.advance(LONGEST_PAUSE);
-        server.does(Does::Hangs);
-        // Nobody is told what was so before.
-        for _ in 0..3 {
-            let result = vote(&node);
-            assert!(is_answer_of(Does::Hangs, &result), "{does:?}: {result:?}");
-        }
-    }
+    let (server, node) = shut_for_long(Does::Refuses, TIMEOUT);
+    server.clock.advance(LONGEST_PAUSE);
+    server.does(Does::Hangs);
+    // Nobody is told what was so before.
+    (0..3).for_each(|_| assert_vote(&node, Does::Hangs));
 }
 
 #[test]
 fn one_who_was_turned_away_neither_opens_the_breaker_nor_discards_connections() {
     for does in REFUSALS {
         let (server, node) = server(Does::Works, TIMEOUT);
-        assert!(vote(&node).is_ok());
+        assert_vote(&node, Does::Works);
         // The open connection is in use, and no other can be made.
         let taken = node.pool.get().unwrap();
         server.does(does);
-        for _ in 0..2 {
-            assert!(is_answer_of(does, &vote(&node)), "{does:?}");
-        }
-        node.answered();
+        (0..2).for_each(|_| assert_vote(&node, does));
+        node.close_breaker();
         let generation = node.generation();
-        assert!(is_answer_of(does, &vote(&node)), "{does:?}");
+        assert_vote(&node, does);
         assert_eq!(server.connections(), 3, "{does:?}");
         assert!(node.is_closed(), "{does:?}");
         assert_eq!(node.generation(), generation, "{does:?}");

@@ -4,15 +4,16 @@ use std::collections::VecDeque;
 use std::mem::take;
 use std::time::Duration;
 
-use super::{Closing, LONGEST_TRY, Progress, REPEATED_FOR, Release, SILENT_FOR, State};
+use super::{Closing, LONGEST_TRY, REPEATED_FOR, Release, SILENT_FOR, State};
 use crate::clock::Timestamp;
-use crate::node::breaker::Probe;
 use crate::node::connection::OpenConnection;
-use crate::node::request::{Request, Verb};
-use crate::node::round::exchange;
-use crate::node::votes::repeat;
+use crate::node::request::Verb;
+use crate::node::round::ask;
 use crate::node::{Node, command};
 use crate::wire::pack::Packed;
+
+/// The longest time between the ends of two probes; with it a node is back within 300 ms of its recovery.
+const LONGEST_PROBE_PAUSE: Duration = Duration::from_millis(200);
 
 impl Node {
     /// Repeats a release in the background until the node has answered it, but not before `from`, and not beyond the life of the
@@ -34,18 +35,13 @@ impl Node {
         undos: Vec<Packed>,
     ) {
         connection.transport.stop_asking();
-        let now = self.now();
-        let mut closing = Closing {
+        let closing = Closing {
             connection,
             undos,
-            since: now,
+            since: self.now(),
             has_refused: false,
         };
-        match closing.read(now) {
-            Progress::Done => {}
-            Progress::Waits => self.owe_more(|state| state.closing.push_back(closing)),
-            Progress::Broken => self.owe_more(|state| state.releases.extend(closing.releases(now))),
-        }
+        self.owe_more(|state| state.closing.push_back(closing));
     }
 
     /// Forgets what is owed.
@@ -70,37 +66,33 @@ impl Node {
     /// One try of all that is owed. Nothing is read or sent under the mutex.
     fn pay(&self) {
         let now = self.now();
-        let (closing, mut releases) = {
-            let mut state = self.owed.0.lock();
-            (take(&mut state.closing), take(&mut state.releases))
-        };
-        let owed = (closing.len(), releases.len());
+        let mut left = State::default();
+        let mut owed = self.owed.0.lock();
+        let (closing, releases) = (take(&mut owed.closing), take(&mut owed.releases));
+        drop(owed);
+        let before = (closing.len(), releases.len());
         let patience = if self.is_closed() {
             SILENT_FOR
         } else {
             REPEATED_FOR
         };
-        let mut open = VecDeque::new();
-        for mut one in closing {
-            match one.read(now) {
-                Progress::Done => {}
-                Progress::Waits if now.saturating_since(one.since) < patience => {
-                    open.push_back(one);
-                }
-                Progress::Waits | Progress::Broken => releases.extend(one.releases(now)),
+        left.releases = releases;
+        for one in closing {
+            match one.read(now, patience) {
+                Ok(open) => left.closing.extend(open),
+                Err(undos) => left.repeat(undos, now),
             }
         }
-        let mut releases = self.unanswered(releases, now);
+        left.releases = self.unanswered(left.releases, now);
         self.owe_more(|state| {
             state.is_planned = false;
-            if (open.len(), releases.len()) != owed {
+            if (left.closing.len(), left.releases.len()) != before {
                 state.pause = Duration::ZERO;
             }
             // Before what has come meanwhile.
-            open.append(&mut state.closing);
-            state.closing = open;
-            releases.append(&mut state.releases);
-            state.releases = releases;
+            left.closing.append(&mut state.closing);
+            left.releases.append(&mut state.releases);
+            (state.closing, state.releases) = (left.closing, left.releases);
         });
     }
 
@@ -116,34 +108,31 @@ impl Node {
                 left.push_back(release);
                 continue;
             }
-            match repeat(self, &release.command) {
-                Some(true) => {}
-                Some(false) => refused.push_back(release),
-                None => {
-                    answers = false;
-                    left.push_back(release);
-                }
+            let answer = ask(self, &release.command, &Verb::Drop);
+            answers = answer.result.is_ok();
+            if !answers {
+                left.push_back(release);
+            } else if answer.is_silent() {
+                refused.push_back(release);
             }
         }
         left.append(&mut refused);
         left
     }
 
-    pub(in super::super) fn schedule(&self, probe: Probe) {
-        self.later(probe.after, move |node| node.probe(probe));
-    }
-
-    /// Sends a real command, because a stopped server still accepts connections.
-    fn probe(&self, probe: Probe) {
-        if !self.breaker.wants(probe) {
-            return;
-        }
-        let command = command::probe();
-        let answer = exchange(self, &Request::new(&command, Verb::Probe));
-        if answer.result.is_err()
-            && let Some(next) = self.breaker.probe_failed(probe)
-        {
-            self.schedule(next);
-        }
+    /// Asks whether the node is back, for as long as this opening of its breaker lasts. Each pause is twice as long as the one before,
+    /// up to a bound.
+    pub(in super::super) fn probe_after(&self, pause: Duration, opening: u64) {
+        self.later(pause, move |node| {
+            if !node.breaker.has_been_open_since(opening) {
+                return;
+            }
+            // A real command, because a stopped server still accepts connections.
+            let answer = ask(node, &command::probe(), &Verb::Probe);
+            if answer.result.is_err() {
+                let next = pause.saturating_mul(2).min(LONGEST_PROBE_PAUSE);
+                node.probe_after(next, opening);
+            }
+        });
     }
 }

@@ -4,12 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::answer::Answer;
 use super::super::command::probe;
 use super::super::doubles::{self, Double, SECOND};
-use super::super::request::Request;
-use super::super::round::exchange;
-use super::super::votes::{release_all, release_and};
+use super::super::round::ask;
+use super::super::verbs::{release_all, release_and};
 use super::super::{Node, Setup, Trace};
 use super::*;
 use crate::clock::{Clock, FakeClock};
@@ -39,6 +37,8 @@ struct Shared {
     released: Mutex<Vec<String>>,
     links: Arc<()>,
     made: AtomicU32,
+    /// When connections were asked for.
+    tries: Mutex<Vec<Duration>>,
     /// Connections before this one are silent for good.
     forgotten: AtomicU32,
 }
@@ -71,6 +71,8 @@ impl Server {
 
 impl Double for Server {
     fn connected(&self) -> Result<Self, NodeError> {
+        let tried_at = self.shared.clock.elapsed();
+        self.shared.tries.lock().push(tried_at);
         if self.shared.is_away.load(Ordering::SeqCst) {
             return Err(unconnected(io::ErrorKind::ConnectionRefused.into()));
         }
@@ -182,16 +184,6 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
 }
 
 #[test]
-fn a_value_that_may_be_that_of_another_program_is_not_released_later() {
-    let (server, node) = Server::start();
-    server.set(|server| &server.is_away, true);
-    release_and([(&*node, true)].into_iter(), &[release_of("a")], |_| ());
-    server.set(|server| &server.is_away, false);
-    server.advance(SECOND * 60);
-    assert_eq!(server.released(), [""; 0]);
-}
-
-#[test]
 fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_that_live() {
     let (server, node) = Server::start();
     server.set(|server| &server.is_away, true);
@@ -212,8 +204,7 @@ fn is_undone(server: &Server, node: &Node, name: &str) {
     server.set(|server| &server.is_silent, true);
     let command = probe();
     let verb = doubles::acquire_of(&format!("job {name}"));
-    let Answer { trace, .. } = exchange(node, &Request::new(&command, verb));
-    assert_eq!(trace, Trace::Undone);
+    assert_eq!(ask(node, &command, &verb).trace, Trace::Undone);
     server.set(|server| &server.is_silent, false);
 }
 
@@ -278,6 +269,29 @@ fn no_more_than_so_many_connections_stay_open_and_the_undos_of_the_others_go_aga
     server.advance(SECOND * 5);
     let of_the_first = server.released().into_iter().filter(|name| name == "0");
     assert_eq!(of_the_first.count(), 2);
+}
+
+#[test]
+fn a_node_that_failed_is_probed_after_pauses_that_double_up_to_a_bound_until_it_is_back() {
+    let (server, node) = Server::start();
+    server.set(|server| &server.is_away, true);
+    // The breaker opens, closes and opens again: that makes one chain of probes.
+    for _ in 0..2 {
+        node.close_breaker();
+        assert!(node.open_breaker(&NodeError::TimedOut));
+    }
+    (0..800).for_each(|_| server.advance(SECOND / 1000));
+    let tries: Vec<u128> = server
+        .shared
+        .tries
+        .lock()
+        .iter()
+        .map(Duration::as_millis)
+        .collect();
+    assert_eq!(tries, [20, 60, 140, 300, 500, 700]);
+    server.set(|server| &server.is_away, false);
+    server.advance(SECOND / 5);
+    assert!(node.is_closed());
 }
 
 #[test]

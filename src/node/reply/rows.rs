@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::claim::{Claim, Names};
 use crate::error::{NodeError, Vote};
 use crate::node::request::Verb;
@@ -34,6 +36,15 @@ pub(super) struct Rows<'c> {
     pub(super) command: &'c Packed,
 }
 
+impl Row {
+    fn waited_for(vote: Vote) -> Self {
+        Self {
+            has_waiter: true,
+            ..vote.into()
+        }
+    }
+}
+
 impl From<Vote> for Row {
     fn from(vote: Vote) -> Self {
         Self {
@@ -48,31 +59,21 @@ impl From<Vote> for Row {
 impl Rows<'_> {
     /// The vote of a node from its rows, and whom it has woken.
     pub(super) fn vote(&self, reply: &Reply) -> Option<(Vote, Woken)> {
-        let Some(names) = &self.command.names else {
-            let row = self.row(reply)?;
-            let is_skipped = matches!(row.vote, Vote::NotAsked);
-            return (!is_skipped).then_some((row.vote, Woken::one(row.has_waiter)));
-        };
-        if let Reply::Error(error) = reply {
-            return Some((Vote::Failed(refusal(error)), Woken::default()));
-        }
         let rows = self.read(reply)?;
-        let mut woken = Woken::default();
-        for (place, _) in rows.iter().enumerate().filter(|(_, row)| row.has_waiter) {
-            woken = woken.and(place);
-        }
+        let waited_for = rows.iter().enumerate().filter(|(_, row)| row.has_waiter);
+        let woken = waited_for.fold(Woken::default(), |woken, (place, _)| woken.and(place));
         let votes = rows.into_iter().map(|row| row.vote);
-        Some((one_vote(votes, names)?, woken))
+        Some((one_vote(votes, self.command.names.as_ref())?, woken))
     }
 
     /// A row for each key.
-    pub(super) fn read(&self, reply: &Reply) -> Option<Vec<Row>> {
+    pub(super) fn read(&self, reply: &Reply) -> Option<SmallVec<[Row; 1]>> {
         let keys = self.command.keys;
-        if keys == 1 {
-            return Some(vec![self.row(reply)?]);
+        if let Reply::Error(error) = reply {
+            return Some(smallvec![Vote::Failed(refusal(error)).into(); keys]);
         }
-        if let (Reply::Error(error), Verb::Show) = (reply, self.verb) {
-            return Some(vec![Vote::Failed(refusal(error)).into(); keys]);
+        if keys == 1 {
+            return Some(smallvec![self.row(reply)?]);
         }
         let items = items(reply).filter(|items| items.len() == keys)?;
         items.iter().map(|item| self.row(item)).collect()
@@ -81,18 +82,10 @@ impl Rows<'_> {
     fn row(&self, reply: &Reply) -> Option<Row> {
         let items = match (reply, self.verb) {
             (Reply::Error(error), _) => return Some(Vote::Failed(refusal(error)).into()),
-            (Reply::Int(number @ 1..=2), Verb::Keep | Verb::Drop) => {
-                let is_kept = matches!(self.verb, Verb::Keep);
-                let vote = if is_kept {
-                    Vote::Granted
-                } else {
-                    Vote::Released
-                };
-                return Some(Row {
-                    has_waiter: *number == 2,
-                    ..vote.into()
-                });
-            }
+            (Reply::Int(1), Verb::Keep) => return Some(Vote::Granted.into()),
+            (Reply::Int(1), Verb::Drop) => return Some(Vote::Released.into()),
+            (Reply::Int(2), Verb::Keep) => return Some(Row::waited_for(Vote::Granted)),
+            (Reply::Int(2), Verb::Drop) => return Some(Row::waited_for(Vote::Released)),
             (Reply::Int(0), Verb::Take(_)) => return Some(Vote::NotAsked.into()),
             (Reply::Array(items), _) => items.as_slice(),
             _ => return None,
@@ -146,40 +139,39 @@ impl Rows<'_> {
     }
 }
 
-/// Reads what is shown of a key that is there.
+/// Reads what is shown of a key that is there. A last 1 tells that a client waits.
 fn shown_row(items: &[Reply]) -> Option<Row> {
-    if let [row @ .., Reply::Int(1)] = items
-        && row.len() == 3
-    {
-        let has_waiter = true;
-        return Some(Row {
-            has_waiter,
-            ..shown_row(row)?
-        });
-    }
-    match items {
+    let vote = match items {
+        [row @ .., Reply::Int(1)] if row.len() == 3 => {
+            let mut row = shown_row(row)?;
+            row.has_waiter = true;
+            return Some(row);
+        }
         [
             Reply::Int(last @ 0..),
             Reply::Int(readers @ 1..),
             Reply::Int(first @ 0..),
-        ] => Some(Row::from(Vote::Read {
+        ] => Vote::Read {
             readers: readers.unsigned_abs(),
             first: Some(millis(*first)),
             last: millis(*last),
             resource: None,
-        })),
+        },
         [
             Reply::Int(left @ -1..),
             Reply::Int(length),
             Reply::Bulk(value),
-        ] => shown_value(*left, usize::try_from(*length).ok()?, value),
-        [Reply::Bulk(kind), Reply::Bulk(value)] if kind == b"READER" => Some(Row {
-            content: Some(Content::read(value)),
-            is_reader: true,
-            ..Vote::held(None).into()
-        }),
-        _ => None,
-    }
+        ] => return shown_value(*left, usize::try_from(*length).ok()?, value),
+        [Reply::Bulk(kind), Reply::Bulk(value)] if kind == b"READER" => {
+            return Some(Row {
+                content: Some(Content::read(value)),
+                is_reader: true,
+                ..Vote::held(None).into()
+            });
+        }
+        _ => return None,
+    };
+    Some(vote.into())
 }
 
 /// Reads a value of this length, or its beginning.
@@ -205,11 +197,11 @@ fn shown_value(left: i64, length: usize, value: &[u8]) -> Option<Row> {
     })
 }
 
-/// The vote of a node from its votes on each key. A key of another holder decides before all else. A missing key decides last:
-/// as long as another key may still be ours, nothing is known for sure.
-pub(crate) fn one_vote(votes: impl Iterator<Item = Vote>, names: &Names) -> Option<Vote> {
+/// The vote of a node from its votes on each key, with the names of the resources if they are several. A key of another holder decides
+/// before all else. A missing key decides last: as long as another key may still be ours, nothing is known for sure.
+pub(crate) fn one_vote(votes: impl Iterator<Item = Vote>, names: Option<&Names>) -> Option<Vote> {
     let (mut telling, mut most) = (None, 0);
-    for (vote, name) in votes.zip(names.iter()) {
+    for (place, vote) in votes.enumerate() {
         let tells = match vote {
             Vote::NotAsked => 0,
             Vote::Granted | Vote::Released => 1,
@@ -220,18 +212,17 @@ pub(crate) fn one_vote(votes: impl Iterator<Item = Vote>, names: &Names) -> Opti
             Vote::Stale { .. } => return None,
         };
         if tells > most {
-            (telling, most) = (Some(vote.about(name)), tells);
+            most = tells;
+            telling = match names.and_then(|names| names.get(place)) {
+                Some(name) => Some(vote.about(name)),
+                None => Some(vote),
+            };
         }
     }
     telling
 }
 
 impl Woken {
-    /// For the only resource of a lock.
-    pub(super) fn one(has_waiter: bool) -> Self {
-        Self(u64::from(has_waiter))
-    }
-
     /// Also for the resource at this place.
     pub(super) fn and(self, place: usize) -> Self {
         Self(self.0 | bit(place))

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::super::request::Repair;
+use super::super::request::Attempt;
 use super::*;
 use crate::claim::{Fence, Kind};
 use crate::clock::{FakeClock, Timestamp};
@@ -23,7 +23,7 @@ fn verb(letter: char) -> Verb {
             rules: Arc::clone(&RULES),
             token: FencingToken::new(1),
         });
-        Repair::new(&claim, Duration::from_secs(1))
+        Attempt::new(&claim, Duration::from_secs(1)).repair
     };
     match letter {
         'T' => Verb::Take(attempt(false, Kind::Lock)),
@@ -259,11 +259,11 @@ fn a_vote_on_several_resources_is_what_tells_most() {
 
 #[test]
 fn one_whom_several_nodes_have_woken_is_woken() {
-    let both = Woken::one(true).and(3);
+    let both = Woken::default().and(0).and(3);
     assert!([0, 3].into_iter().all(|place| both.has(place)));
     assert!(both.any() && !both.has(1));
     assert_eq!(both.and(3), both);
-    assert_eq!(both.or(Woken::one(false)), both);
+    assert_eq!(both.or(Woken::default()), both);
     assert_eq!(Woken::default().or(both), both);
 }
 

@@ -23,17 +23,21 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Replies, proper ones and others, and parts that many kinds of replies have.
-fn piece() -> impl Strategy<Value = Vec<u8>> {
+/// Whole replies, proper ones and others.
+fn replies() -> Vec<Vec<u8>> {
     // With spaces for the ends of lines.
     let whole = "+OK |:1 |:2 |+PONG |$-1 |*-1 |_ |:0 |*1 :-2 |*1 :-1 |*1 :-3 |*1 :59999 |*2 :59999 $4 abcd |*2 :-1 $1 x |*2 :-2 $1 x \
         |*2 :5 $-1 |*2 :59999 :3 |*2 :59999 :-1 |*2 :-1 :3 |*2 :5 $01 x |$2 OK |-ERR |-LOADING |!5 ERR_x |=6 txt:OK |#t |,1 |(1 \
         |%1 +a :1 |~1 :1 ||1 +a +b +OK |>1 +OK |*2 :1 :1 |:+1 |+ok ||*1 |x|*1 \n|$1000000 |*1000000000 |=-1 \
         |%-9223372036854775808 ";
-    let whole = whole.split('|').map(|reply| reply.replace(' ', "\r\n"));
-    let whole: Vec<Vec<u8>> = whole.map(String::into_bytes).collect();
+    let replies = whole.split('|').map(|reply| reply.replace(' ', "\r\n"));
+    replies.map(String::into_bytes).collect()
+}
+
+/// Replies, and parts that many kinds of replies have.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
-        6 => select(whole),
+        6 => select(replies()),
         2 => r"[-+:$*%|~_,#!=(>][0-9OKa-z +-]{0,4}(\r\n|\r|\n)?".prop_map(String::into_bytes),
         2 => vec(any::<u8>(), 0..8),
         1 => (0..100_u8).prop_map(|n| b"*1\r\n".repeat(n.into())),
@@ -80,8 +84,8 @@ fn bytes(verb: Verb) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn answer() -> impl Strategy<Value = RawAnswer> {
-    let verb = verb().prop_flat_map(|verb| (Just(verb), bytes(verb)));
-    (verb, cuts(), then()).prop_map(|((verb, bytes), cuts, then)| RawAnswer {
+    let verb = select(&VERBS[..]).prop_flat_map(|verb| (Just(verb), bytes(verb)));
+    (verb, cuts(), select(&ENDS[..])).prop_map(|((verb, bytes), cuts, then)| RawAnswer {
         verb,
         bytes,
         cuts,
@@ -89,14 +93,8 @@ fn answer() -> impl Strategy<Value = RawAnswer> {
     })
 }
 
-fn verb() -> impl Strategy<Value = Verb> {
-    use Verb::{Acquire, Extend, Probe, Release};
-    select(vec![Acquire, Release, Extend, Probe])
-}
-
-fn then() -> impl Strategy<Value = Then> {
-    select(vec![Then::Silence, Then::End, Then::EarlyEnd])
-}
+const VERBS: [Verb; 4] = [Verb::Acquire, Verb::Release, Verb::Extend, Verb::Probe];
+const ENDS: [Then; 3] = [Then::Silence, Then::End, Then::EarlyEnd];
 
 fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![
@@ -113,6 +111,24 @@ proptest! {
     #[test]
     fn a_vote_comes_of_nothing_but_the_reply_that_grants_it(answer in answer()) {
         check(&answer);
+    }
+}
+
+#[test]
+fn each_kind_of_reply_grants_what_it_says_and_nothing_else() {
+    for (verb, then) in VERBS
+        .into_iter()
+        .flat_map(|verb| ENDS.map(|then| (verb, then)))
+    {
+        for bytes in replies() {
+            let cuts = Vec::new();
+            check(&RawAnswer {
+                verb,
+                bytes,
+                cuts,
+                then,
+            });
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{cast, name_own_refusals};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::node::Trace;
-use crate::node::votes::Ballot;
+use crate::node::verbs::Ballot;
 
 const SERVERS: [Option<&str>; 4] = [Some("first"), Some("second"), Some("first"), Some("second")];
 

@@ -200,14 +200,10 @@ pub(crate) fn answering_writes(
 }
 
 /// The commands of writes that have not come as a whole, by their connections.
-pub(crate) type Pending = Mutex<HashMap<usize, Vec<Command>>>;
+type Pending = Mutex<HashMap<usize, Vec<Command>>>;
 
 /// All commands of a write, with the last of them. For a script that gets them one by one.
-pub(crate) fn whole_write(
-    pending: &Pending,
-    peer: &Peer,
-    command: &Command,
-) -> Option<Vec<Command>> {
+fn whole_write(pending: &Pending, peer: &Peer, command: &Command) -> Option<Vec<Command>> {
     let begun = pending.lock().remove(&command.connection);
     let mut write = begun.unwrap_or_default();
     write.push(command.clone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redlatch::{Fanout, LockGuard, LockManager, Protocol};
 use redlatch_testing::scripted::Command;
-use redlatch_testing::{Server, eventually, within};
+use redlatch_testing::{Server, Stalls, eventually, now, within};
 
 use crate::managers::{BOTH, fenced_over};
 use crate::servers::combining::crowd::{
@@ -162,5 +162,43 @@ fn a_thread_alone_sends_one_command_a_write_and_no_more_than_the_algorithm_has()
                 assert!(server.connections() <= 1);
             }
         }
+    }
+}
+
+#[test]
+fn eight_threads_that_ask_a_stopped_node_all_end_in_time() {
+    let timeout = Duration::from_secs(1);
+    for (n, fanout) in [
+        (1, Fanout::Overlapped),
+        (3, Fanout::Overlapped),
+        (3, Fanout::Sequential),
+    ] {
+        let servers = Server::cluster(n);
+        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+        let builder = builder.fanout(fanout);
+        let manager = builder.node_timeout(timeout).build().unwrap();
+        drop(manager.try_lock("warm", TTL).unwrap());
+        servers[0].stop();
+        let stalls = Stalls::watch();
+        let times = thread::scope(|scope| {
+            let threads = (0..8).map(|i| {
+                let manager = &manager;
+                scope.spawn(move || {
+                    let began = now();
+                    let result = manager.try_lock(&format!("job {i}"), TTL);
+                    // Its release is none of this.
+                    let result = result.map(LockGuard::into_lease);
+                    assert_eq!(result.is_ok(), n > 1, "{result:?}");
+                    began.elapsed()
+                })
+            });
+            let threads: Vec<_> = threads.collect();
+            let times = threads.into_iter().map(|thread| thread.join().unwrap());
+            times.max().unwrap()
+        });
+        // Half a node timeout in the queue, and one for the node; for an attempt that failed, as much again for its release.
+        let longest = timeout * 4 + stalls.longest() * 8;
+        assert!(times < longest, "{n} {fanout:?}: {times:?}, {longest:?}");
+        servers[0].resume();
     }
 }

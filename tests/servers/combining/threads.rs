@@ -1,4 +1,5 @@
-//! The threads behind a write: their clocks, the program's logger on one of them, and a fork.
+//! What several threads want of the same nodes at the same time goes in one write to each, and comes back to the thread that asked for
+//! it. The threads behind a write: their clocks, the program's logger on one of them, and a fork.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,6 +14,53 @@ use crate::servers::combining::crowd::{
     with_one_lane,
 };
 use crate::servers::threads::forks::in_a_child;
+
+/// What a guard's thread comes to.
+type End = Result<String, String>;
+
+fn text<T: std::fmt::Debug>(result: Result<T, Error>) -> End {
+    result
+        .map(|done| format!("{done:?}"))
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn releases_extensions_and_acquires_go_together_and_each_gets_its_own_answer() {
+    let (server, writes) = answering_writes(|command| match (command.kind(), command.key()) {
+        (Kind::Release, "gone") | (Kind::Extend, "lost") => b"*1\r\n:-2\r\n".to_vec(),
+        (Kind::Set, "held") => b"$-1\r\n".to_vec(),
+        _ => consent(command),
+    });
+    let manager = with_one_lane([&server]).build().unwrap();
+    let lock = |name| manager.try_lock(name, TTL).unwrap();
+    let [gone, lost, kept, given] = ["gone", "lost", "kept", "given"].map(lock);
+    writes.lock().clear();
+    let (lost, kept) = (&lost, &kept);
+    let jobs: Vec<Job<'_, End>> = vec![
+        Box::new(move || text(gone.unlock())),
+        Box::new(|| text(manager.try_lock("held", TTL).map(drop))),
+        Box::new(move || text(lost.extend(TTL * 2))),
+        Box::new(|| text(manager.try_lock("free", TTL).map(LockGuard::into_lease))),
+        Box::new(move || text(given.unlock())),
+        Box::new(move || text(kept.extend(TTL * 2))),
+    ];
+    let results = together(&manager, jobs);
+    assert_eq!(
+        keys_of(&writes)[0],
+        ["gone", "held", "lost", "free", "given", "kept"]
+    );
+    let are_good: Vec<bool> = results.iter().map(Result::is_ok).collect();
+    assert_eq!(
+        are_good,
+        [false, false, false, true, true, true],
+        "{results:?}"
+    );
+    for (result, word) in results.iter().zip(["gone", "held", "lost"]) {
+        assert!(result.as_ref().unwrap_err().contains(word), "{results:?}");
+    }
+    kept.check().unwrap();
+    assert!(lost.check().is_err());
+}
 
 #[test]
 fn the_wait_for_others_counts_as_elapsed_for_each_thread() {

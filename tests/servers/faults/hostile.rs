@@ -142,86 +142,27 @@ fn assert_answers_count_again(name: &str, hostile: &Hostile, manager: &LockManag
     soon(|vote| matches!(vote, Vote::Granted));
 }
 
+/// The property test of the reply path plays any bytes. These are a few, on a real socket and among other nodes.
 #[test]
-fn a_reply_that_breaks_off_is_never_a_vote() {
-    assert_never_a_vote("closed without a reply", |peer, _| peer.close());
-    assert_never_a_vote("reset without a reply", |peer, _| peer.reset());
-    let parts = ["+", "+O", "+OK", "+OK\r", "$2\r\nO", "*1\r\n", "-", ":"];
-    side_by_side(parts, |part| {
-        assert_never_a_vote(&format!("{part:?} and the end"), move |peer, _| {
-            peer.say(part.as_bytes());
-            peer.close();
-        });
-        assert_never_a_vote(&format!("{part:?} and a reset"), move |peer, _| {
-            peer.say(part.as_bytes());
-            peer.reset();
-        });
-        assert_never_a_vote(&format!("{part:?} and silence"), move |peer, _| {
-            peer.say(part.as_bytes());
-        });
-    });
-}
-
-#[test]
-fn a_reply_that_is_not_to_a_set_is_never_a_vote() {
+fn bytes_that_are_no_reply_are_never_a_vote() {
     let replies = [
-        // Errors of real servers.
         "-LOADING Redis is loading the dataset in memory\r\n",
-        "-READONLY You can't write against a read only replica.\r\n",
-        "-NOAUTH Authentication required.\r\n",
-        "-\r\n",
-        // Of another type, or of another text.
         ":1\r\n",
         "$-1\r\n",
-        "*-1\r\n",
-        "_\r\n",
-        "#t\r\n",
         "$2\r\nOK\r\n",
-        "+QUEUED\r\n",
         "+ok\r\n",
-        "+OK \r\n",
-        "+\r\n",
-        "=6\r\ntxt:OK\r\n",
-        // With an OK inside.
         "*1\r\n+OK\r\n",
-        "~1\r\n+OK\r\n",
-        "%1\r\n+OK\r\n+OK\r\n",
-        "|1\r\n+a\r\n+b\r\n+OK\r\n",
-        "-OK\r\n",
-        "!2\r\nOK\r\n",
-        // With more than was asked for.
-        "+OK\r\n+OK\r\n",
-        "+OK\r\n\r\n",
-        "+OK\r\n+",
-        "+OK\r\n-ERR\r\n",
-        // Pushes, in place of the reply and before it.
-        ">2\r\n+x\r\n+y\r\n",
+        // Pushes, and more than was asked for.
         ">2\r\n+x\r\n+y\r\n+OK\r\n",
-        ">0\r\n+OK\r\n",
+        "+OK\r\n+OK\r\n",
+        "+OK\r\n+",
+        // No reply of Redis.
+        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+        "\r\n+OK\r\n",
+        "$99999999999999999999\r\n",
     ];
     side_by_side(replies, |reply| {
         assert_never_a_vote(reply, |peer, _| peer.say(reply.as_bytes()));
-    });
-}
-
-#[test]
-fn bytes_that_are_no_reply_are_never_a_vote() {
-    let garbage: [&[u8]; 11] = [
-        b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
-        b"\r\n+OK\r\n",
-        b"\n+OK\r\n",
-        b"\0\0\0\0\xff\xfe\r\n",
-        b"+\xff\xfe\r\n",
-        b":one\r\n",
-        b"$-7\r\n",
-        b"$99999999999999999999\r\n",
-        b"*-9223372036854775808\r\n+OK\r\n",
-        b"%-1\r\n+OK\r\n",
-        b"=2\r\nOK\r\n",
-    ];
-    side_by_side(garbage, |bytes| {
-        let name = bytes.escape_ascii().to_string();
-        assert_never_a_vote(&name, |peer, _| peer.say(bytes));
     });
     assert_never_a_vote("an echo", |peer, command| peer.say(command.raw()));
     let nested = "*1\r\n".repeat(5000);
@@ -229,38 +170,30 @@ fn bytes_that_are_no_reply_are_never_a_vote() {
 }
 
 #[test]
-fn a_reply_that_does_not_end_is_given_up_at_the_node_timeout() {
+fn a_reply_that_breaks_off_or_does_not_end_is_given_up_at_the_node_timeout() {
+    assert_never_a_vote("closed without a reply", |peer, _| peer.close());
     assert_never_a_vote("a good reply too slowly", |peer, _| {
         peer.drip(*b"+OK\r\n", NODE_TIMEOUT * 5);
     });
-    let headers = [
-        "+",
-        "-",
-        "$1000000000\r\n",
-        "*1000000000\r\n",
-        ">9\r\n$999\r\n",
-    ];
-    side_by_side(headers, |header| {
-        assert_never_a_vote(&format!("{header:?} drop by drop"), move |peer, _| {
+    side_by_side(["+OK\r", "$1000000000\r\n", "*1000000000\r\n"], |part| {
+        assert_never_a_vote(&format!("{part:?} and a reset"), |peer, _| {
+            peer.say(part.as_bytes());
+            peer.reset();
+        });
+        assert_never_a_vote(&format!("{part:?} and silence"), |peer, _| {
+            peer.say(part.as_bytes());
+        });
+        assert_never_a_vote(&format!("{part:?} drop by drop"), |peer, _| {
             let between = Duration::from_millis(5);
             let drops = usize::try_from(FOR_EVER.as_millis() / 5).unwrap();
-            peer.drip(header.bytes().chain(repeat_n(b'A', drops)), between);
+            peer.drip(part.bytes().chain(repeat_n(b'A', drops)), between);
         });
-        assert_never_a_vote(&format!("{header:?} and a flood"), move |peer, _| {
-            let flood = once(header.to_owned()).chain(repeat_n("A".repeat(1 << 16), 500));
+        assert_never_a_vote(&format!("{part:?} and a flood"), |peer, _| {
+            let flood = once(part.to_owned()).chain(repeat_n("A".repeat(1 << 16), 500));
             for wave in flood {
                 peer.say(wave.as_bytes());
             }
         });
-        assert_never_a_vote(&format!("{header:?} and silence"), move |peer, _| {
-            peer.say(header.as_bytes());
-        });
-    });
-    assert_never_a_vote("numbers without end", |peer, _| {
-        peer.say(b"*1000000000\r\n");
-        for _ in 0..500 {
-            peer.say(":1\r\n".repeat(1 << 14).as_bytes());
-        }
     });
 }
 
@@ -302,54 +235,6 @@ fn a_second_reply_that_comes_later_is_never_the_vote_of_another_command() {
         guard.unlock().ok();
         assert_answers_count_again(bytes, &hostile, &manager);
     }
-}
-
-#[test]
-fn a_misleading_reply_is_never_an_extension_or_a_release() {
-    // What an extension says where somebody waits, and a release that has woken somebody.
-    const WAITED_FOR: &str = ":2\r\n";
-    let replies = [
-        "+OK\r\n",
-        ":0\r\n",
-        WAITED_FOR,
-        ":3\r\n",
-        ":-1\r\n",
-        ":+1\r\n",
-        "\n:1\r\n",
-        "$1\r\n1\r\n",
-        "$-1\r\n",
-        "*0\r\n",
-        "*2\r\n:1\r\n:1\r\n",
-        "*1\r\n:-9\r\n",
-        "*1\r\n:-1\r\n",
-        "*1\r\n:-2\r\n",
-        "*1\r\n:-3\r\n",
-        "-ERR unknown command 'EVAL'\r\n",
-        ":1\r\n:1\r\n",
-        ">1\r\n:1\r\n",
-        "+O",
-        "#t\r\n",
-        "",
-    ];
-    side_by_side(replies, |reply| {
-        let kinds = &[Kind::Extend, Kind::Release];
-        let hostile = Hostile::start(kinds, |peer, _| peer.say(reply.as_bytes()));
-        let manager = hostile.manager(&[]);
-        let guard = manager.try_lock("job", TTL).unwrap();
-        let (extended, guard) = within(BOUND, move || (guard.extend(TTL), guard));
-        assert_eq!(
-            extended.is_ok(),
-            reply == WAITED_FOR,
-            "{reply:?}: {extended:?}"
-        );
-        let released = within(BOUND, || guard.unlock());
-        assert_eq!(
-            released.is_ok(),
-            reply == WAITED_FOR,
-            "{reply:?}: {released:?}"
-        );
-        assert_answers_count_again(reply, &hostile, &manager);
-    });
 }
 
 #[test]

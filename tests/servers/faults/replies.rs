@@ -1,12 +1,9 @@
 //! Replies that are lost or late: no key is left, and what comes late counts for nothing.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use redlatch::{Error, LockManager, NodeError, Vote};
-use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, side_by_side, within};
 
 use crate::servers::faults::nodes::{
@@ -61,58 +58,6 @@ fn sets_whose_replies_were_lost_leave_no_key_once_their_servers_go_on() {
     side_by_side(cases.into_iter().flatten(), |(n, stopped, rounds)| {
         assert_lost_replies_leave_no_key(n, stopped, rounds);
     });
-}
-
-#[test]
-fn the_connection_of_a_timed_out_command_is_never_used_again() {
-    // Every second command of each kind gets its reply only when the next one comes on its connection.
-    let late = Arc::new(Mutex::new(Vec::<Command>::new()));
-    let counts = Mutex::new(HashMap::<Kind, u32>::new());
-    let noted = Arc::clone(&late);
-    let server = Scripted::start(move |peer, command| {
-        let mut noted = noted.lock();
-        if noted
-            .iter()
-            .any(|late| late.connection == command.connection)
-        {
-            return peer.say(b"+OK\r\n");
-        }
-        let mut counts = counts.lock();
-        let count = counts.entry(command.kind()).or_default();
-        *count += 1;
-        if *count % 2 == 0 {
-            noted.push(command.clone());
-        } else {
-            peer.say(command.consent());
-        }
-    });
-    let manager = LockManager::builder().node(server.url());
-    let manager = manager.node_timeout(Duration::from_millis(200));
-    let manager = manager.build().unwrap();
-    for _ in 0..16 {
-        let manager = manager.clone();
-        within(BOUND, move || {
-            if let Ok(guard) = manager.try_lock("job", TTL) {
-                guard.extend(TTL).ok();
-            }
-        });
-    }
-
-    let late = late.lock().clone();
-    for kind in [Kind::Set, Kind::Extend, Kind::Release] {
-        let was_late = late.iter().any(|command| command.kind() == kind);
-        assert!(was_late, "{kind:?} was never late");
-    }
-    for command in late {
-        let since = || server.heard_on(command.connection)[command.number..].to_vec();
-        if command.kind() == Kind::Set {
-            // The undo, and nothing else.
-            let undone = eventually(RECOVERY, || since() == [Kind::Set, Kind::Release]);
-            assert!(undone, "{:?}", since());
-        } else {
-            assert_eq!(since(), [command.kind()]);
-        }
-    }
 }
 
 #[test]

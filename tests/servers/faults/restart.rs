@@ -250,23 +250,6 @@ fn a_set_whose_connection_broke_before_the_reply_counts_and_is_never_sent_twice(
 }
 
 #[test]
-fn a_connection_that_broke_gets_no_vote_where_another_holder_is() {
-    for lose in WAYS_TO_LOSE {
-        let node = Lossy::start(Executes::No, lose);
-        let manager = manager([node.front.url()], 1);
-        manager.try_lock("job", TTL).unwrap().unlock().unwrap();
-
-        node.server.hold("job", "another", 50_000);
-        node.arm();
-        let error = manager.try_lock("job", TTL).unwrap_err();
-        assert!(matches!(error, Error::Held { .. }), "{error:?}");
-        assert_eq!(node.front.heard_of(Kind::Retake).len(), 1);
-        assert_eq!(node.server.get("job").as_deref(), Some("another"));
-        assert!((1..=50_000).contains(&node.server.pttl("job")));
-    }
-}
-
-#[test]
 fn a_new_connection_that_breaks_before_the_reply_is_a_failure_that_leaves_no_key() {
     for lose in WAYS_TO_LOSE {
         let node = Lossy::start(Executes::Yes, lose);
@@ -281,86 +264,4 @@ fn a_new_connection_that_breaks_before_the_reply_is_a_failure_that_leaves_no_key
         assert!(node.front.heard_of(Kind::Retake).is_empty());
         assert_eq!(node.server.keys(), 0);
     }
-}
-
-#[test]
-fn a_guard_gives_back_also_on_a_node_whose_connection_broke_before_its_vote() {
-    let give_back: [fn(LockGuard); 2] = [|guard| guard.unlock().unwrap(), drop];
-    for (lose, give_back) in WAYS_TO_LOSE.into_iter().zip(give_back) {
-        let node = Lossy::start(Executes::Yes, lose);
-        let others = Server::cluster(2);
-        let urls = others.iter().map(Server::url).chain([node.front.url()]);
-        let manager = manager(urls, 1);
-        node.arm();
-        let guard = manager.try_lock("job", TTL).unwrap();
-        let granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
-        assert_eq!(guard.votes().iter().filter(granted).count(), 2);
-        assert_eq!(node.server.keys(), 1);
-        give_back(guard);
-        assert_eq!(node.server.keys(), 0);
-    }
-}
-
-#[test]
-fn a_set_that_was_executed_leaves_no_key_when_the_second_connection_hangs() {
-    for lose in WAYS_TO_LOSE {
-        let node = Lossy::start(Executes::Yes, lose);
-        // The proxy in front takes the second connection in and never answers its login.
-        let behind = node.front.port();
-        let front = Scripted::start(move |peer, command| {
-            if command.connection == 1 {
-                return;
-            }
-            let reply = peer.ask(behind, command);
-            if reply.is_empty() {
-                lose(peer);
-            }
-            peer.say(&reply);
-        });
-        let url = front.url().replace("//", "//:password@");
-        let manager = LockManager::builder().node(url);
-        let manager = manager
-            .node_timeout(Duration::from_millis(500))
-            .pool_size(1);
-        let manager = manager.build().unwrap();
-        manager.try_lock("job", TTL).unwrap().unlock().unwrap();
-
-        node.arm();
-        let result = within(BOUND, move || manager.try_lock("job", TTL));
-        assert!(
-            matches!(result, Err(Error::Unavailable { .. })),
-            "{result:?}"
-        );
-        assert_eq!(front.heard_of(Kind::Retake).len(), 0);
-        assert_eq!(node.server.keys(), 0);
-    }
-}
-
-#[test]
-fn an_unlock_that_may_have_given_back_on_a_connection_that_broke_is_not_lost() {
-    let server = Server::start();
-    let port = server.port();
-    // The real server deletes the key, and then the connection breaks before its reply.
-    let broken = AtomicBool::new(false);
-    let between = Scripted::start(move |peer, command| {
-        let reply = peer.ask(port, command);
-        if command.kind() == Kind::Release && !broken.swap(true, Ordering::SeqCst) {
-            peer.reset();
-        } else {
-            peer.say(&reply);
-        }
-    });
-    let manager = manager([between.url()], 1);
-    let guard = manager.try_lock("job", TTL).unwrap();
-    match guard.unlock() {
-        Err(Error::Unconfirmed { nodes, .. }) => {
-            let vote = &nodes[0].vote;
-            assert!(
-                matches!(vote, Vote::Failed(NodeError::Closed { .. })),
-                "{vote}"
-            );
-        }
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(server.keys(), 0);
 }

@@ -81,20 +81,6 @@ fn a_user_who_may_not_call_scripts_by_their_digests_has_them_sent_as_text() {
     }
 }
 
-#[test]
-fn a_release_on_a_new_connection_has_the_text() {
-    let servers = [Server::start()];
-    let manager = over(&servers, Protocol::Classic);
-    manager.try_lock("job", TTL).unwrap().unlock().unwrap();
-    let guard = manager.try_lock("job", TTL).unwrap();
-    servers[0].command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-    let before = calls(&servers[0]);
-    guard.unlock().unwrap();
-    // The introduction of the connection, and the release.
-    assert_eq!(calls(&servers[0]), [before[0] + 2, before[1]]);
-    assert_eq!(servers[0].keys(), 0);
-}
-
 /// A node that never answers when it is asked for the lock `lost`.
 fn silent_once(peer: &mut Peer, command: &Command) {
     if !(command.kind() == Kind::Set && command.key() == "lost") {

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::clock::{FakeClock, Timestamp};
-use crate::node::doubles::{self, Double, SECOND, release_of};
+use crate::node::doubles::{self, Double, release_of};
 use crate::wire::resp::Reply;
 
 /// The places of the nodes, in the order in which they are sent something.
@@ -78,21 +78,4 @@ fn nodes_with_open_connections_wait_for_no_connection_to_another() {
     let old = nodes.iter().take(2);
     old.for_each(|node| node.retire(node.generation()));
     assert_eq!(order(), [2, 1, 0]);
-}
-
-#[test]
-fn a_release_that_was_sent_twice_says_nothing_of_a_key_that_is_not_ours() {
-    let failure = || Some(Box::new(NodeError::TimedOut));
-    let is_failure = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::TimedOut));
-    // The first one may have deleted our key, and others may have set theirs since.
-    let no_lock = Vote::Failed(NodeError::other_type());
-    let held = [Vote::held(None), Vote::held(Some(SECOND))];
-    for vote in [Vote::Missing, no_lock].into_iter().chain(held) {
-        assert!(is_failure(&final_vote(vote.clone(), failure())), "{vote}");
-        assert!(!is_failure(&final_vote(vote, None)));
-    }
-    assert!(matches!(
-        final_vote(Vote::Released, failure()),
-        Vote::Released
-    ));
 }
