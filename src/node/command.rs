@@ -301,7 +301,10 @@ pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
         KEYS_A_STEP.into(),
         LONGEST_LISTED.into(),
     ];
-    Packed::new("scan", &eval(SCAN, rest)).with_replies_up_to(LONGEST_PAGE)
+    Packed {
+        longest_reply: LONGEST_PAGE,
+        ..Packed::new("scan", &eval(SCAN, rest))
+    }
 }
 
 /// Asks for the value of a key.

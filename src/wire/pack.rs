@@ -118,12 +118,6 @@ impl Packed {
         }
     }
 
-    /// The command with room for a reply of so many bytes.
-    pub(crate) fn with_replies_up_to(mut self, bytes: usize) -> Self {
-        self.longest_reply = bytes;
-        self
-    }
-
     /// The command, which is about a lock of this kind.
     pub(crate) fn about(mut self, kind: &Kind) -> Self {
         self.names = kind.names().map(Arc::clone);

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
+use redlatch_testing::BlackHole;
 use redlatch_testing::scripted::Scripted;
-use redlatch_testing::{BlackHole, Server};
 
 use super::*;
 use crate::clock::one_thread;
@@ -45,18 +45,6 @@ fn at(port: u16) -> SocketAddr {
 }
 
 #[test]
-fn a_host_whose_first_address_is_a_black_hole_is_connected_to_and_the_other_one_is_the_first_then()
-{
-    let (hole, server) = (BlackHole::open(), Server::start());
-    let hole: SocketAddr = hole.name().parse().unwrap();
-    let good = at(server.port());
-    let host = host("redis://no-such-host.invalid", &[hole, good]);
-    assert_eq!(host.first(), hole);
-    host.connect_within(BOUND).unwrap();
-    assert_eq!(host.first(), good);
-}
-
-#[test]
 fn an_address_that_takes_connections_and_then_says_nothing_is_the_last_one_then() {
     let (silent, good) = (
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
@@ -76,11 +64,12 @@ fn an_address_that_takes_connections_and_then_says_nothing_is_the_last_one_then(
 }
 
 #[test]
-fn an_address_that_refuses_the_password_is_one_of_the_host() {
+fn an_address_that_refuses_the_password_behind_a_black_hole_is_the_first_one_then() {
     let refusing = Scripted::start(|peer, _| peer.say(b"-WRONGPASS no\r\n"));
     let hole = BlackHole::open();
     let (hole, refusing) = (hole.name().parse().unwrap(), at(refusing.port()));
     let host = host("redis://:secret@no-such-host.invalid", &[hole, refusing]);
+    assert_eq!(host.first(), hole);
     let error = host.connect_within(BOUND).unwrap_err();
     assert!(matches!(error, NodeError::Login { .. }), "{error}");
     assert_eq!(host.first(), refusing);

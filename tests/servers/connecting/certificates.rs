@@ -86,55 +86,42 @@ fn the_names_in_a_certificate_are_shown_without_characters_that_change_how_they_
 #[test]
 fn certificates_that_can_not_be_used_are_reported_when_the_manager_is_built() {
     let (certificate, key) = authority("program");
-    let tls = Tls::default();
-    let texts = [
+    let certificate = String::from_utf8(certificate).unwrap();
+    let roots = |pem: &str| Tls::default().root_certificates(pem);
+    let client = |chain: &str, key| Tls::default().client_certificate(chain, key);
+    let nothing = || b"nothing".to_vec();
+    for (tls, text) in [
         (
-            tls.clone().root_certificates("nothing"),
+            roots("nothing"),
             "root_certificates: there is no certificate",
         ),
         (
-            tls.clone()
-                .root_certificates(b"-----BEGIN CERTIFICATE-----\n!\n".as_slice()),
+            roots("-----BEGIN CERTIFICATE-----\n!\n"),
             "root_certificates",
         ),
         (
-            tls.clone().client_certificate("nothing", key.clone()),
+            client("nothing", key),
             "client_certificate: there is no certificate",
         ),
+        (client(&certificate, nothing()), "there is no private key"),
         (
-            tls.clone()
-                .client_certificate(certificate.clone(), "nothing"),
-            "there is no private key",
-        ),
-        (
-            tls.clone()
-                .client_certificate(certificate.clone(), authority("other").1),
+            client(&certificate, authority("other").1),
             "client_certificate",
         ),
         (
-            tls.clone().server_name("not a name"),
+            Tls::default().server_name("not a name"),
             "\"not a name\" is not a name",
         ),
-    ];
-    for (tls, text) in texts {
-        let tls_with_root = tls.clone();
-        let shown = format!("{tls:?}");
-        let error = LockManager::builder()
-            .node("rediss://localhost")
-            .tls(tls_with_root)
-            .build();
-        let error = error.unwrap_err();
+    ] {
+        assert!(!format!("{tls:?}").contains("PRIVATE"), "{tls:?}");
+        let builder = LockManager::builder().node("rediss://localhost");
+        let error = builder.tls(tls).build().unwrap_err();
         assert_eq!(invalid_field(&error), "tls", "{error}");
         assert!(error.to_string().contains(text), "{error}");
-        assert!(!shown.contains("PRIVATE"), "{shown}");
     }
     // They are of no use to nodes without TLS, and no harm.
-    let unused = Tls::default().root_certificates("nothing");
-    LockManager::builder()
-        .node("redis://localhost")
-        .tls(unused)
-        .build()
-        .unwrap();
+    let builder = LockManager::builder().node("redis://localhost");
+    builder.tls(roots("nothing")).build().unwrap();
 }
 
 #[test]

@@ -158,23 +158,6 @@ fn the_scripts_of_a_port_change_nothing_under_a_key_that_readers_hold() {
 }
 
 #[test]
-fn a_port_that_is_late_with_its_own_lock_harms_no_reader() {
-    let (servers, [manager, _]) = two_processes(Protocol::Classic);
-    let port = Port::new(&servers, "of a port");
-    assert!(port.lock("ledger", Duration::from_millis(30)));
-    // It stands still meanwhile, and its lock ends.
-    let reader = Way::Read.lock_for(&manager, BOUND).unwrap();
-    changes_nothing(&servers, "late", || {
-        for how in EXTENSIONS {
-            assert!(!port.extend(how, "ledger", LONGER));
-        }
-        assert_eq!(port.unlock("ledger"), 0);
-    });
-    reader.unlock().unwrap();
-    assert_nothing_is_left(&servers);
-}
-
-#[test]
 fn who_waits_for_a_port_gets_the_lock_when_the_port_gives_it_back() {
     side_by_side(WAYS, |way| {
         let (servers, [manager, _]) = two_processes(Protocol::Classic);
