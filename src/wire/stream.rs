@@ -85,13 +85,9 @@ impl Stream for Plain {
         while !rest.is_empty() {
             match self.stream.write(rest) {
                 Ok(n) => rest = rest.get(n..).unwrap_or_default(),
-                Err(error) if is_interrupted(&error) => {}
-                Err(error) if is_timeout(&error) => {
-                    if self.clock.now() >= deadline {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                }
-                Err(error) => return Err(error),
+                Err(error) if !is_nothing(&error) => return Err(error),
+                Err(_) if self.clock.now() < deadline => {}
+                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
         Ok(())
@@ -103,7 +99,6 @@ impl Stream for Plain {
         until: Timestamp,
         deadline: Timestamp,
     ) -> io::Result<Option<usize>> {
-        let is_nothing = |error: &io::Error| is_timeout(error) || is_interrupted(error);
         let now = self.clock.now();
         if now >= deadline && self.late_reads >= MOST_LATE_READS {
             return Ok(None);
@@ -117,8 +112,7 @@ impl Stream for Plain {
         // The last part of the time is waited for with `poll`, which ends in time.
         loop {
             match nonblocking::read(&self.stream, into) {
-                Err(error) if is_interrupted(&error) => {}
-                Err(error) if is_timeout(&error) => {
+                Err(error) if is_nothing(&error) => {
                     if !nonblocking::wait_until_readable(&self.stream, &self.clock, until)? {
                         return Ok(None);
                     }
@@ -137,8 +131,9 @@ impl Stream for Plain {
     }
 }
 
-fn is_interrupted(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::Interrupted
+/// Whether nothing could be read or written yet.
+fn is_nothing(error: &io::Error) -> bool {
+    is_timeout(error) || error.kind() == io::ErrorKind::Interrupted
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! TLS over a plain stream: rustls makes and reads the records, and the stream below keeps the deadline.
 
 use std::fmt;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use rustls::RootCertStore;
@@ -207,10 +207,8 @@ impl TlsStream {
         // Takes a whole command at once. The length of commands is bounded where they are packed.
         tls.set_buffer_limit(None);
         let mut stream = Self { plain, tls };
-        match stream.exchange(deadline, deadline)? {
-            Some(_) => Ok(stream),
-            None => Err(io::ErrorKind::TimedOut.into()),
-        }
+        let done = stream.exchange(deadline, deadline)?;
+        done.map(|_| stream).ok_or(io::ErrorKind::TimedOut.into())
     }
 
     /// Shakes hands to the end. After that, sends the records that are ready, or else waits for some until `until`. Returns how many
@@ -227,7 +225,8 @@ impl TlsStream {
             deadline,
         });
         match done {
-            Err(error) if is_timeout(&error) => Ok(None),
+            // A record that could be sent in part alone is an error.
+            Err(error) if is_timeout(&error) && !self.tls.wants_write() => Ok(None),
             done => done.map(Some),
         }
     }
@@ -275,12 +274,10 @@ impl Stream for TlsStream {
         for _ in 0..MOST_RECORDS {
             // Records without data are allowed: a server may send session tickets at any time.
             match self.exchange(now, now) {
+                // rustls reads on only where it has no data.
+                Ok(None) => return true,
                 Ok(Some((0, 0))) | Err(_) => return false,
                 Ok(Some(_)) => {}
-                Ok(None) => {
-                    let rest = self.tls.reader().fill_buf().map(<[u8]>::len);
-                    return rest.is_err_and(|error| is_timeout(&error));
-                }
             }
         }
         false
