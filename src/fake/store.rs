@@ -127,7 +127,7 @@ impl Store {
 }
 
 #[cfg(test)]
-pub(super) fn pack(words: &[impl redis::ToRedisArgs]) -> Vec<u8> {
+pub(crate) fn pack(words: &[impl redis::ToRedisArgs]) -> Vec<u8> {
     let mut command = redis::Cmd::new();
     for word in words {
         command.arg(word);

@@ -8,8 +8,8 @@ use redlatch_testing::{Clock, Server};
 
 use super::old::OLD;
 use super::page::PAGE;
-use crate::fake::store::Store;
 use crate::fake::store::process::Process;
+use crate::fake::store::{Store, pack};
 use crate::wire::resp::{Reply, ServerError, of_redis};
 
 /// 1700000000000000 in microseconds.
@@ -90,7 +90,7 @@ impl Pair {
                 let script = of_others(script).unwrap();
                 self.store.evaluate(script, count, rest, self.now)
             }
-            words => self.store.execute(&packed(words), self.now),
+            words => self.store.execute(&pack(words), self.now),
         };
         let fake = shown(&fake);
         if let Some(real) = &mut self.real {
@@ -140,7 +140,7 @@ impl Real {
     }
 
     pub(super) fn execute(&mut self, words: &[String]) -> Reply {
-        match self.connection.req_packed_command(&packed(words)) {
+        match self.connection.req_packed_command(&pack(words)) {
             Ok(value) => of_redis(&value).unwrap(),
             Err(error) => Reply::Error(ServerError::new(error.code().unwrap())),
         }
@@ -161,14 +161,6 @@ impl Real {
 /// A store whose own clock is its wall clock.
 fn store() -> Store {
     Store::of(Process::new(0, Duration::ZERO, 0))
-}
-
-pub(super) fn packed(words: &[impl AsRef<str>]) -> Vec<u8> {
-    let mut command = redis::Cmd::new();
-    for word in words {
-        command.arg(word.as_ref());
-    }
-    command.get_packed_command()
 }
 
 /// A reply as text; of an error its first word.

@@ -21,7 +21,8 @@ use redlatch_testing::Server;
 
 use self::old::OLD;
 use self::page::PAGE;
-use self::pair::{Pair, packed, shown};
+use self::pair::{Pair, shown};
+use crate::fake::store::pack;
 use crate::wire::resp::{Reply, of_redis};
 use crate::wire::scripts::{
     DROP, INTRODUCE, KEEP, LOOK, OPEN, PASS, PROBE, SCAN, SCRIPTS, SHOW, TAKE,
@@ -64,7 +65,7 @@ impl Pair {
         let (now, store) = (self.now, &mut self.store);
         let fake = scanned(|cursor| {
             let words = ["EVAL", SCAN, "0", cursor, pattern, count, longest];
-            store.execute(&packed(&words), now)
+            store.execute(&pack(&words), now)
         });
         if let Some(real) = &mut self.real {
             let its = scanned(|cursor| {

@@ -195,37 +195,32 @@ fn tls_without_verification_is_refused() {
 
 #[test]
 fn options_out_of_bounds() {
-    assert_refuses(builder().node_timeout(Duration::ZERO), "node_timeout");
-    assert_refuses(
-        builder().node_timeout(Duration::from_micros(999)),
-        "node_timeout",
-    );
-    assert_refuses(builder().node_timeout(Duration::MAX), "node_timeout");
-    assert_refuses(builder().pool_size(0), "pool_size");
-    assert_refuses(builder().pool_size(u32::MAX), "pool_size");
-    assert_refuses(builder().retry_delay(MS(2), MS(1)), "retry_delay");
-    assert_refuses(
-        builder().retry_delay(Duration::ZERO, Duration::ZERO),
-        "retry_delay",
-    );
-    assert_refuses(builder().retry_delay(MS(1), Duration::MAX), "retry_delay");
+    let (zero, max) = (Duration::ZERO, Duration::MAX);
+    for span in [zero, Duration::from_micros(999), max] {
+        assert_refuses(builder().node_timeout(span), "node_timeout");
+    }
+    for size in [0, u32::MAX] {
+        assert_refuses(builder().pool_size(size), "pool_size");
+    }
+    for (shortest, longest) in [(MS(2), MS(1)), (zero, zero), (MS(1), max)] {
+        assert_refuses(builder().retry_delay(shortest, longest), "retry_delay");
+    }
     for factor in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.1, 1.0, 2.0] {
         assert_refuses(builder().drift_factor(factor), "drift_factor");
     }
     assert_refuses(builder().drift_factor(0.999_999_9), "max_ttl");
-    assert_refuses(builder().max_ttl(Duration::ZERO), "max_ttl");
-    assert_refuses(builder().max_ttl(Duration::MAX), "max_ttl");
+    for ttl in [zero, max] {
+        assert_refuses(builder().max_ttl(ttl), "max_ttl");
+    }
     let fenced = builder().protocol(Protocol::Fenced);
     assert_refuses(fenced.max_ttl(Duration::from_hours(12)), "max_ttl");
     assert_refuses(builder().holder("web\n3"), "holder");
     for prefix in ["a:redlatch:", ":redlatch:b:"] {
         assert_refuses(builder().key_prefix(prefix), "key_prefix");
     }
-    assert_refuses(builder().default_ttl(Duration::ZERO), "default_ttl");
-    assert_refuses(
-        builder().default_ttl(Duration::from_hours(2)),
-        "default_ttl",
-    );
+    for ttl in [zero, Duration::from_hours(2)] {
+        assert_refuses(builder().default_ttl(ttl), "default_ttl");
+    }
     builder()
         .drift_factor(0.0)
         .max_ttl(Duration::from_secs(1))

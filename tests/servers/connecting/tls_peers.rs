@@ -37,35 +37,22 @@ pub(crate) fn tls_server_that(asks: &str, client: Option<&[u8]>) -> Option<(Serv
         io::stderr().write_all(line.as_bytes()).unwrap();
         return None;
     }
-    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(names).unwrap();
+    let (certificate, key) = authority("localhost");
     let dir = std::env::temp_dir().join(format!("redlatch-tls-{}", free_port()));
     std::fs::create_dir_all(&dir).unwrap();
-    let (cert_file, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
-    std::fs::write(&cert_file, cert.pem()).unwrap();
-    std::fs::write(&key_file, signing_key.serialize_pem()).unwrap();
-    let trusted = dir.join("trusted.pem");
-    std::fs::write(&trusted, client.unwrap_or(cert.pem().as_bytes())).unwrap();
-    let port = free_port();
-    let server = Server::start_with(&[
-        "--tls-port",
-        &port.to_string(),
-        "--tls-cert-file",
-        cert_file.to_str().unwrap(),
-        "--tls-key-file",
-        key_file.to_str().unwrap(),
-        "--tls-ca-cert-file",
-        trusted.to_str().unwrap(),
-        "--tls-auth-clients",
-        asks,
-        "--appendonly",
-        "yes",
-        "--requirepass",
-        PASSWORD,
-    ]);
+    let trusted = client.unwrap_or(&certificate);
+    for (name, text) in [("cert", &*certificate), ("key", &key), ("trusted", trusted)] {
+        std::fs::write(dir.join(name), text).unwrap();
+    }
+    let (port, files) = (free_port(), dir.display());
+    let arguments = format!(
+        "--tls-port {port} --tls-cert-file {files}/cert --tls-key-file {files}/key --tls-ca-cert-file {files}/trusted \
+         --tls-auth-clients {asks} --appendonly yes --requirepass {PASSWORD}"
+    );
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let server = Server::start_with(&arguments);
     std::fs::remove_dir_all(&dir).unwrap();
-    Some((server, port, cert.pem().into_bytes()))
+    Some((server, port, certificate))
 }
 
 /// Whether `redis-server` was built with TLS. Without a certificate it ends at once in any case, and says why. What it
