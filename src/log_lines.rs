@@ -50,10 +50,3 @@ lines! {
     node_opened(name: &str, fault: &dyn Display) warn NODE "node {name} failed ({fault}); left out until it answers again";
     node_closed(name: &str) info NODE "node {name} answers again";
 }
-
-pub(crate) fn contended(resource: &str, holder: Option<&Holder>) {
-    match holder {
-        Some(holder) => held_by(resource, holder),
-        None => held_by_another(resource),
-    }
-}

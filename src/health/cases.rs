@@ -29,12 +29,16 @@ pub(super) fn node(name: &str, lines: &str) -> Answers {
         round_trip: Some(elapsed),
         info: format!("{lines}\r\nrun_id:{}\r\n{WELL}", run_id(name)),
         marker: Some(Marker::Absent),
-        time: Some(Time {
-            node_us: NODE_US,
-            client_us: 1_000_125,
-            elapsed,
-        }),
+        time: Some(time(NODE_US, 1_000_125, elapsed)),
         ..Answers::of(name.into())
+    }
+}
+
+fn time(node_us: u64, client_us: u64, elapsed: Duration) -> Time {
+    Time {
+        node_us,
+        client_us,
+        elapsed,
     }
 }
 
@@ -196,11 +200,7 @@ fn clocks_differ_when_they_certainly_do() {
     ] {
         let elapsed = Duration::from_millis(elapsed_ms);
         let mut node = node("h:1", "");
-        node.time = Some(Time {
-            node_us,
-            client_us: 100 * second,
-            elapsed,
-        });
+        node.time = Some(time(node_us, 100 * second, elapsed));
         let line = |it| format!("warning h:1: its clock is {it} from this client's; {advice}");
         let expected: Vec<String> = difference.map(line).into_iter().collect();
         assert_eq!(found(Facts::of(node), None), expected);
@@ -208,11 +208,7 @@ fn clocks_differ_when_they_certainly_do() {
     // Nothing of it overflows.
     for (node_us, client_us) in [(0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX), (0, 0)] {
         let mut node = node("h:1", "");
-        node.time = Some(Time {
-            node_us,
-            client_us,
-            elapsed: Duration::MAX,
-        });
+        node.time = Some(time(node_us, client_us, Duration::MAX));
         assert!(Facts::of(node).clock().is_some());
     }
 }

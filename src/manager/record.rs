@@ -39,10 +39,11 @@ impl Acquire<'_> {
         if is_refused && !replace(&mut self.is_contended, true) {
             self.cluster.stats.contended.count();
             let resource = error.resource().unwrap_or(&self.demand.resource.name);
-            match error.readers() {
+            match (error.readers(), error.holder()) {
                 _ if error.writer_waits() => log_lines::kept_for_a_writer(resource),
-                Some(readers) => log_lines::read_by(resource, readers),
-                None => log_lines::contended(resource, error.holder()),
+                (Some(readers), _) => log_lines::read_by(resource, readers),
+                (None, Some(holder)) => log_lines::held_by(resource, holder),
+                (None, None) => log_lines::held_by_another(resource),
             }
             if let Some(holder) = error.holder() {
                 self.span.held_by(holder);

@@ -224,28 +224,10 @@ fn a_marker_says_whether_the_process_may_vote() {
 }
 
 fn line() -> impl Strategy<Value = String> {
-    let names = [
-        "redis_version",
-        "valkey_version",
-        "dragonfly_version",
-        "server_name",
-        "executable",
-        "redis_mode",
-        "run_id",
-        "uptime_in_seconds",
-        "role",
-        "master_host",
-        "master_port",
-        "master_replid",
-        "maxmemory_policy",
-        "cache_mode",
-        "aof_enabled",
-        "rdb_saves",
-        "rdb_last_bgsave_time_sec",
-        "# Server",
-    ];
-    let name =
-        prop_oneof![4 => select(names.to_vec()).prop_map(str::to_owned), 1 => any::<String>()];
+    let names = "redis_version valkey_version dragonfly_version server_name executable redis_mode run_id uptime_in_seconds role \
+        master_host master_port master_replid maxmemory_policy cache_mode aof_enabled rdb_saves rdb_last_bgsave_time_sec #";
+    let names: Vec<&str> = names.split(' ').collect();
+    let name = prop_oneof![4 => select(names).prop_map(str::to_owned), 1 => any::<String>()];
     let value = prop_oneof![
         2 => any::<String>(),
         1 => any::<i128>().prop_map(|number| number.to_string()),

@@ -84,31 +84,6 @@ fn servers_that_answer_and_give_no_lock_can_not_vote() {
 }
 
 #[test]
-fn servers_whose_writes_are_paused_can_not_vote() {
-    let servers = remembering(3);
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let builder = builder.node_timeout(Duration::from_millis(500));
-    let manager = builder.build().unwrap();
-    let is_well = || health(&manager).severity == Severity::Ok;
-    // Connections that are open answer what changes nothing.
-    assert!(eventually(BOUND, is_well));
-    for server in &servers {
-        server.command(&["CLIENT", "PAUSE", "600000", "WRITE"]);
-    }
-    let found = health(&manager);
-    assert_eq!((found.margin, found.severity), (-2, Severity::Critical));
-    assert!(found.to_string().contains("CLIENT PAUSE"), "{found}");
-    for server in &servers {
-        server.command(&["CLIENT", "UNPAUSE"]);
-    }
-    assert!(eventually(BOUND, is_well));
-    // What was late has been undone behind it.
-    let is_empty = || servers.iter().all(|server| server.keys() == 0);
-    assert!(eventually(BOUND, is_empty));
-}
-
-/// Servers that hide something and give no lock.
-#[test]
 fn a_server_that_renamed_its_set_can_not_vote() {
     let rename = ["--rename-command", "SET", "HIDDEN", "--appendonly", "yes"];
     let servers = [(); 3].map(|()| Server::start_with(&rename));

@@ -62,25 +62,6 @@ fn a_hundred_thousand_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes
 }
 
 #[test]
-fn values_of_other_programs_are_no_locks_and_the_longest_are_not_even_read() {
-    let servers = Server::cluster(1);
-    let server = &servers[0];
-    let manager = manager_over(&servers);
-    server.command(&["SET", "for ever", "x"]);
-    let megabyte = "x".repeat(1 << 20);
-    server.hold("page", &megabyte, 600_000);
-    server.hold("513", &megabyte[..513], 600_000);
-    server.hold("token", "of another program", 600_000);
-    for (command, key) in [("RPUSH", "list"), ("SADD", "set"), ("PFADD", "counter")] {
-        server.command(&[command, key, "x"]);
-        server.command(&["PEXPIRE", key, "600000"]);
-    }
-    // What is counted by this type is a string to Redis.
-    assert_eq!(names(&manager, ""), set_of(["counter", "token"]));
-    assert_eq!(server.count("get"), 2);
-}
-
-#[test]
 fn a_name_may_have_any_characters_and_one_that_is_no_text_is_none() {
     let servers = Server::cluster(1);
     let manager = manager_over(&servers);
