@@ -15,7 +15,7 @@ mod text;
 pub(crate) mod votes;
 mod watch;
 
-use self::state::nodes::Holding;
+use self::state::holding::Holding;
 pub use self::watch::LeaseWatch;
 use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, Timestamp};

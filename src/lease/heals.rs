@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::state::LeaseState;
-use super::state::nodes::Holding;
+use super::state::holding::Holding;
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock};
 use crate::cluster::Owner;

@@ -1,7 +1,7 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
 //!
-//! `nodes` is what each node may have of the lock, and who may set the key again there. `rounds` applies what the nodes say of
+//! `holding` is what each node may have of the lock, and `nodes` who may set the key again there. `rounds` applies what the nodes say of
 //! an extension or a release. `hooks` are those of the program.
 
 use std::mem::take;
@@ -11,6 +11,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 // With a path, because the model includes this file under another name.
+#[path = "state/holding.rs"]
+pub(crate) mod holding;
 #[path = "state/hooks.rs"]
 pub(crate) mod hooks;
 #[path = "state/nodes.rs"]
@@ -18,8 +20,7 @@ pub(crate) mod nodes;
 #[path = "state/rounds.rs"]
 mod rounds;
 
-use self::hooks::Hook;
-use self::nodes::Holdings;
+use self::holding::Holdings;
 use super::nap;
 use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::claim::Claim;
@@ -63,6 +64,21 @@ struct HeldState {
     /// Until it is lost or has ended.
     kept_alive: Option<Box<KeptAlive>>,
     hooks: Vec<Hook>,
+}
+
+pub(crate) struct Hook {
+    news: News,
+    call: Box<dyn FnOnce(LossCause) + Send>,
+}
+
+/// What a hook is told.
+#[derive(PartialEq)]
+enum News {
+    Loss,
+    /// That another client waits for the lock. Nobody does, as far as is known.
+    Wish,
+    /// The same, and the hook is to be called.
+    DueWish,
 }
 
 /// How the renewals of a lock go.

@@ -13,7 +13,7 @@ use crate::error::{Error, LossCause, NodeReport, Vote, one_vote_each};
 use crate::fencing::FencingToken;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
-use crate::lease::state::nodes::Holdings;
+use crate::lease::state::holding::Holdings;
 use crate::lease::votes::Votes;
 use crate::node::reply::one_vote;
 use crate::node::verbs::{Sight, show_all};

@@ -10,7 +10,7 @@ use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
 use crate::contend::demand::Demand;
 use crate::error::{Error, Vote};
-use crate::lease::state::nodes::Holding;
+use crate::lease::state::holding::Holding;
 use crate::node::command;
 use crate::node::verbs::{Ballot, Released, pass_all, release_all};
 use crate::quorum::is_reached;

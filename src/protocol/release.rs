@@ -7,7 +7,7 @@ use crate::claim::{Claim, Fence, Kind};
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::FencingToken;
-use crate::lease::state::nodes::Holding;
+use crate::lease::state::holding::Holding;
 use crate::node::verbs::{Released, Sight, release_all, release_and, show_all};
 use crate::node::{Node, command};
 use crate::shown;

@@ -2,25 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::LeaseState;
+use super::{Hook, LeaseState, News};
 use crate::callbacks::despite_panics;
 use crate::clock::Timestamp;
 use crate::error::LossCause;
-
-pub(crate) struct Hook {
-    news: News,
-    call: Box<dyn FnOnce(LossCause) + Send>,
-}
-
-/// What a hook is told.
-#[derive(PartialEq)]
-enum News {
-    Loss,
-    /// That another client waits for the lock. Nobody does, as far as is known.
-    Wish,
-    /// The same, and the hook is to be called.
-    DueWish,
-}
 
 impl LeaseState {
     /// Adds a hook to call when the lock is lost.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loom::thread;
 
-use self::state::nodes::Holding;
+use self::state::holding::Holding;
 use self::state::{LeaseState, Renewal};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::state::nodes::Holding;
+use super::state::holding::Holding;
 use super::state::{LeaseState, Renewal};
 use crate::claim::Claim;
 use crate::clock::{FakeClock, Timestamp};
