@@ -37,7 +37,8 @@ impl<'a> Package<'a> {
             package
                 .files
                 .extend(modules.map(|module| (module, name.as_str())));
-            package.declared.extend(source.declared.iter().map(within));
+            let declared = source.declared.iter().chain(&source.for_tests);
+            package.declared.extend(declared.map(within));
             for used in &source.uses {
                 let module = within(&used.module);
                 let alias = (module.clone(), used.name.clone());
