@@ -83,6 +83,7 @@ mod fakes {
 
     /// What an operator sees: health, status, figures, log lines, spans.
     pub(crate) mod operations {
+        #[cfg(all(feature = "metrics", feature = "serde"))]
         pub(crate) mod alerts;
         #[cfg(feature = "serde")]
         pub(crate) mod exported;

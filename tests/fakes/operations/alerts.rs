@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::fakes::operations::recorded::metrics;
+
 fn read(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
 }
@@ -14,28 +16,6 @@ fn names(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let names = words.filter(|word| word.starts_with("redlatch_"));
     names.map(str::to_owned).collect()
-}
-
-/// The metrics of the library: one for each figure of `Stats`.
-fn metrics() -> BTreeSet<String> {
-    let source = read("src/stats.rs");
-    let (_, list) = source.split_once("\ncounters! {\n").unwrap();
-    let (list, _) = list.split_once("\n}\n").unwrap();
-    let rows = list.lines().map(str::trim);
-    let rows = rows.filter(|line| line.ends_with("\";"));
-    let counters = rows.map(|row| {
-        let (_, renamed) = row.split_once(" as \"").unwrap_or(("", row));
-        let name = renamed.split([' ', ':', '"']).next().unwrap();
-        format!("redlatch_{name}_total")
-    });
-    let others = [
-        "redlatch_held",
-        "redlatch_wait_seconds",
-        "redlatch_node_votes_total",
-        "redlatch_node_left_out_total",
-        "redlatch_node_back_total",
-    ];
-    counters.chain(others.map(str::to_owned)).collect()
 }
 
 #[test]

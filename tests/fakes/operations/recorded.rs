@@ -1,6 +1,6 @@
 //! The cargo feature `metrics`: what the recorder of a program gets.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
@@ -27,6 +27,15 @@ fn recorded(seen: &Snapshotter) -> HashMap<String, Recorded> {
         (name, (unit, description.unwrap_or_default(), value))
     });
     named.collect()
+}
+
+/// The names of all figures of the library.
+pub(crate) fn metrics() -> BTreeSet<String> {
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || drop(over_fakes(1)));
+    let figures = recorded(&recorder.snapshotter()).into_keys();
+    let names = figures.map(|name| name.split('{').next().unwrap().to_owned());
+    names.collect()
 }
 
 /// The counters of a snapshot, by the names that the recorder gets.
