@@ -144,7 +144,6 @@ mod servers {
         pub(crate) mod pass_trouble;
         #[cfg(target_os = "linux")]
         pub(crate) mod queue;
-        #[cfg(target_os = "linux")]
         pub(crate) mod wake_up;
         #[cfg(target_os = "linux")]
         pub(crate) mod wanted;
