@@ -112,17 +112,19 @@ impl Lanes {
         clock: &Clock,
         job: impl FnOnce() -> Batched,
     ) -> Entry<'_> {
-        let mut state = self.state.lock();
-        if state.under_way < state.lanes(self.most) {
-            state.under_way = state.under_way.saturating_add(1);
-            let others = state.take(applicant);
-            return Entry::Leads(Lane::of(self, applicant.since), others);
+        if let Some(led) = self.try_lead(&mut self.state.lock(), applicant) {
+            return led;
         }
+        // Not under the mutex: a job notes the span of its thread, which is code of the program.
         let place = Arc::new(Place {
             job: job(),
             stage: Mutex::new(Stage::Waits),
             changed: Condvar::new(),
         });
+        let mut state = self.state.lock();
+        if let Some(led) = self.try_lead(&mut state, applicant) {
+            return led;
+        }
         state.queue.push_back(Arc::clone(&place));
         drop(state);
         let mut until = applicant.until;
@@ -149,6 +151,15 @@ impl Lanes {
                 }
             }
         }
+    }
+
+    fn try_lead(&self, state: &mut State, applicant: &Applicant<'_>) -> Option<Entry<'_>> {
+        if state.under_way >= state.lanes(self.most) {
+            return None;
+        }
+        state.under_way = state.under_way.saturating_add(1);
+        let others = state.take(applicant);
+        Some(Entry::Leads(Lane::of(self, applicant.since), others))
     }
 
     /// Whether no batch is under way, and no job waits.
