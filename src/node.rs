@@ -42,7 +42,7 @@ use self::connection::Slots;
 use self::gate::Gate;
 use self::lanes::Lanes;
 use self::owed::Owed;
-pub(crate) use self::reply::Trace;
+pub(crate) use self::reply::Leftover;
 use crate::clock::{self, Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;

@@ -80,7 +80,7 @@ pub(super) mod tests {
     use crate::claim::{Claim, Kind};
     use crate::clock::{Clock, FakeClock};
     use crate::cluster::Owner;
-    use crate::node::Trace;
+    use crate::node::Leftover;
 
     fn at(ms: u64) -> Timestamp {
         Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
@@ -90,7 +90,7 @@ pub(super) mod tests {
     pub(in crate::contend) fn lease(slot: u32, until: Timestamp) -> Arc<LeaseState> {
         let clock = Clock::from(FakeClock::new());
         let claim = Claim::of_kind("exports", Kind::Slot(slot));
-        let nodes = [Trace::Possible.into(); 3].into_iter().collect();
+        let nodes = [Leftover::Possible.into(); 3].into_iter().collect();
         let owner = Owner::new(clock);
         Arc::new(LeaseState::new(&owner, claim, nodes, at(0)..until))
     }

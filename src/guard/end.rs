@@ -13,8 +13,8 @@ use crate::lease::Lease;
 use crate::lease::state::Ended;
 use crate::lease::state::holding::Holdings;
 use crate::lease::state::hooks::drop_each;
-use crate::node::Trace;
-use crate::node::verbs::Released;
+use crate::node::Leftover;
+use crate::node::verbs::Outcome;
 use crate::protocol::pass::{Pass, pass};
 use crate::protocol::release::release;
 use crate::verdict;
@@ -97,7 +97,7 @@ impl LockGuard {
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
             let nodes = self.shared.cluster().each();
-            let nodes: Holdings = nodes.map(|_| Trace::Undone.into()).collect();
+            let nodes: Holdings = nodes.map(|_| Leftover::Undone.into()).collect();
             return Lease::of(&self.lease.claim, &nodes, now, None);
         }
         // The same order as in a release: first no renewal may begin any more.
@@ -169,7 +169,7 @@ impl LockGuard {
 
     /// Releases the lock and asks for it for the next waiting thread of this manager, unless another client may be waiting
     /// for it. Returns the result of the release.
-    fn pass(&self, turns: &[Turn<Received>], ended: &Ended) -> Option<Released> {
+    fn pass(&self, turns: &[Turn<Received>], ended: &Ended) -> Option<Outcome> {
         let (cluster, claim) = (self.shared.cluster(), &self.lease.claim);
         let passes = self.passes.checked_sub(1)?;
         let [turn] = turns else { return None };
@@ -185,7 +185,7 @@ impl LockGuard {
             return None;
         }
         let Pass { released, next } = pass(cluster, claim, &ended.nodes, &first.demand).ok()?;
-        self.note_release(key, released.woken.any());
+        self.note_release(key, released.waiting.any());
         let passed_on = |won| {
             let mut guard = Self::new(&self.shared, won);
             guard.passes = passes;
@@ -200,13 +200,13 @@ impl LockGuard {
     }
 
     /// Releases the lock on every node that may have its keys, and remembers what that says of other clients that wait.
-    fn release(&self, ended: &Ended) -> Released {
+    fn release(&self, ended: &Ended) -> Outcome {
         let resource = &self.lease.claim.resource;
         let released = release(self.shared.cluster(), &self.lease.claim, &ended.nodes, None);
         // A reader that wakes nobody may leave other readers behind, for whom a writer waits.
-        if released.woken.any() || !self.is_read() {
+        if released.waiting.any() || !self.is_read() {
             for place in 0..resource.names().len() {
-                self.note_release(resource.waited_for(place), released.woken.has(place));
+                self.note_release(resource.waited_for(place), released.waiting.has(place));
             }
         }
         released

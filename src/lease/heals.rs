@@ -8,14 +8,14 @@ use super::state::holding::Holding;
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock};
 use crate::cluster::Owner;
-use crate::node::Trace::{self, None, Possible, Undone};
+use crate::node::Leftover::{self, None, Possible, Undone};
 
 /// A lock whose node in the middle has this.
-fn lease(trace: Trace) -> Arc<LeaseState> {
+fn lease(leftover: Leftover) -> Arc<LeaseState> {
     let clock = Clock::from(FakeClock::new());
     let now = clock.now();
     let valid = now..now.saturating_add(Duration::from_secs(10));
-    let nodes = [Possible, trace, Undone].map(Holding::from);
+    let nodes = [Possible, leftover, Undone].map(Holding::from);
     let (owner, nodes) = (Owner::new(clock), nodes.into_iter().collect());
     Arc::new(LeaseState::new(&owner, Claim::of_key("job"), nodes, valid))
 }

@@ -33,7 +33,7 @@ use super::Node;
 use super::connection::{OpenConnection, SUSPICIOUS_IDLE, Slots, no_connection};
 use super::gate::Passage;
 use super::lanes::Lane;
-use super::reply::{Answer, Said, Trace};
+use super::reply::{Answer, Leftover, Said};
 use super::request::Request;
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -181,7 +181,7 @@ impl<'x> Exchange<'x> {
         for place in self.unanswered() {
             let insists = self.request(place).is_some_and(|it| it.verb.insists());
             if slot.is_none() && !insists {
-                self.answer(place, Err(NodeError::PoolExhausted), Trace::None);
+                self.answer(place, Err(NodeError::PoolExhausted), Leftover::None);
             }
         }
         if self.is_answered() {
@@ -271,7 +271,7 @@ impl<'x> Exchange<'x> {
 
     /// Answers a request. The time counts since its thread began to ask, without what was spent on other nodes between the choice
     /// of a connection and sending.
-    fn answer(&mut self, place: usize, result: Result<Said, NodeError>, trace: Trace) {
+    fn answer(&mut self, place: usize, result: Result<Said, NodeError>, leftover: Leftover) {
         let at = self.node.now();
         let lost = self.sent_at.saturating_since(self.since);
         let connection = self.connection.as_ref();
@@ -290,7 +290,7 @@ impl<'x> Exchange<'x> {
             elapsed: at.saturating_since(one.request.since).saturating_sub(lost),
             at,
             server: connection.and_then(|it| it.run_id().cloned()),
-            trace,
+            leftover,
             first_failure: self.first_failure.clone(),
             forgotten: is_forgotten.then_some(self.generation),
         });

@@ -34,7 +34,7 @@ pub(crate) struct Answer {
     /// The run id of the server that answered, where it is known.
     pub(super) server: Option<Arc<str>>,
     /// What the request may have left on the node.
-    pub(super) trace: Trace,
+    pub(super) leftover: Leftover,
     /// Why the request was sent more than once, if it was.
     pub(super) first_failure: Option<Box<NodeError>>,
     /// The generation of its connection, if that was idle before and is silent now, or its thread has panicked. The connection may be
@@ -47,7 +47,7 @@ pub(crate) type Answers = SmallVec<[Answer; 1]>;
 
 /// What a request may have left on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Trace {
+pub(crate) enum Leftover {
     /// Nothing, now or later: the node was not asked, or no whole request has reached it.
     None,
     /// The node may have executed the request, so an acquire has to be released.
@@ -64,7 +64,7 @@ impl Answer {
             elapsed: Duration::ZERO,
             at,
             server: None,
-            trace: Trace::None,
+            leftover: Leftover::None,
             first_failure: None,
             forgotten: Some(0),
         }

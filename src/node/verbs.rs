@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::Node;
 use super::command::{self, MarkerAction};
-use super::reply::{Answer, Page, Row, Said, Trace, Woken};
+use super::reply::{Answer, Leftover, Page, Row, Said, Woken};
 use super::request::{Attempt, Verb};
 use super::round::{Heard, ask, ask_all, ask_each};
 use crate::error::{NodeError, NodeReport, NodeReports, Vote, one_vote_each};
@@ -23,7 +23,7 @@ use crate::wire::pack::Packed;
 pub(crate) struct Ballot {
     pub(crate) report: NodeReport,
     /// What the attempt may have left on the node.
-    pub(crate) trace: Trace,
+    pub(crate) leftover: Leftover,
 }
 
 /// The ballots of all nodes, in the canonical order.
@@ -31,11 +31,11 @@ pub(crate) type Ballots = SmallVec<[Ballot; 5]>;
 
 /// The result of a release, or of an extension.
 #[derive(Default)]
-pub(crate) struct Released {
+pub(crate) struct Outcome {
     /// A report of each node, in order. Nodes that are not asked have no key of this lock.
     pub(crate) nodes: NodeReports,
     /// For which resources a client waits. A release has woken it.
-    pub(crate) woken: Woken,
+    pub(crate) waiting: Woken,
 }
 
 /// The result of a pass at one node that was asked.
@@ -49,7 +49,7 @@ pub(crate) struct Passed {
 impl Ballot {
     /// Whether the node may have a key of this attempt, which then has to be released.
     pub(crate) fn may_have_key(&self) -> bool {
-        self.trace == Trace::Possible
+        self.leftover == Leftover::Possible
     }
 
     /// Whether the node was left out because its breaker is open.
@@ -69,7 +69,7 @@ impl Node {
     pub(crate) fn unasked(&self, why_not: Vote) -> Ballot {
         Ballot {
             report: self.report(why_not, Duration::ZERO, None),
-            trace: Trace::None,
+            leftover: Leftover::None,
         }
     }
 
@@ -81,19 +81,19 @@ impl Node {
         let failed = |error| (Vote::Failed(error), Woken::default());
         let (vote, woken) = answer.result.map_or_else(failed, Said::vote);
         let report = self.report(vote, answer.elapsed, answer.server);
-        let trace = answer.trace;
-        (Ballot { report, trace }, woken)
+        let leftover = answer.leftover;
+        (Ballot { report, leftover }, woken)
     }
 
     /// The ballot of the attempt that rode with a release.
     fn ballot_of_pass(&self, answer: &Answer) -> Ballot {
-        let (vote, trace) = match &answer.result {
-            Ok(Said::Passed(_, _, Some(vote))) => (Vote::clone(vote), answer.trace),
-            Ok(_) => (Vote::NotAsked, Trace::None),
-            Err(error) => (Vote::Failed(error.clone()), answer.trace),
+        let (vote, leftover) = match &answer.result {
+            Ok(Said::Passed(_, _, Some(vote))) => (Vote::clone(vote), answer.leftover),
+            Ok(_) => (Vote::NotAsked, Leftover::None),
+            Err(error) => (Vote::Failed(error.clone()), answer.leftover),
         };
         let report = self.report(vote, answer.elapsed, answer.server.clone());
-        Ballot { report, trace }
+        Ballot { report, leftover }
     }
 
     /// Makes the step from `cursor` of a scan for the keys that match a pattern. Returns the page, or why there is none, and the
@@ -147,10 +147,10 @@ pub(crate) fn open_all<'n>(
 pub(crate) fn extend_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     commands: &[Packed],
-) -> Vec<Released> {
+) -> Vec<Outcome> {
     let mut heard = ask_each(nodes, commands, &Verb::Keep);
     let last_of_all = |_| {
-        let mut extended = Released::default();
+        let mut extended = Outcome::default();
         for Heard { node, answers } in &mut heard {
             let (ballot, woken) = node.ballot(answers.pop());
             extended.add(ballot.report, woken);
@@ -158,7 +158,7 @@ pub(crate) fn extend_all<'n>(
         one_vote_each(&mut extended.nodes);
         extended
     };
-    let mut locks: Vec<Released> = commands.iter().map(last_of_all).collect();
+    let mut locks: Vec<Outcome> = commands.iter().map(last_of_all).collect();
     locks.reverse();
     locks
 }
@@ -176,7 +176,7 @@ pub(crate) fn release_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     command: &Packed,
     life: Duration,
-) -> Released {
+) -> Outcome {
     release_and(nodes, slice::from_ref(command), |node| {
         node.owe(command.clone(), node.now(), life);
     })
@@ -188,8 +188,8 @@ pub(crate) fn release_and<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     commands: &[Packed],
     repeat: impl Fn(&Node),
-) -> Released {
-    let mut released = Released::default();
+) -> Outcome {
+    let mut released = Outcome::default();
     for Heard { node, mut answers } in ask_each(nodes, commands, &Verb::Drop) {
         if answers.iter().any(Answer::is_silent) {
             repeat(node);
@@ -205,7 +205,7 @@ pub(crate) fn release_and<'n>(
     released
 }
 
-impl Released {
+impl Outcome {
     /// Adds what a node says; that it was not asked, without an answer. If the connection broke and the release was sent twice, the
     /// first one may have deleted the key. A missing key, another client's, or one that is no lock, then says nothing.
     fn add_release(&mut self, node: &Node, mut answer: Option<Answer>) {
@@ -218,7 +218,7 @@ impl Released {
     }
 
     fn add(&mut self, report: NodeReport, woken: Woken) {
-        self.woken = self.woken.or(woken);
+        self.waiting = self.waiting.or(woken);
         self.nodes.push(report);
     }
 }
@@ -231,9 +231,9 @@ pub(crate) fn pass_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     command: &Packed,
     attempt: &Attempt,
-) -> (Released, Vec<Option<Passed>>) {
+) -> (Outcome, Vec<Option<Passed>>) {
     let verb = Verb::Pass(attempt.repair.clone());
-    let mut released = Released::default();
+    let mut released = Outcome::default();
     let mut passed = Vec::new();
     for (node, answer) in ask_all(nodes, command, &verb) {
         passed.push(answer.as_ref().map(|answer| Passed {

@@ -17,7 +17,7 @@ use crate::lease::state::holding::Holdings;
 use crate::lease::votes::Votes;
 use crate::node::reply::one_vote;
 use crate::node::verbs::{Sight, show_all};
-use crate::node::{Trace, command};
+use crate::node::{Leftover, command};
 use crate::value::{Content, Value};
 use crate::verdict::{self, Kept};
 
@@ -61,10 +61,10 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         return expired(votes);
     }
     // The lease does not say whether a node without the key was sent an undo, so it may have been.
-    let mut nodes: Holdings = smallvec![Trace::Undone.into(); lease.nodes];
+    let mut nodes: Holdings = smallvec![Leftover::Undone.into(); lease.nodes];
     for place in &lease.may_have_key {
         if let Some(node) = nodes.get_mut(*place) {
-            *node = Trace::Possible.into();
+            *node = Leftover::Possible.into();
         }
     }
     Ok(Won {

@@ -75,7 +75,7 @@ pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[usiz
         // What the holder has announced itself while it waited may still be there.
         let announced = cluster.options.longest_announcement();
         let is_own = extension.started < extension.lease.since.saturating_add(announced);
-        extension.is_wanted = answers.woken.any() && !is_own;
+        extension.is_wanted = answers.waiting.any() && !is_own;
         // A node that was left out may still have the key, so its vote is unknown and not against us.
         for place in extension.counted.iter().filter(|it| !asked.contains(it)) {
             let node = cluster.nodes().get(*place);

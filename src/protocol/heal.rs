@@ -29,8 +29,8 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
     let claim = &extension.lease.claim;
     let attempt = Attempt::healing(claim, ttl(cluster, extension));
     let ballots = acquire_all(cluster.asking(&asked), &attempt);
-    let traces = answered(ballots.iter().map(|ballot| Some(ballot.as_ref()?.trace)));
-    if healer.end(traces) {
+    let leftovers = answered(ballots.iter().map(|ballot| Some(ballot.as_ref()?.leftover)));
+    if healer.end(leftovers) {
         // The lock has ended meanwhile, and its guard has not passed these nodes on.
         let left_behind = places(&ballots, |ballot| {
             ballot.as_ref().is_some_and(Ballot::may_have_key)

@@ -12,12 +12,12 @@ use crate::contend::demand::Demand;
 use crate::error::{Error, Vote};
 use crate::lease::state::holding::Holding;
 use crate::node::command;
-use crate::node::verbs::{Ballot, Released, pass_all, release_all};
+use crate::node::verbs::{Ballot, Outcome, pass_all, release_all};
 use crate::quorum::is_reached;
 
 /// The result of a pass.
 pub(crate) struct Pass {
-    pub(crate) released: Released,
+    pub(crate) released: Outcome,
     /// The attempt of the next thread; none if the release has woken another client, which comes first.
     pub(crate) next: Option<Result<Won, Error>>,
 }
@@ -69,7 +69,7 @@ pub(crate) fn pass(
     for (place, one) in answered(passed) {
         cast(&mut ballots, place, one.ballot);
     }
-    let next = if released.woken.any() {
+    let next = if released.waiting.any() {
         bid.call_off(&ballots, &attempt);
         None
     } else {
@@ -78,10 +78,10 @@ pub(crate) fn pass(
     Ok(Pass { released, next })
 }
 
-impl Released {
+impl Outcome {
     /// Adds what the nodes say that were asked once more.
     fn repeated(&mut self, again: Self) {
-        self.woken = self.woken.or(again.woken);
+        self.waiting = self.waiting.or(again.waiting);
         for (report, again) in self.nodes.iter_mut().zip(again.nodes) {
             if matches!(again.vote, Vote::Released) {
                 *report = again;

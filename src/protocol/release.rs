@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::FencingToken;
 use crate::lease::state::holding::Holding;
-use crate::node::verbs::{Released, Sight, release_all, release_and, show_all};
+use crate::node::verbs::{Outcome, Sight, release_all, release_and, show_all};
 use crate::node::{Node, command};
 use crate::shown;
 use crate::value::Content;
@@ -21,7 +21,7 @@ pub(crate) fn release(
     claim: &Claim,
     ended: &[Holding],
     rest: Option<Duration>,
-) -> Released {
+) -> Outcome {
     let release = command::release(claim);
     let owed = places(ended, |node| node.has_to_be_released());
     let nodes = cluster.asking(&owed);

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::error::Vote;
-use crate::node::Trace;
+use crate::node::Leftover;
 
 /// What one node may have of a lock, and what extensions do there.
 ///
@@ -18,7 +18,7 @@ use crate::node::Trace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holding {
     /// What the lock has left there. An undo may delete the key at any later time, so such a node never counts again.
-    pub(super) trace: Trace,
+    pub(super) leftover: Leftover,
     /// Whether the key is being set there. If no reply comes, an undo follows, so the node does not count before the reply.
     pub(super) is_being_healed: bool,
     /// Whether an extension has counted the node since one got the right to heal.
@@ -28,10 +28,10 @@ pub(crate) struct Holding {
 /// What the nodes may have of a lock, in the canonical order.
 pub(crate) type Holdings = SmallVec<[Holding; 5]>;
 
-impl From<Trace> for Holding {
-    fn from(trace: Trace) -> Self {
+impl From<Leftover> for Holding {
+    fn from(leftover: Leftover) -> Self {
         Self {
-            trace,
+            leftover,
             is_being_healed: false,
             is_relied_on: false,
         }
@@ -41,20 +41,20 @@ impl From<Trace> for Holding {
 impl Holding {
     /// Whether the lock may rely on a key on this node.
     pub(crate) fn counts(self) -> bool {
-        self.trace == Trace::Possible && !self.is_being_healed
+        self.leftover == Leftover::Possible && !self.is_being_healed
     }
 
     /// Whether a release has to reach this node.
     pub(crate) fn has_to_be_released(self) -> bool {
-        self.trace == Trace::Possible || self.is_being_healed
+        self.leftover == Leftover::Possible || self.is_being_healed
     }
 
     /// Whether the key can be set again on this node, which has said that in an extension.
     pub(super) fn can_be_healed(self, vote: &Vote) -> bool {
-        let lacks_the_key = match self.trace {
-            Trace::Possible => matches!(vote, Vote::Missing),
-            Trace::None => matches!(vote, Vote::NotAsked),
-            Trace::Undone => false,
+        let lacks_the_key = match self.leftover {
+            Leftover::Possible => matches!(vote, Vote::Missing),
+            Leftover::None => matches!(vote, Vote::NotAsked),
+            Leftover::Undone => false,
         };
         lacks_the_key && !self.is_being_healed
     }
@@ -63,9 +63,9 @@ impl Holding {
     /// left out of this round, or has sent it an undo, so that the key may be there or not.
     pub(super) fn is_worthless(self, vote: &Vote) -> bool {
         self.is_being_healed
-            || match self.trace {
-                Trace::Possible => matches!(vote, Vote::NotAsked),
-                Trace::None | Trace::Undone => vote.is_granted(),
+            || match self.leftover {
+                Leftover::Possible => matches!(vote, Vote::NotAsked),
+                Leftover::None | Leftover::Undone => vote.is_granted(),
             }
     }
 }

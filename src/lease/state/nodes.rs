@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::LeaseState;
 use crate::cluster::{Places, places};
 use crate::error::NodeReport;
-use crate::node::Trace;
+use crate::node::Leftover;
 
 /// The right to heal a lock. One extension at a time has it, from before its first send. Otherwise one could set the key on
 /// a node where it has found none, and undo it, after another one has set it there and counted it.
@@ -49,16 +49,16 @@ impl Healer {
 
     /// Ends the heal with what it has left on each of its nodes. Returns whether the lock has ended meanwhile. Its guard may have
     /// released it before, so the caller has to release these nodes.
-    pub(crate) fn end(self, traces: impl Iterator<Item = (usize, Trace)>) -> bool {
+    pub(crate) fn end(self, leftovers: impl Iterator<Item = (usize, Leftover)>) -> bool {
         let mut state = self.lease.state.lock();
         if state.is_lost() {
             return true;
         }
-        for (place, trace) in traces {
+        for (place, leftover) in leftovers {
             if let Some(node) = state.nodes.get_mut(place) {
                 node.is_being_healed = false;
-                if trace != Trace::None {
-                    node.trace = trace;
+                if leftover != Leftover::None {
+                    node.leftover = leftover;
                 }
             }
         }

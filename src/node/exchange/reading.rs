@@ -11,7 +11,7 @@ use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::connection::no_connection;
 use crate::node::gate::Passage;
-use crate::node::reply::{Said, Trace, hide_echo, kind};
+use crate::node::reply::{Leftover, Said, hide_echo, kind};
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
 use crate::wire::transport::closed;
@@ -101,7 +101,7 @@ impl Exchange<'_> {
             return self.fail_rest(&NodeError::protocol(kind(&reply)));
         };
         self.tell(place, None);
-        self.answer(place, Ok(said), Trace::Possible);
+        self.answer(place, Ok(said), Leftover::Possible);
     }
 
     /// The connection has broken, or a reply on it.
@@ -153,20 +153,20 @@ impl Exchange<'_> {
 
     /// Answers a request that gets no reply, and undoes it if it was sent.
     fn leave(&mut self, place: usize, error: NodeError) {
-        let trace = match self.state {
+        let leftover = match self.state {
             State::Sent => self.undo(place),
-            _ if self.may_be_sent => Trace::Possible,
-            State::NoSlot | State::Idle | State::Ended => Trace::None,
+            _ if self.may_be_sent => Leftover::Possible,
+            State::NoSlot | State::Idle | State::Ended => Leftover::None,
         };
-        self.answer(place, Err(error), trace);
+        self.answer(place, Err(error), leftover);
     }
 
     /// Sends the undo of a request whose outcome is unknown, if it has one. It goes on the same connection: on another one it could
     /// arrive first, and the key would stay. The connection must not be used again then.
-    fn undo(&mut self, place: usize) -> Trace {
+    fn undo(&mut self, place: usize) -> Leftover {
         let request = self.request(place);
         let Some(repair) = request.and_then(|request| request.verb.repair()) else {
-            return Trace::Possible;
+            return Leftover::Possible;
         };
         if let Some(connection) = self.connection.as_mut().filter(|_| self.undos.is_empty()) {
             // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
@@ -174,10 +174,10 @@ impl Exchange<'_> {
         }
         let undo = repair.undo();
         if self.write(&[Cow::Borrowed(&undo)], self.deadline).is_err() {
-            return Trace::Possible;
+            return Leftover::Possible;
         }
         self.undos.push(undo);
-        Trace::Undone
+        Leftover::Undone
     }
 
     /// Gives up a connection with undos on it, but not the undos.

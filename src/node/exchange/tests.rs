@@ -239,8 +239,8 @@ fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behi
     assert_eq!(number_of(first), 1);
     assert!(is_time_out(&extension) && is_time_out(&last));
     assert_eq!(
-        (extension.trace, last.trace),
-        (Trace::Possible, Trace::Undone)
+        (extension.leftover, last.leftover),
+        (Leftover::Possible, Leftover::Undone)
     );
     assert!(server.has_got_last(&doubles::undo_of("last")));
     // The next request finds no connection in the slot.
@@ -257,7 +257,7 @@ fn those_behind_a_reply_that_is_none_are_undone_and_those_before_it_keep_their_a
     assert_eq!(number_of(first), 1);
     for answer in &others {
         assert!(matches!(answer.result, Err(NodeError::Protocol { .. })));
-        assert_eq!(answer.trace, Trace::Undone);
+        assert_eq!(answer.leftover, Leftover::Undone);
     }
     assert!(server.has_got_last(&doubles::undo_of("third")));
     // What is wrong with the node is told once.
@@ -270,7 +270,7 @@ fn where_a_new_connection_breaks_those_with_repetitions_go_again_and_the_others_
     let verbs = [doubles::acquire_of("job"), Verb::Keep];
     let [acquire, extension] = ask_together(&node, &verbs);
     assert!(matches!(acquire.result, Err(NodeError::Closed { .. })));
-    assert_eq!(acquire.trace, Trace::Possible);
+    assert_eq!(acquire.leftover, Leftover::Possible);
     assert_eq!(number_of(extension), 1);
     assert_eq!(server.connections(), 2);
 }
@@ -282,10 +282,10 @@ fn a_write_that_takes_too_long_is_not_repeated_and_a_cut_one_of_several_requests
     ask(&node, &probe(), &Verb::Keep).result.unwrap();
     let [alone] = ask_together(&node, &[Verb::Keep]);
     assert!(is_time_out(&alone));
-    assert_eq!((alone.trace, server.connections()), (Trace::None, 1));
+    assert_eq!((alone.leftover, server.connections()), (Leftover::None, 1));
     for answer in ask_together(&node, &[Verb::Keep, Verb::Drop]) {
         assert!(is_time_out(&answer));
-        assert_eq!(answer.trace, Trace::Possible);
+        assert_eq!(answer.leftover, Leftover::Possible);
     }
 }
 

@@ -8,7 +8,7 @@ use super::super::command::probe;
 use super::super::doubles::{self, Double, SECOND};
 use super::super::round::ask;
 use super::super::verbs::{release_all, release_and};
-use super::super::{Node, Setup, Trace};
+use super::super::{Leftover, Node, Setup};
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::error::{NodeError, Vote};
@@ -204,7 +204,7 @@ fn is_undone(server: &Server, node: &Node, name: &str) {
     server.set(|server| &server.is_silent, true);
     let command = probe();
     let verb = doubles::acquire_of(&format!("job {name}"));
-    assert_eq!(ask(node, &command, &verb).trace, Trace::Undone);
+    assert_eq!(ask(node, &command, &verb).leftover, Leftover::Undone);
     server.set(|server| &server.is_silent, false);
 }
 

@@ -54,7 +54,7 @@ fn the_first_node_is_sent_a_release_as_the_last_of_the_first_majority() {
         let released = release_all(all, &command, Duration::from_secs(3600));
         assert_eq!(*sent.lock(), expected);
 
-        assert!(released.woken.any());
+        assert!(released.waiting.any());
         let names = released.nodes.iter().map(|report| &*report.node);
         let in_order = (0..expected.len()).map(|place| format!("node-{place}"));
         assert!(names.eq(in_order), "{:?}", released.nodes);

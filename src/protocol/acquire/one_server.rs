@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{cast, name_own_refusals};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
-use crate::node::Trace;
+use crate::node::Leftover;
 use crate::node::verbs::Ballot;
 
 const SERVERS: [Option<&str>; 4] = [Some("first"), Some("second"), Some("first"), Some("second")];
@@ -16,7 +16,7 @@ fn ballot(place: usize, vote: Vote, server: Option<&str>) -> Ballot {
             server: server.map(Arc::from),
             ..NodeReport::new(&format!("n{place}").into(), vote, Duration::ZERO)
         },
-        trace: Trace::None,
+        leftover: Leftover::None,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeReport, Vote};
-use crate::node::Trace;
+use crate::node::Leftover;
 use crate::sync::model as sync;
 use crate::sync::model::{Condvar, MutexGuard};
 
@@ -37,7 +37,7 @@ fn lease() -> Arc<LeaseState> {
     Arc::new(LeaseState::new(
         &owner,
         Claim::of_key("job"),
-        [Holding::from(Trace::Possible); 3].into_iter().collect(),
+        [Holding::from(Leftover::Possible); 3].into_iter().collect(),
         valid,
     ))
 }
@@ -137,7 +137,7 @@ fn a_node_that_is_healed_while_the_guard_ends_is_passed_on_or_released_and_never
             move || {
                 let healer = lease.take_healer().unwrap();
                 let begins = healer.begin(&[2]);
-                begins.then(|| healer.end([(2, Trace::Possible)].into_iter()))
+                begins.then(|| healer.end([(2, Leftover::Possible)].into_iter()))
             }
         });
         let ended = lease.end();

@@ -17,7 +17,7 @@ use crate::claim::Claim;
 use crate::clock::{FakeClock, Timestamp};
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
-use crate::node::Trace;
+use crate::node::Leftover;
 
 /// The lock's first time to live, and how long before its end a loss is reported to those who wait.
 const TTL_MS: u64 = 100;
@@ -103,7 +103,7 @@ impl Compared {
     fn new() -> Self {
         let clock = FakeClock::new();
         let owner = Owner::new(clock.clone().into());
-        let nodes = [Holding::from(Trace::Possible); 3].into_iter().collect();
+        let nodes = [Holding::from(Leftover::Possible); 3].into_iter().collect();
         let valid = at(0)..at(TTL_MS);
         Self {
             clock,

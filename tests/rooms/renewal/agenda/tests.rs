@@ -8,23 +8,23 @@ use crate::claim::Claim;
 use crate::clock::FakeClock;
 use crate::cluster::Owner;
 use crate::lease::state::Renewal;
-use crate::node::Trace;
+use crate::node::Leftover;
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(0).saturating_add(Duration::from_millis(millis))
 }
 
 /// A lock on three nodes that is valid until `end`, in milliseconds.
-pub(in crate::renewal) fn lease(name: &str, end: u64, traces: [Trace; 3]) -> LeaseState {
+pub(in crate::renewal) fn lease(name: &str, end: u64, leftovers: [Leftover; 3]) -> LeaseState {
     let clock = Clock::from(FakeClock::new());
     let (claim, valid) = (Claim::of_key(name), at(0)..at(end));
     let owner = Owner::new(clock);
-    let nodes = traces.map(Into::into).into_iter().collect();
+    let nodes = leftovers.map(Into::into).into_iter().collect();
     LeaseState::new(&owner, claim, nodes, valid)
 }
 
 fn job() -> Arc<LeaseState> {
-    Arc::new(lease("job", 1_000, [Trace::Possible; 3]))
+    Arc::new(lease("job", 1_000, [Leftover::Possible; 3]))
 }
 
 #[test]

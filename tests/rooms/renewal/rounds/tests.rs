@@ -5,10 +5,10 @@ use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, FakeClock};
 use crate::cluster::{Cluster, Options};
 use crate::lease::state::Renewal;
-use crate::node::Trace;
+use crate::node::Leftover;
 use crate::renewal::agenda::tests::lease;
 
-const ALL: [Trace; 3] = [Trace::Possible; 3];
+const ALL: [Leftover; 3] = [Leftover::Possible; 3];
 
 /// The names of the locks of each chunk.
 fn chunks(locks: impl IntoIterator<Item = LeaseState>) -> Vec<Vec<String>> {
@@ -28,7 +28,7 @@ fn lengths(locks: impl IntoIterator<Item = LeaseState>) -> Vec<usize> {
 #[test]
 fn the_most_urgent_locks_go_first_and_with_those_on_the_same_nodes() {
     let [a, b, c] = ALL;
-    let others = [a, b, Trace::Undone];
+    let others = [a, b, Leftover::Undone];
     let locks = [
         lease("third", 3, [a, b, c]),
         lease("first", 1, others),
