@@ -56,7 +56,7 @@ fn a_full_server_extends_releases_and_rests_and_grants_nothing() {
 }
 
 fn hasty(builder: Builder) -> Builder {
-    builder.node_timeout(Duration::from_millis(200))
+    builder.node_timeout(Duration::from_millis(500))
 }
 
 #[track_caller]

@@ -42,9 +42,19 @@ pub(crate) struct Way {
     pub(crate) fanout: Fanout,
 }
 
-/// Plays a case over five fakes, for each kind in each way.
-pub(crate) fn on_fakes(case: impl Fn(&World) + Sync) {
-    play(|| World::over_fakes, case);
+const KINDS: [Kind; 5] = [
+    Kind::Plain,
+    Kind::Several,
+    Kind::Writer,
+    Kind::Reader,
+    Kind::Permit,
+];
+
+/// Plays a case over five fakes, for each kind in each way: one after the other, because none of them waits for real time.
+pub(crate) fn on_fakes(case: impl Fn(&World)) {
+    for kind in KINDS {
+        play(kind, World::over_fakes, &case);
+    }
 }
 
 /// Plays a case over three servers, for each kind in each way. The tests that run at this moment share them.
@@ -58,7 +68,8 @@ pub(crate) fn on_servers(case: impl Fn(&World) + Sync) {
             servers
         })
     };
-    play(|| World::over(Arc::clone(&servers), as_it_is), case);
+    let world = |way| World::new(way, Site::Servers(Arc::clone(&servers)), as_it_is);
+    side_by_side(KINDS, |kind| play(kind, world, &case));
 }
 
 pub(crate) fn as_it_is(builder: Builder) -> Builder {
@@ -70,10 +81,11 @@ pub(crate) fn on_own_servers(
     configure: fn(Builder) -> Builder,
     case: impl Fn(&World, &[Server]) + Sync,
 ) {
-    play(
-        || World::over(opened(), configure),
-        |world| case(world, world.servers()),
-    );
+    side_by_side(KINDS, |kind| {
+        let servers = opened();
+        let world = |way| World::new(way, Site::Servers(Arc::clone(&servers)), configure);
+        play(kind, world, |world| case(world, &servers));
+    });
 }
 
 pub(crate) fn everywhere(case: impl Fn(&World) + Sync) {
@@ -81,14 +93,9 @@ pub(crate) fn everywhere(case: impl Fn(&World) + Sync) {
     on_servers(&case);
 }
 
-/// Plays a case for each kind in each way: the kinds beside each other, and the ways of a kind one after the other, in worlds
-/// of one place.
-fn play<W: Fn(Way) -> World>(place: impl Fn() -> W + Sync, case: impl Fn(&World) + Sync) {
-    use Kind::{Permit, Plain, Reader, Several, Writer};
-    let fanouts = [Fanout::Sequential, Fanout::Overlapped];
-    side_by_side([Plain, Several, Writer, Reader, Permit], |kind| {
-        let world = place();
-        for (protocol, fanout) in BOTH.into_iter().flat_map(|it| fanouts.map(|to| (it, to))) {
+fn play(kind: Kind, world: impl Fn(Way) -> World, case: impl Fn(&World)) {
+    for protocol in BOTH {
+        for fanout in [Fanout::Sequential, Fanout::Overlapped] {
             let world = world(Way {
                 kind,
                 protocol,
@@ -97,7 +104,7 @@ fn play<W: Fn(Way) -> World>(place: impl Fn() -> W + Sync, case: impl Fn(&World)
             let result = catch_unwind(AssertUnwindSafe(|| case(&world)));
             assert!(result.is_ok(), "fails for {world}");
         }
-    });
+    }
 }
 
 /// Three servers that can be locked with both protocols.
@@ -138,11 +145,6 @@ impl World {
         // A node that hangs costs no more than the default.
         let configure = |builder: Builder| builder.node_timeout(ms(50));
         Self::new(way, Site::Fakes(clock, nodes), configure)
-    }
-
-    /// Worlds over these servers.
-    fn over(servers: Arc<Vec<Server>>, configure: fn(Builder) -> Builder) -> impl Fn(Way) -> Self {
-        move |way| Self::new(way, Site::Servers(Arc::clone(&servers)), configure)
     }
 
     #[track_caller]
@@ -254,13 +256,6 @@ impl World {
         match &self.site {
             Site::Fakes(_, nodes) => nodes.len(),
             Site::Servers(servers) => servers.len(),
-        }
-    }
-
-    fn servers(&self) -> &[Server] {
-        match &self.site {
-            Site::Fakes(..) => &[],
-            Site::Servers(servers) => servers,
         }
     }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockManager, Vote};
 
+use crate::managers::PATIENCE;
+
 const TTL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +32,8 @@ fn asked(states: &[State]) -> &[State] {
 #[track_caller]
 fn assert_outcome(states: &[State]) {
     let nodes = FakeNode::cluster_on(states.len(), &FakeClock::new());
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
+    let manager = builder.build().unwrap();
     for (node, state) in nodes.iter().zip(states) {
         match state {
             State::Free => {}
