@@ -12,12 +12,10 @@ use std::time::Duration;
 
 use crate::wire::resp::Reply;
 
-pub(crate) mod blocked;
 mod connection;
 mod faults;
 pub(crate) mod store;
 
-use self::blocked::Blocked;
 use self::store::Store;
 use self::store::process::Process;
 pub use crate::clock::FakeClock;
@@ -76,8 +74,6 @@ struct NodeState {
     /// The open connections, each with the replies that are on their way and when they are due.
     connections: HashMap<usize, VecDeque<(Timestamp, Reply)>>,
     connected: usize,
-    /// The connections whose clients wait for a bell.
-    blocked: Blocked,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,7 +146,6 @@ impl FakeNode {
             backlog: VecDeque::new(),
             connections: HashMap::new(),
             connected: 0,
-            blocked: Blocked::default(),
         };
         Self {
             server: Arc::new(Server {
@@ -260,10 +255,9 @@ impl FakeNode {
     /// Executes one packed command. Each reply goes to its connection, if that is still there.
     fn execute(&self, state: &mut NodeState, connection: usize, command: &[u8]) {
         let now = self.time(state);
-        let NodeState { store, blocked, .. } = state;
-        let own = blocked.execute(store, (connection, command), now);
+        let own = state.store.serve(connection, command, now);
         let own = own.map(|reply| (connection, reply));
-        let woken = blocked.woken(store, now);
+        let woken = state.store.woken(now);
         for (connection, reply) in own.into_iter().chain(woken) {
             self.reply(state, connection, reply);
         }

@@ -118,11 +118,7 @@ impl Error {
 
     /// What the nodes said, if this error is [`Held`](Self::Held).
     fn refusals(&self) -> &[NodeReport] {
-        if let Self::Held { nodes, .. } = self {
-            nodes
-        } else {
-            &[]
-        }
+        if self.is_held() { self.round().1 } else { &[] }
     }
 
     /// The same error, of a call for one of so many permits.

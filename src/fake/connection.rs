@@ -90,7 +90,7 @@ impl FakeConnection {
             // A node that hangs ends no listening.
             let hangs = state.fault == Fault::Hang;
             if !hangs {
-                for connection in state.blocked.end(time) {
+                for connection in state.store.end_listening(time) {
                     self.node.reply(state, connection, Reply::Nil);
                 }
             }
@@ -99,7 +99,7 @@ impl FakeConnection {
             };
             let due = replies.front().map(|(due, _)| *due);
             let mut now = server.clock.now();
-            let ends = state.blocked.until(self.id).filter(|_| !hangs);
+            let ends = state.store.listens_until(self.id).filter(|_| !hangs);
             let ends = ends.map(|ends| now.saturating_add(ends.saturating_sub(time)));
             let next = due.into_iter().chain(ends).fold(until, Timestamp::min);
             let fake_clock = server.fake_clock.as_ref();
@@ -122,7 +122,7 @@ impl Drop for FakeConnection {
     fn drop(&mut self) {
         let mut state = self.node.server.state.lock();
         state.connections.remove(&self.id);
-        state.blocked.leave(self.id);
+        state.store.leave(self.id);
     }
 }
 

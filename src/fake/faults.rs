@@ -162,7 +162,7 @@ impl FakeNode {
         change(&mut state.store, now);
         state.fault = fault;
         state.connections.clear();
-        state.blocked.clear();
+        state.store.leave_all();
         state.backlog.clear();
         self.server.changed.notify_all();
     }

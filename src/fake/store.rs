@@ -6,10 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 pub(crate) use self::entry::{Content, Entry};
-pub(super) use self::interpreter::arguments;
 use self::process::Process;
-use crate::wire::resp::Reply;
 
+mod blocked;
 mod commands;
 mod entry;
 mod interpreter;
@@ -24,8 +23,19 @@ pub(crate) struct Store {
     process: Process,
     /// The digests of the scripts that this process was sent.
     scripts: BTreeSet<&'static str>,
+    /// The clients that listen, in the order in which they came.
+    listeners: Vec<Listener>,
     /// Whether a bell has rung, so that those who listen have to be looked for.
     has_rung: bool,
+}
+
+/// A client that blocks until a bell rings.
+#[derive(Clone)]
+struct Listener {
+    connection: usize,
+    bell: String,
+    /// On the node's own clock.
+    until: Duration,
 }
 
 impl Store {
@@ -34,6 +44,7 @@ impl Store {
             keys: HashMap::new(),
             process,
             scripts: BTreeSet::new(),
+            listeners: Vec::new(),
             has_rung: false,
         }
     }
@@ -107,16 +118,6 @@ impl Store {
         let readers = readers.iter().filter(move |(_, end)| **end > now_ms);
         let last_ms = |end: i64| self.process.after(end.saturating_sub(1));
         Some(readers.map(move |(value, end)| (value.as_str(), last_ms(*end))))
-    }
-
-    /// The reply to a `BLPOP` that does not block: nil, if nothing is there.
-    pub(super) fn take_from(&mut self, bell: &str, now: Duration) -> Reply {
-        self.command(&["BLPOP", bell, "0"], now)
-    }
-
-    /// Whether a bell has rung since this was asked last.
-    pub(crate) fn has_rung(&mut self) -> bool {
-        std::mem::take(&mut self.has_rung)
     }
 
     fn sweep(&mut self, key: &str, now: Duration) {

@@ -62,7 +62,7 @@ impl State {
             return;
         }
         let time = its.time(self.now);
-        for id in its.blocked.end(time) {
+        for id in its.store.end_listening(time) {
             self.count("listened in vain");
             self.note(|| format!("       n{node} #{id} has listened in vain"));
             self.reply(id, Reply::Nil);
@@ -72,7 +72,7 @@ impl State {
     /// If the clock of the node was set back since it began, a client listens for longer.
     pub(super) fn listens_on(&mut self, connection: usize) {
         let node = &self.nodes[self.network.connections[connection].node];
-        let until = node.blocked.until(connection);
+        let until = node.store.listens_until(connection);
         let until = until.map(|until| node.clock.when(nanos(until)));
         if let Some(until) = until.filter(|until| *until > self.now) {
             self.push(until, Event::Unblock(connection));
@@ -85,7 +85,7 @@ impl State {
         connection.is_closed = true;
         let node = connection.node;
         self.network.open[node].retain(|other| *other != id);
-        if self.is_over || self.nodes[node].blocked.until(id).is_none() {
+        if self.is_over || self.nodes[node].store.listens_until(id).is_none() {
             return;
         }
         let delay = self.delay();

@@ -9,7 +9,6 @@ use super::drawn::Workload;
 use super::plan::{Plan, nanos};
 use super::wire::{Message, token_of};
 use crate::clock::VIRTUAL_EPOCH_US;
-use crate::fake::blocked::Blocked;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
 use crate::node::command::{self, MarkerAction};
@@ -33,8 +32,6 @@ pub(super) struct Node {
     pub(super) life: u32,
     /// What has arrived while it was stopped, with the connections it came on.
     pub(super) backlog: VecDeque<(usize, Message)>,
-    /// The connections whose clients wait for a bell.
-    pub(super) blocked: Blocked,
 }
 
 pub(super) struct Executed {
@@ -63,7 +60,6 @@ impl Node {
             forgot: None,
             life: 0,
             backlog: VecDeque::new(),
-            blocked: Blocked::default(),
         }
     }
 
@@ -85,7 +81,7 @@ impl Node {
     pub(super) fn disconnect(&mut self) {
         self.life += 1;
         self.backlog.clear();
-        self.blocked.clear();
+        self.store.leave_all();
     }
 
     /// Ends one cause of being down.
@@ -157,16 +153,15 @@ impl Node {
         now: Nanos,
     ) -> (Option<Reply>, Nanos) {
         let time = self.time(now);
-        let command = (connection, message.bytes.as_slice());
-        let reply = self.blocked.execute(&mut self.store, command, time);
-        let until = self.blocked.until(connection).unwrap_or(time);
+        let reply = self.store.serve(connection, &message.bytes, time);
+        let until = self.store.listens_until(connection).unwrap_or(time);
         (reply, self.clock.when(nanos(until)))
     }
 
     /// The connections of the clients that the last command has woken.
     pub(super) fn woken(&mut self, now: Nanos) -> Vec<(usize, Reply)> {
         let time = self.time(now);
-        self.blocked.woken(&mut self.store, time)
+        self.store.woken(time)
     }
 
     pub(super) fn contents(&mut self, key: &str, now: Nanos) -> Contents {

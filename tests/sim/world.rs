@@ -311,7 +311,7 @@ impl State {
             }
             Event::Gone(connection) => {
                 let node = self.network.connections[connection].node;
-                self.nodes[node].blocked.leave(connection);
+                self.nodes[node].store.leave(connection);
             }
             Event::Begin(episode) => self.begin(episode),
             Event::End(episode) => self.end(episode),

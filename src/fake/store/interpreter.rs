@@ -66,7 +66,7 @@ impl Store {
 
 /// Reads a packed command: an array of bulk strings in canonical form, and nothing behind it. Strings that are not UTF-8
 /// are refused: this crate sends them only to release a key of another program, and here such keys hold text.
-pub(crate) fn arguments(command: &[u8]) -> Option<Vec<&str>> {
+pub(super) fn arguments(command: &[u8]) -> Option<Vec<&str>> {
     let words = resp::words(command)?.into_iter();
     words.map(|word| str::from_utf8(word).ok()).collect()
 }

@@ -7,6 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::resp::Reply;
 use crate::wire::scripts::{DROP, SHOW};
 
 const NOW: Duration = Duration::from_secs(1_700_000_000);
