@@ -35,13 +35,18 @@ impl Node {
         undos: Vec<Packed>,
     ) {
         connection.transport.stop_asking();
+        let now = self.now();
         let closing = Closing {
             connection,
             undos,
-            since: self.now(),
+            since: now,
             has_refused: false,
         };
-        self.owe_more(|state| state.closing.push_back(closing));
+        match closing.read(now, REPEATED_FOR) {
+            Ok(None) => {}
+            Ok(Some(open)) => self.owe_more(|state| state.closing.push_back(open)),
+            Err(undos) => self.owe_more(|state| state.repeat(undos, now)),
+        }
     }
 
     /// Forgets what is owed.
