@@ -1,4 +1,4 @@
-//! The figures of the library and of the job, as they are handed to the crate `metrics`, and their text.
+//! The figures of the library, as they are handed to the crate `metrics`, and of the job, and their text.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use metrics::{CounterFn, GaugeFn, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString};
 use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -43,6 +44,12 @@ impl Figures {
             levels: Mutex::default(),
             times: Mutex::default(),
         })
+    }
+
+    /// These figures as well, with the same label.
+    pub(crate) fn add(&self, more: impl Collector) {
+        let more = Box::new(more);
+        self.registry.lock().register_collector(more);
     }
 
     /// All of them as OpenMetrics text.

@@ -3,6 +3,7 @@
 //! A thread of its own writes the file, so that a slow disk delays neither the renewals nor the command. The others wake it
 //! when something has happened, and wait for it only at the end, for a bounded time, when the lock is released.
 
+use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +12,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, SystemTime};
 
-use metrics::{describe_gauge, gauge};
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
 
 use crate::clock;
 use crate::failure::{Failure, IO, start_thread};
@@ -42,6 +47,7 @@ pub(crate) struct Metrics {
     wake: Sender<()>,
     /// Ends with that thread.
     end: Receiver<()>,
+    job: Arc<Job>,
 }
 
 impl Metrics {
@@ -59,7 +65,8 @@ impl Metrics {
                           the collector, and not a link, a pipe or a device";
             return Err(Failure::new(IO, format!("{shown}: {reason}")));
         }
-        carry_over(&file, resource);
+        let job = Job::carried_over(&file, resource);
+        figures.add(Arc::clone(&job));
         let advice = "look at the folder and its rights";
         let write = move || {
             let written = replace(&file, &figures.text());
@@ -68,12 +75,13 @@ impl Metrics {
             })
         };
         write().map_err(|reason| Failure::new(IO, reason))?;
-        Self::write_on(INTERVAL, write)
+        Self::write_on(INTERVAL, job, write)
     }
 
     /// Writes on a thread, at each wake and after each interval.
     fn write_on(
         interval: Duration,
+        job: Arc<Job>,
         write: impl Fn() -> Result<(), String> + Send + 'static,
     ) -> Result<Self, Failure> {
         let ((wake, inbox), (ended, end)) = (channel(), channel());
@@ -92,7 +100,7 @@ impl Metrics {
             }
             drop(ended);
         })?;
-        Ok(Self { wake, end })
+        Ok(Self { wake, end, job })
     }
 
     /// The lock was acquired.
@@ -103,50 +111,95 @@ impl Metrics {
 
     /// The command has ended.
     pub(crate) fn ended(&self, term: Term) {
-        record(term);
+        self.job.record(term);
         self.wake.send(()).ok();
     }
 
     /// Writes the file for the last time: `redlatch` ends with this exit code.
     pub(crate) fn finish(self, code: u8) {
-        gauge!(EXIT_CODE).set(code);
+        self.job.0.lock().exit_code = Some(code.into());
         drop(self.wake);
         // A disk that takes longer keeps the state of before.
         self.end.recv_timeout(PATIENCE).ok();
     }
 }
 
-fn record(term: Term) {
-    gauge!(DURATION).set(term.ran);
-    gauge!(EXIT_CODE).set(term.code);
-    let since_1970 = clock::wall().duration_since(SystemTime::UNIX_EPOCH);
-    if let (0, false, Ok(now)) = (term.code, term.is_lost, since_1970) {
-        gauge!(SUCCESS).set(now);
+/// What is told of the runs up to now. It has one lock, so that each text is of one moment.
+#[derive(Debug, Default)]
+struct Job(Mutex<Last>);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Last {
+    success: Option<f64>,
+    duration: Option<f64>,
+    exit_code: Option<u64>,
+}
+
+impl Job {
+    /// The job as the file of its last run tells of it. A file that is not there, or can't be read, says nothing.
+    fn carried_over(file: &Path, resource: &str) -> Arc<Self> {
+        let mut text = Vec::new();
+        if let Ok(file) = File::open(file) {
+            file.take(LONGEST).read_to_end(&mut text).ok();
+        }
+        let text = String::from_utf8_lossy(&text);
+        let resource = resource.replace('\\', "\\\\").replace('"', "\\\"");
+        let labels = format!("{{resource=\"{}\"}} ", resource.replace('\n', "\\n"));
+        let value = |metric| {
+            let start = format!("{metric}{labels}");
+            text.lines().find_map(|line| line.strip_prefix(&start))
+        };
+        let seconds = |metric| {
+            let seconds: f64 = value(metric)?.parse().ok()?;
+            Some(seconds).filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
+        };
+        Arc::new(Self(Mutex::new(Last {
+            success: seconds(SUCCESS),
+            duration: seconds(DURATION),
+            exit_code: value(EXIT_CODE).and_then(|code| code.parse().ok()),
+        })))
+    }
+
+    fn record(&self, term: Term) {
+        let mut last = self.0.lock();
+        last.duration = Some(term.ran.as_secs_f64());
+        last.exit_code = Some(term.code.into());
+        let since_1970 = clock::wall().duration_since(SystemTime::UNIX_EPOCH);
+        if let (0, false, Ok(now)) = (term.code, term.is_lost, since_1970) {
+            last.success = Some(now.as_secs_f64());
+        }
     }
 }
 
-/// Describes the figures of the job, and sets them as the file of its last run says. A file that is not there, or can't be
-/// read, says nothing.
-fn carry_over(file: &Path, resource: &str) {
-    let mut text = Vec::new();
-    if let Ok(file) = File::open(file) {
-        file.take(LONGEST).read_to_end(&mut text).ok();
-    }
-    let text = String::from_utf8_lossy(&text);
-    let resource = resource.replace('\\', "\\\\").replace('"', "\\\"");
-    let labels = format!("{{resource=\"{}\"}} ", resource.replace('\n', "\\n"));
-    for (metric, help) in [
-        (SUCCESS, "When the command last ended with 0 under the lock"),
-        (DURATION, "How long the last command ran"),
-        (EXIT_CODE, "What redlatch run last returned"),
-    ] {
-        describe_gauge!(metric, help);
-        let start = format!("{metric}{labels}");
-        let value = text.lines().find_map(|line| line.strip_prefix(&start));
-        let value = value.and_then(|value| value.parse().ok());
-        if let Some(value) = value.filter(|value: &f64| value.is_finite() && *value >= 0.0) {
-            gauge!(metric).set(value);
+impl Collector for Job {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let last = *self.0.lock();
+        let mut tell = |metric: &str, help, gauge: &dyn EncodeMetric| {
+            // The encoder puts the unit behind the name.
+            let name = metric.trim_end_matches("_seconds");
+            let unit = (name != metric).then_some(Unit::Seconds);
+            let kind = gauge.metric_type();
+            gauge.encode(encoder.encode_descriptor(name, help, unit.as_ref(), kind)?)
+        };
+        if let Some(time) = last.success {
+            let help = "When the command last ended with 0 under the lock";
+            tell(SUCCESS, help, &ConstGauge::new(time))?;
         }
+        if let Some(ran) = last.duration {
+            tell(
+                DURATION,
+                "How long the last command ran",
+                &ConstGauge::new(ran),
+            )?;
+        }
+        if let Some(code) = last.exit_code {
+            tell(
+                EXIT_CODE,
+                "What redlatch run last returned",
+                &ConstGauge::new(code),
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -171,7 +224,6 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use parking_lot::Mutex;
     use redlatch::LockManager;
     use redlatch::fake::FakeNode;
     use redlatch_testing::open_metrics::parse;
@@ -186,7 +238,7 @@ mod tests {
             gate.lock().recv().ok();
             Ok(())
         };
-        let metrics = Metrics::write_on(Duration::from_millis(1), write).unwrap();
+        let metrics = Metrics::write_on(Duration::from_millis(1), Arc::default(), write).unwrap();
         // None of these waits for the writing, or this would not end.
         for _ in 0..100 {
             metrics.held();
@@ -203,7 +255,7 @@ mod tests {
             writings.try_send(()).ok();
             Ok(())
         };
-        let metrics = Metrics::write_on(Duration::from_millis(1), write).unwrap();
+        let metrics = Metrics::write_on(Duration::from_millis(1), Arc::default(), write).unwrap();
         for _ in 0..3 {
             assert_eq!(written.recv(), Ok(()));
         }
@@ -233,9 +285,10 @@ mod tests {
                     let manager = LockManager::builder().fakes(&FakeNode::cluster(3));
                     let manager = manager.build().unwrap();
                     drop(manager.lock("job", Duration::from_secs(10)).unwrap());
-                    carry_over(&file, name);
+                    let job = Job::carried_over(&file, name);
+                    figures.add(Arc::clone(&job));
                     for (code, is_lost) in terms {
-                        record(Term {
+                        job.record(Term {
                             code: *code,
                             is_lost: *is_lost,
                             ran: Duration::from_millis(2500),
@@ -252,6 +305,9 @@ mod tests {
             fs::remove_file(&file).ok();
             let first = run_of(name, &[(0, true), (3, false)]);
             assert_eq!(first, [None, Some(2.5), Some(3.0)]);
+            // An exit code is a whole number for those who read the text.
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(text.contains("} 3\n"), "{text}");
             let [success, ..] = run_of(name, &[(0, false)]);
             assert!(success > Some(1_700_000_000.0), "{success:?}");
             let last = [success, Some(2.5), Some(3.0)];
