@@ -123,6 +123,8 @@ mod tests {
             let words = ["redlatch", subcommand, "-h"].map(OsString::from);
             let help = parse_words(&words).unwrap_err().to_string();
             assert!(help.lines().count() <= 24, "{help}");
+            // Scripts ask for it every day, and those that run a command do not.
+            assert_eq!(help.contains("--quiet"), subcommand == "status", "{help}");
             for line in help.lines() {
                 assert!(line.chars().count() <= 80, "{line}: {help}");
             }

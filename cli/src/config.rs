@@ -182,18 +182,24 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 /// How others could change what is read, and what to do about it.
 fn objection(path: &Path, file: &Metadata) -> Option<String> {
     let own = geteuid().as_raw();
-    let told = |what: &str, path: &Path, (fault, fix): (String, &str)| {
+    let told = |what: &str, path: &Path, fault, of_another: &str| {
         let path = path.display();
-        format!(
-            "{what} {path} {fault}, who could change what it says; forbid it with '{fix} {path}'"
-        )
+        let (fault, advice) = match fault {
+            Fault::Owner(user) => (format!("belongs to user {user}"), of_another.to_owned()),
+            Fault::Mode(mode) => (
+                format!("may be written by others (mode {:04o})", mode & 0o7777),
+                format!("forbid it with 'chmod go-w {path}'"),
+            ),
+        };
+        format!("{what} {path} {fault}, who could change what it says; {advice}")
     };
     // What one user writes to a device, such as /dev/null, is not what another one reads there.
     if file.file_type().is_char_device() {
         return None;
     }
     if let Some(fault) = others(file.uid(), file.mode(), own) {
-        return Some(told("the configuration", path, fault));
+        let fix = format!("forbid it with 'chown root {}'", path.display());
+        return Some(told("the configuration", path, fault, &fix));
     }
     // The folder of the file itself, if the path is a link. A pipe is in no folder.
     let path = fs::canonicalize(path).ok()?;
@@ -201,16 +207,23 @@ fn objection(path: &Path, file: &Metadata) -> Option<String> {
     let metadata = fs::metadata(folder).ok()?;
     let mode = metadata.mode();
     let mode = if mode & STICKY == 0 { mode } else { 0 };
-    others(metadata.uid(), mode, own).map(|fault| told("its folder", folder, fault))
+    // The other user may have more there, so it is not given to root.
+    let fix = "put the file into a folder of root or of your own";
+    others(metadata.uid(), mode, own).map(|fault| told("its folder", folder, fault, fix))
 }
 
-/// How others than root and the user who runs this could change a file or a folder, and what forbids it.
-fn others(owner: u32, mode: u32, own: u32) -> Option<(String, &'static str)> {
+/// Why others than root and the user who runs this could change a file or a folder.
+#[derive(Debug, PartialEq)]
+enum Fault {
+    Owner(u32),
+    Mode(u32),
+}
+
+fn others(owner: u32, mode: u32, own: u32) -> Option<Fault> {
     if owner != 0 && owner != own {
-        return Some((format!("belongs to user {owner}"), "chown root"));
+        return Some(Fault::Owner(owner));
     }
-    let fault = || format!("may be written by others (mode {:04o})", mode & 0o7777);
-    (mode & WRITABLE_BY_OTHERS != 0).then(|| (fault(), "chmod go-w"))
+    (mode & WRITABLE_BY_OTHERS != 0).then_some(Fault::Mode(mode))
 }
 
 #[cfg(test)]
@@ -310,14 +323,13 @@ mod tests {
     #[test]
     fn only_root_and_the_user_may_be_able_to_change_it() {
         let (root, own, other) = (0, 1000, 1001);
-        let fix = |owner, mode, own| others(owner, mode, own).map(|(_, fix)| fix);
         for mode in 0..0o10000 {
-            let writable = (mode & 0o022 != 0).then_some("chmod go-w");
-            assert_eq!(fix(root, mode, own), writable);
-            assert_eq!(fix(own, mode, own), writable);
-            assert_eq!(fix(other, mode, own), Some("chown root"));
+            let writable = (mode & 0o022 != 0).then_some(Fault::Mode(mode));
+            assert_eq!(others(own, mode, own), writable);
+            assert_eq!(others(root, mode, own), writable);
+            assert_eq!(others(other, mode, own), Some(Fault::Owner(other)));
             // Root trusts no user.
-            assert_eq!(fix(own, mode, root), Some("chown root"));
+            assert_eq!(others(own, mode, root), Some(Fault::Owner(own)));
         }
     }
 }

@@ -107,9 +107,7 @@ fn signals() -> io::Result<Signals> {
     let ignored = ignored();
     let is_heeded = |signal: &&i32| {
         let place = signal.unsigned_abs().saturating_sub(1);
-        1_u64
-            .checked_shl(place)
-            .is_none_or(|bit| ignored & bit == 0)
+        ignored.wrapping_shr(place) & 1 == 0
     };
     let forwarded = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP];
     let heeded = forwarded.iter().filter(is_heeded);
@@ -134,6 +132,7 @@ fn watch(command: Pid, events: &Sender<Event>) {
                 output::complain(&format!(
                     "the system does not tell how the command ended: {error}; please report this"
                 ));
+                processes::forget(command);
                 events.send(Event::Ended(SYSTEM)).ok();
                 return;
             }

@@ -46,7 +46,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
         held.unlock().ok();
         return Ok(LOST);
     }
-    let was_ours = session.tell_release(held.unlock());
+    let was_ours = session.tell_release(held.unlock(), None);
     printed?;
     Ok(if was_ours { 0 } else { LOST })
 }

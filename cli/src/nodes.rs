@@ -51,7 +51,10 @@ pub(crate) fn has_fenced_clients(manager: &LockManager) -> bool {
 
 /// Starts the output of `--verbose`, and reads the configuration.
 fn load(servers: &Servers) -> Result<Config, Failure> {
-    output::show_log(servers.verbose);
+    if servers.verbose {
+        output::be_verbose();
+    }
+    output::show_log();
     config::load(servers.config.as_deref())
 }
 

@@ -18,16 +18,16 @@ pub(crate) const VARIABLE: &str = "NOTIFY_SOCKET";
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The way to the service manager, if there is one. Where it can't be reached, that is said once, and nothing fails.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Notifier {
     address: Option<io::Result<SocketAddr>>,
     has_complained: Cell<bool>,
 }
 
 impl Notifier {
-    /// Finds the service manager that the environment names, for a service.
-    pub(crate) fn find(is_service: bool) -> Self {
-        let name = env::var_os(VARIABLE).filter(|name| is_service && !name.is_empty());
+    /// Finds the service manager that the environment names.
+    pub(crate) fn find() -> Self {
+        let name = env::var_os(VARIABLE).filter(|name| !name.is_empty());
         Self {
             address: name.map(|name| address(&name)),
             has_complained: Cell::new(false),

@@ -112,15 +112,16 @@ pub(crate) fn complain(message: &str) {
 struct Lines;
 
 /// Shows log lines from now on: those about renewals that fail, which a holder is told while there is time to do something,
-/// or all.
-pub(crate) fn show_log(is_verbose: bool) {
-    IS_VERBOSE.store(is_verbose, Ordering::Relaxed);
-    if is_verbose {
-        tell_times();
-    }
+/// or all after [`be_verbose`].
+pub(crate) fn show_log() {
     if log::set_logger(&Lines).is_ok() {
         log::set_max_level(LevelFilter::Info);
     }
+}
+
+pub(crate) fn be_verbose() {
+    IS_VERBOSE.store(true, Ordering::Relaxed);
+    tell_times();
 }
 
 impl Log for Lines {
@@ -179,7 +180,7 @@ const SYNTAX: &str = "[user:password";
 
 /// No message should repeat a URL. If one does, because the URL was typed in the wrong place, this removes the
 /// password.
-fn without_login(word: &str) -> String {
+pub(crate) fn without_login(word: &str) -> String {
     let (scheme, rest) = word.split_once("://").unwrap_or((word, ""));
     match rest.rsplit_once('@') {
         Some((login, host)) if login != SYNTAX => format!("{scheme}://***@{host}"),

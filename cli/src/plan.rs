@@ -10,7 +10,7 @@ pub(crate) const GOODBYE: &str = "goodbye\n";
 /// What happens to the group, and when. A new plan replaces the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// When it gets TERM; at `kill_at` it gets none.
+    /// When it gets TERM. If this equals `kill_at`, it gets KILL alone.
     pub(crate) term_at: Duration,
     /// When it gets KILL.
     pub(crate) kill_at: Duration,

@@ -83,7 +83,7 @@ fn held(request: &Request<'_>, error: &Error, resource: &str, nodes: &[NodeRepor
         (None, Some(readers)) => format!("{readers} readers have"),
         // The status does not show who waits.
         (None, None) if error.writer_waits() => {
-            return format!("one who wants it alone comes first at the lock {name} {on}; {advice}");
+            return format!("a writer waits for the lock {name} {on}, and comes first; {advice}");
         }
         (None, None) => "another holder has".to_owned(),
     };

@@ -102,7 +102,8 @@ fn choose_ttl(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Durat
     )))
 }
 
-/// What is locked. It is shown as it stands in messages.
+/// What is locked: a permit, or a shared lock, or several names, and never two of these, because the command line refuses
+/// it. It is shown as it stands in messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim<'a> {
     pub(crate) name: &'a Name,

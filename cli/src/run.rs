@@ -60,10 +60,11 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     let file = arguments.metrics.as_ref();
     let metrics = file.map(|file| Metrics::start(file, name, figures));
     let events = Events::listen()?;
+    let notifier = arguments.forever.then(Notifier::find);
     let job = Job {
         arguments,
         session: Session { request, events },
-        notifier: Notifier::find(arguments.forever),
+        notifier: notifier.unwrap_or_default(),
         metrics: metrics.transpose()?,
     };
     let result = if arguments.forever {
@@ -94,14 +95,15 @@ impl Job<'_> {
             }
         };
         let is_done = term.code == 0 && !term.is_lost;
-        let released = if is_done || self.arguments.at_least_on_failure {
-            held.unlock()
-        } else {
-            held.unlock_now()
+        let rests = is_done || self.arguments.at_least_on_failure;
+        let at_least = self.arguments.at_least.filter(|_| rests);
+        let released = match at_least {
+            Some(_) => held.unlock(),
+            None => held.unlock_now(),
         };
         // A loss was told when it was found. The release removes what the servers still have: a minority, or all of them
         // where this process stood still, and the command was ended in time.
-        term.is_lost = term.is_lost || !self.session.tell_release(released);
+        term.is_lost = term.is_lost || !self.session.tell_release(released, at_least);
         if term.is_lost && self.arguments.on_loss != OnLoss::Ignore {
             term.code = LOST;
         }

@@ -109,8 +109,12 @@ impl Session<'_> {
         });
     }
 
-    /// Tells people how the release of the lock went. Returns whether it was ours up to now, as far as is known.
-    pub(crate) fn tell_release(&self, released: Result<(), Error>) -> bool {
+    /// Tells people how the release of the lock went, after which it rests if it has a minimum. Returns whether it was ours up to now, as far as is known.
+    pub(crate) fn tell_release(
+        &self,
+        released: Result<(), Error>,
+        at_least: Option<Duration>,
+    ) -> bool {
         let claim = self.request.claim;
         match released {
             Ok(()) => info!("released the lock {claim}"),
@@ -122,7 +126,7 @@ impl Session<'_> {
                 return false;
             }
             Err(error) => {
-                let rest = self.request.at_least.map_or("", |_| " or its --at-least");
+                let rest = at_least.map_or("", |_| " or its --at-least");
                 output::complain(&format!(
                     "the lock {claim} may stay until its time to live{rest} is over, and no longer: {error}; see 'redlatch health'"
                 ));

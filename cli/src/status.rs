@@ -100,8 +100,11 @@ fn of_lock(arguments: &Status, status: &LockStatus) -> String {
     }
     if let Some(token) = &state.token {
         // It is whole, because it is for copying. The library has escaped what can't be shown.
-        let token_shown = Some(&**token).filter(|token| !token.is_empty());
-        let token_shown = token_shown.unwrap_or("an empty value");
+        let token_shown = if token.is_empty() {
+            "an empty value"
+        } else {
+            token
+        };
         let unlock = unlock(arguments, token, None);
         shown = format!("{shown}token    {token_shown}\n{unlock}");
     }

@@ -1,6 +1,6 @@
 //! `redlatch unlock`.
 
-use redlatch::Error;
+use redlatch::{Error, NodeReport, Vote};
 
 use crate::arguments::Unlock;
 use crate::failure::{Failure, LOST, USAGE};
@@ -9,7 +9,7 @@ use crate::name::Name;
 use crate::nodes;
 use crate::output;
 use crate::state::is_ours;
-use crate::text::typed_name;
+use crate::text::{count, typed_name};
 
 /// Returns 0 if the lock was held with the token and is released.
 pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
@@ -50,8 +50,12 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
                 .slot
                 .map(|slot| format!("--max {} ", slot.saturating_add(1)));
             let max = max.unwrap_or_default();
+            let of_permit = match arguments.slot {
+                Some(_) => "",
+                None => "a permit needs its --slot, and ",
+            };
             let message = format!(
-                "{why}; see 'redlatch status {max}{typed}'; a permit needs its --slot, and a reader's token is its REDLATCH_TOKEN"
+                "{why}; see 'redlatch status {max}{typed}'; {of_permit}a reader's token is its REDLATCH_TOKEN"
             );
             Err(Failure::new(LOST, message))
         }
@@ -68,6 +72,14 @@ fn why_not(name: &Name, error: &Error) -> String {
     let Error::Lost { cause, .. } = error else {
         return error.to_string();
     };
-    let said: Vec<String> = cause.nodes().iter().map(ToString::to_string).collect();
-    format!("{name} is not held with this token: {}", said.join("; "))
+    let nodes = cause.nodes();
+    let is_missing = |node: &NodeReport| matches!(node.vote, Vote::Missing);
+    let said = if nodes.iter().all(is_missing) {
+        let all = nodes.len();
+        format!("it is free on {all} of {}", count(all, "node"))
+    } else {
+        let said: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+        said.join("; ")
+    };
+    format!("{name} is not held with this token: {said}")
 }

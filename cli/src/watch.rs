@@ -1,6 +1,6 @@
 //! `redlatch watch`: locks and servers live on a terminal, or a line for each change where there is none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, stdin, stdout};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -126,12 +126,12 @@ impl View {
             (format!("lock {name}"), what, line)
         });
         let now: Vec<(String, String, String)> = nodes.chain(locks).collect();
+        let names: BTreeSet<&str> = now.iter().map(|(name, ..)| &**name).collect();
         let mut lines = Vec::new();
         told.retain(|name, _| {
             let lock = name.strip_prefix("lock ");
             // One that is not listed may still be there if the list is not complete.
-            let gone =
-                lock.filter(|_| self.missing.is_none() && now.iter().all(|(it, ..)| it != name));
+            let gone = lock.filter(|_| self.missing.is_none() && !names.contains(&**name));
             lines.extend(gone.map(|lock| format!("{lock} is free")));
             gone.is_none()
         });

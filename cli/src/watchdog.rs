@@ -36,6 +36,9 @@ use crate::terminal::Terminal;
 /// The argument that starts the watchdog. It is no subcommand, because users should not call it.
 pub(crate) const ARGUMENT: &str = "__watchdog";
 
+/// What the watchdog says when it catches the signals of the group.
+const READY: [u8; 5] = *b"ready";
+
 /// How long `redlatch` waits for the watchdog to end, which takes milliseconds unless the watchdog was stopped or
 /// killed.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -82,9 +85,11 @@ impl Watchdog {
             plan: Plan::NEVER,
             is_dismissed: false,
         };
+        let mut ready = [0; READY.len()];
         let Child { stdin, stdout, .. } = &mut watchdog.process;
         if let (Some(input), Some(output)) = (stdin, stdout)
-            && output.read_exact(&mut [0]).is_ok()
+            && output.read_exact(&mut ready).is_ok()
+            && ready == READY
             // Writes don't block, so that a stopped watchdog delays nothing.
             && ioctl_fionbio(input, true).is_ok()
         {
@@ -182,7 +187,7 @@ pub(crate) fn main() -> ExitCode {
         return ExitCode::from(crate::failure::SYSTEM);
     };
     let mut out = io::stdout();
-    if out.write_all(b"ready").and_then(|()| out.flush()).is_err() {
+    if out.write_all(&READY).and_then(|()| out.flush()).is_err() {
         return ExitCode::from(crate::failure::SYSTEM);
     }
     let is_dismissed = orders.are_over();

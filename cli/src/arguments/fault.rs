@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::output;
 
 const DASHED: &str = "; a name that begins with a dash stands behind two dashes, and such a value behind '=', as in \
                       --also=-x";
@@ -41,17 +43,21 @@ fn hint(error: &clap::Error, subcommand: Option<&str>) -> &'static str {
 /// The most characters that are shown of a value.
 const LONGEST_VALUE: usize = 60;
 
-/// The first paragraph of clap's message, with its tips. A long value is cut, so that a reader sees what is wrong.
+/// The first paragraph of clap's message, with its tips. What was typed has no login, and is cut where it is long, so that a reader
+/// sees what is wrong.
 fn in_one_line(error: &clap::Error) -> String {
     let mut rendered = error.render().to_string();
-    if let Some(value) = error.get(ContextKind::InvalidValue) {
-        let value = value.to_string();
-        let mut shown = value.replace('\n', "\\n").replace('\r', "\\r");
+    for (_, typed) in error.context() {
+        let ContextValue::String(typed) = typed else {
+            continue;
+        };
+        // A password may have spaces, and be longer than what is shown.
+        let mut shown = output::presentable(&output::without_login(typed));
         if let Some((end, _)) = shown.char_indices().nth(LONGEST_VALUE) {
             shown.replace_range(end.., "…");
         }
-        if shown != value {
-            rendered = rendered.replace(&value, &shown);
+        if shown != *typed {
+            rendered = rendered.replace(typed, &shown);
         }
     }
     let (fault, rest) = rendered.split_once("\n\n").unwrap_or((&rendered, ""));

@@ -40,7 +40,7 @@ const OF_LOCK: &str =
 
 /// The options that are not for every day, which the short help leaves out.
 const RARE: &str = "config password_file tls_ca tls_cert tls_key tls_name key_prefix node_timeout verbose fenced label \
-                    no_label conflict_exit_code quiet at_least_on_failure on_loss on_wanted grace metrics color";
+                    no_label conflict_exit_code at_least_on_failure on_loss on_wanted grace metrics color";
 
 /// The definition with the width of the terminal, the titles of options, and what each help ends with.
 pub(super) fn complete(definition: clap::Command, width: usize) -> clap::Command {
@@ -64,7 +64,8 @@ fn in_its_place(argument: clap::Arg) -> clap::Arg {
     let titles = [("Lock", OF_LOCK), ("Servers", OF_SERVERS)];
     let title = titles.into_iter().find(|(_, names)| is_among(names));
     let argument = argument.help_heading(title.map(|(title, _)| title));
-    argument.hide_short_help(is_among(RARE))
+    let is_rare = is_among(RARE) || argument.is_hide_short_help_set();
+    argument.hide_short_help(is_rare)
 }
 
 #[cfg(test)]

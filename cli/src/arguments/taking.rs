@@ -76,7 +76,7 @@ pub(crate) struct Lock {
     /// Says nothing when another holder has the lock
     ///
     /// The exit code tells it. Faults are still told.
-    #[arg(short, long, conflicts_with = "verbose")]
+    #[arg(short, long, conflicts_with = "verbose", hide_short_help = true)]
     pub(crate) quiet: bool,
 }
 

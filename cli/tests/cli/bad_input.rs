@@ -110,6 +110,7 @@ fn usage_that_is_wrong_is_64() {
         64,
         "64 resources at most",
     );
+    end_of(&mut nodes.run(&many[1..], "true")).is_quiet(0);
     assert!(nodes.servers.iter().all(|server| server.keys() == 0));
 }
 

@@ -109,7 +109,7 @@ fn a_signal_ends_the_wait_and_goes_to_the_command_once_it_runs() {
         holder.line();
         let wait = [kind, &["--wait", "5m", "--verbose"][..]].concat();
         let waits = Running::start(&mut nodes.run(&wait, script));
-        told(&waits, "waiting: ");
+        told(&waits, &format!("waiting: {name} "));
         waits.signal(Signal::TERM);
         waits.end().is(143, "");
         let next = Running::start(&mut nodes.run(&wait, script));
@@ -215,7 +215,7 @@ fn so_many_run_at_a_time_each_in_a_slot_and_the_next_one_waits_for_its_turn() {
 }
 
 #[test]
-fn unlock_gives_back_the_permit_in_a_slot() {
+fn unlock_releases_the_permit_in_a_slot() {
     let nodes = Nodes::start(3);
     let (killed, _input) = run_permit(&nodes, &["--max", "1", "--ttl", "10m"]);
     assert_eq!(killed.line(), "0");
@@ -226,9 +226,13 @@ fn unlock_gives_back_the_permit_in_a_slot() {
         (&[][..], 76),
         (&["--slot", "256"], 64),
         (&["--slot", "0"], 0),
+        (&["--slot", "0"], 76),
     ] {
         let unlock = [&["unlock", "job", "--token", token], slot].concat();
-        end_of(&mut nodes.redlatch(&unlock)).ends_with(code);
+        let ended = end_of(&mut nodes.redlatch(&unlock));
+        ended.ends_with(code);
+        let is_told = ended.stderr.contains("a permit needs its --slot");
+        assert_eq!(is_told, slot.is_empty(), "{ended:?}");
     }
     status(&nodes, &["--max", "1"]).ends_with(1);
 }

@@ -81,7 +81,7 @@ rests           rests  9m    3/3
 }
 
 #[test]
-fn it_ends_when_nobody_reads_it_and_at_a_signal() {
+fn a_list_ends_when_nobody_reads_it_and_at_a_signal() {
     let_children_heed_signals();
     let nodes = Nodes::start(1);
     // A million keys of another program, of which none may be a lock.
@@ -207,7 +207,7 @@ fn without_a_terminal_each_change_is_a_line_with_the_time() {
 }
 
 #[test]
-fn it_ends_when_nobody_reads_it() {
+fn a_watch_ends_when_nobody_reads_it() {
     let nodes = Nodes::start(1);
     let mut child = watch(&nodes, &["job"])
         .stdout(Stdio::piped())

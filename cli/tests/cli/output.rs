@@ -59,7 +59,7 @@ fn where_standard_error_is_closed_the_command_still_runs() {
 fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_there() {
     let nodes = Nodes::start(3);
     let wait = ["--wait", "10m"];
-    let another_gives_back = || {
+    let another_releases = || {
         nodes.command(&["DEL", "job"]);
     };
     nodes.hold("another", 600_000);
@@ -71,7 +71,7 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     let (waiting, until) = ("waiting: job is held for another 9m", "; for up to 10m");
     let (_, text) = stamped(&line);
     assert!(text.starts_with(waiting) && text.ends_with(until), "{line}");
-    another_gives_back();
+    another_releases();
     let ended = running.end();
     let (_, text) = stamped(ended.complaint());
     assert!(text.starts_with("got the lock job after "), "{ended:?}");
@@ -97,7 +97,7 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     let line = running.error_line();
     let waiting = "waiting: job is held for another ";
     assert!(stamped(&line).1.starts_with(waiting), "{line}");
-    another_gives_back();
+    another_releases();
     let ended = running.end();
     let lines: Vec<&str> = ended.stderr.lines().map(|line| stamped(line).1).collect();
     assert_eq!(lines.len(), 2, "{ended:?}");

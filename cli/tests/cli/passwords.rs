@@ -179,6 +179,36 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
 }
 
 #[test]
+fn a_password_of_any_characters_reaches_the_server_whatever_the_form_of_the_url() {
+    let word = "p@:/?#&%41+ü";
+    let nodes = Nodes::of(vec![Server::start_with(&[
+        "--requirepass",
+        word,
+        "--unixsocket",
+        "redis.sock",
+    ])]);
+    let file = nodes.write_secret("password", word).display().to_string();
+    let (host, socket) = (nodes.servers[0].name(), nodes.file("redis.sock"));
+    for url in [
+        format!("valkey://{host}"),
+        format!("redis://default:@{host}"),
+        format!("unix://{}?user=default", socket.display()),
+    ] {
+        let mut command = bare(&["status", "job", "--password-file", &file]);
+        end_of(command.env("REDLATCH_NODES", &url)).ends_with(1);
+    }
+}
+
+#[test]
+fn a_wrong_password_is_69_and_not_shown() {
+    let (nodes, file) = with_password_file();
+    fs::write(&file, NEW).unwrap();
+    let ended = end_of(&mut nodes.run(&["-n", "--password-file", &file], "echo ran"));
+    ended.is_refused(69, "WRONGPASS");
+    assert!(!ended.stderr.contains(NEW), "{ended:?}");
+}
+
+#[test]
 fn a_password_file_that_everybody_can_read_or_change_is_warned_of() {
     let (nodes, file) = with_password_file();
     for (mode, can) in [

@@ -94,6 +94,8 @@ fn a_password_on_the_command_line_is_refused_and_not_repeated() {
     let url = nodes
         .urls()
         .replace("redis://", &format!("redis://:{SECRET}@"));
+    let long = url.replace(SECRET, &SECRET.repeat(7));
+    let spaced = url.replace(SECRET, &format!("x {SECRET} x"));
     for arguments in [
         &["run", "--node", &url, "job", "--", "true"][..],
         &["health", "--node", &url],
@@ -102,6 +104,10 @@ fn a_password_on_the_command_line_is_refused_and_not_repeated() {
         &["health", "--nodes", &url],
         &["health", &format!("--nodes={url}")],
         &["run", "--ttl", &url, "job", "--", "true"],
+        &["run", "--ttl", &long, "job", "--", "true"],
+        &["run", "--ttl", &spaced, "job", "--", "true"],
+        &["status", "job", &spaced],
+        &[&spaced],
         &["run", "job", "--", &url],
         &["status", &format!("{url} x")],
     ] {
@@ -248,7 +254,7 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
         chown(&file, Some(0), None).unwrap();
         chown(folder, Some(65_534), None).unwrap();
         let hint = format!("its folder {} belongs to user 65534", folder.display());
-        refused(&[&hint]);
+        refused(&[&hint, "; put the file into a folder of root or of your own"]);
         chown(folder, Some(0), None).unwrap();
     }
     // In a folder such as /tmp, nobody replaces a file of somebody else.

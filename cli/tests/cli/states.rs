@@ -64,7 +64,7 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
         }
         assert_eq!(writer.line(), "ran");
         let shared = [protocol, &["--shared", "-n"]].concat();
-        // It waited before it had the lock. So for a moment a reader is told of one who wants it alone, and then of a holder.
+        // It waited before it had the lock. So for a moment a reader is told of a writer that waits, and then of a holder.
         end_of(&mut nodes.run(&shared, "echo ran")).is_refused(75, " the lock job (on ");
         drop(writer_input);
         writer.end();
@@ -84,10 +84,7 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
     let intent = || nodes.servers[0].get("job:redlatch:intent").is_some();
     assert!(eventually(LIMIT, intent));
     let ended = end_of(&mut nodes.run(&["--shared", "-n"], "echo ran"));
-    ended.is_refused(
-        75,
-        "one who wants it alone comes first at the lock job (on ",
-    );
+    ended.is_refused(75, "a writer waits for the lock job (on ");
     // It would not show who waits.
     assert!(!ended.complaint().contains("redlatch status"), "{ended:?}");
     let (later, later_input) = reader(&nodes, &wait);
@@ -174,7 +171,7 @@ fn a_job_that_fails_is_free_at_once_unless_the_user_says_otherwise() {
         (&[][..], "exit 3", 3, false),
         (&[], "kill -TERM $$", 143, false),
         (&["--also", "other"], "exit 3", 3, false),
-        // A job that takes longer than its minimum is given back as ever.
+        // A job that takes longer than its minimum is released as ever.
         (&["--at-least", "1ms"], "sleep 0.1", 0, false),
         (&["--at-least-on-failure"], "exit 3", 3, true),
     ] {
@@ -212,11 +209,15 @@ fn a_command_that_was_ended_because_redlatch_stood_still_leaves_no_rest() {
 
 #[test]
 fn a_rest_that_reached_too_few_servers_is_told_with_how_long_it_may_last() {
-    let nodes = Nodes::start(3);
-    let pids = [0, 1].map(|i| nodes.servers[i].pid().to_string());
-    let script = format!("kill -STOP {}", pids.join(" "));
-    let ended = end_of(&mut nodes.run(&["--at-least", "10m"], &script));
-    ended.complains("--at-least");
+    // After a failure, the lock does not rest.
+    for (end, rests) in [("exit 0", true), ("exit 3", false)] {
+        let nodes = Nodes::start(3);
+        let pids = [0, 1].map(|i| nodes.servers[i].pid().to_string());
+        let script = format!("kill -STOP {}; {end}", pids.join(" "));
+        let ended = end_of(&mut nodes.run(&["--at-least", "10m"], &script));
+        ended.complains("may stay until its time to live");
+        assert_eq!(ended.stderr.contains("--at-least"), rests, "{ended:?}");
+    }
 }
 
 /// The host as labels have it: what is no part of a plain name is a question mark.
