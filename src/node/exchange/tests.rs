@@ -233,7 +233,8 @@ fn a_wait_that_is_given_up_reads_nothing_more() {
 
 #[test]
 fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behind_the_others() {
-    let (server, node) = server([number(1), Late]);
+    // A reply that comes later answers nothing.
+    let (server, node) = server([number(1), Late, number(9)]);
     let [first, last] = ["first", "last"].map(doubles::acquire_of);
     let [first, extension, last] = ask_together(&node, &[first, Verb::Keep, last]);
     assert_eq!(number_of(first), 1);
@@ -244,7 +245,7 @@ fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behi
     );
     assert!(server.has_got_last(&doubles::undo_of("last")));
     // The next request finds no connection in the slot.
-    server.events.lock().extend([number(1), number(1)]);
+    server.events.lock().extend([number(1)]);
     ask(&node, &probe(), &Verb::Keep).result.unwrap();
     assert_eq!(server.connections(), 2);
 }
