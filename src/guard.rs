@@ -151,7 +151,7 @@ impl LockGuard {
         self.lease.check()
     }
 
-    /// Returns what each node said when the lock was acquired, in the canonical order.
+    /// Returns what each node said when the lock was acquired, in the canonical order. The list is made at each call.
     ///
     /// ```
     /// # use std::time::Duration;

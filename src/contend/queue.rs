@@ -322,7 +322,7 @@ impl<H> Drop for PlaceInLine<'_, H> {
         let admission = self.waiter.admission.lock().take();
         drop(lines);
         if let Some(admission) = admission {
-            // The guard is dropped first, because its drop releases the lock.
+            // What was handed over is dropped first, because a guard in it releases the lock.
             drop(admission.handed_over);
             self.queue.pass(self.resource, admission.turn);
         }

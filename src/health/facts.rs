@@ -83,10 +83,12 @@ impl Facts {
     /// A fact that the answers tell.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let mut told = self.told.iter();
-        told.find(|(other, _)| *other == name)?.1.as_deref()
+        let fact = told.find(|(other, _)| *other == name);
+        debug_assert!(fact.is_some() || self.told.is_empty(), "no fact is called {name}");
+        fact?.1.as_deref()
     }
 
-    /// A fact that is a number; the largest, if there is no such number.
+    /// A fact that is a number; `i64::MAX` if it is larger.
     pub(super) fn number(&self, name: &str) -> Option<i64> {
         Some(self.text(name)?.parse().unwrap_or(i64::MAX))
     }

@@ -1,4 +1,4 @@
-//! What each node may have of a lock before and after a heal: each line of the table in `state/nodes.rs`.
+//! What each node may have of a lock before and after a heal: each line of the table in `state/holding.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,8 +15,8 @@ use std::time::Duration;
 pub(crate) mod holding;
 #[path = "state/hooks.rs"]
 pub(crate) mod hooks;
-#[path = "state/nodes.rs"]
-pub(crate) mod nodes;
+#[path = "state/healer.rs"]
+pub(crate) mod healer;
 #[path = "state/rounds.rs"]
 mod rounds;
 
@@ -75,9 +75,9 @@ pub(crate) struct Hook {
 #[derive(PartialEq)]
 enum News {
     Loss,
-    /// That another client waits for the lock. Nobody does, as far as is known.
+    /// That another client waits for the lock. None was seen yet.
     Wish,
-    /// The same, and the hook is to be called.
+    /// Another client waits, and the hook is to be called.
     DueWish,
 }
 

@@ -214,7 +214,7 @@ impl<'m> Acquire<'m> {
     fn yields(&self) -> bool {
         let now = self.cluster.clock.now();
         let take_debt = |key: &String| self.shared.courtesy.take_debt(key, now);
-        // What is owed for each of several keys is taken.
+        // Each key is asked, because each debt has to be taken. `any` would stop at the first.
         let keys = self.demand.resource.keys.iter();
         self.demand.waits && keys.map(take_debt).fold(false, |one, other| one | other)
     }

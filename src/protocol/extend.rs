@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::clock::Timestamp;
 use crate::cluster::{Cluster, Places};
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::lease::state::nodes::Healer;
+use crate::lease::state::healer::Healer;
 use crate::lease::state::{LeaseState, Renewal};
 use crate::node::command;
 use crate::node::verbs::extend_all;

@@ -67,8 +67,8 @@ struct Plans {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Due {
     pub(super) at: Timestamp,
-    /// Of locks that are due at the same time, the one that was planned first is the first. And a timer of the system checks every
-    /// 50 ms whether its wake is still the next one, and not another one for the same time.
+    /// Orders locks that are due at the same time, and tells a wake from an earlier one for the same time: timers check every 50 ms
+    /// whether theirs is still the next.
     number: u64,
 }
 

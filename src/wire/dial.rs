@@ -56,6 +56,17 @@ pub(super) fn first_of(
         if pending.is_empty() {
             return Err(failure);
         }
+        // WSAPoll does not tell of a connection that failed before Windows 10 2004.
+        if cfg!(windows) {
+            let failed = pending.iter().enumerate().find_map(|(place, (socket, _))| {
+                Some((place, socket.take_error().ok()??))
+            });
+            if let Some((place, error)) = failed {
+                pending.remove(place);
+                (failure, next_at) = (error, now);
+                continue;
+            }
+        }
         let until_next = match to_try.len() {
             0 => left,
             _ => next_at.saturating_since(now),

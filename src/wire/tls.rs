@@ -1,7 +1,7 @@
 //! TLS over a plain stream: rustls makes and reads the records, and the stream below keeps the deadline.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
 use rustls::RootCertStore;
@@ -207,27 +207,40 @@ impl TlsStream {
         // Takes a whole command at once. The length of commands is bounded where they are packed.
         tls.set_buffer_limit(None);
         let mut stream = Self { plain, tls };
-        let done = stream.exchange(deadline, deadline)?;
-        done.map(|_| stream).ok_or(io::ErrorKind::TimedOut.into())
+        while stream.tls.is_handshaking() {
+            // The last records of the handshake on this side go out with the first command.
+            stream.flush(deadline)?;
+            match stream.take_in(deadline, deadline)? {
+                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(_) if stream.plain.clock.now() < deadline => {}
+                Some(_) | None => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+        Ok(stream)
     }
 
-    /// Shakes hands to the end. After that, sends the records that are ready, or else waits for some until `until`. Returns how many
-    /// bytes were read and written: none at the end of the stream. `None` if nothing has come.
-    fn exchange(
-        &mut self,
-        until: Timestamp,
-        deadline: Timestamp,
-    ) -> io::Result<Option<(usize, usize)>> {
-        let plain = &mut self.plain;
-        let done = self.tls.complete_io(&mut Bounded {
-            plain,
-            until,
-            deadline,
-        });
-        match done {
-            // A record that could be sent in part alone is an error.
-            Err(error) if is_timeout(&error) && !self.tls.wants_write() => Ok(None),
-            done => done.map(Some),
+    /// Writes the records that are ready.
+    fn flush(&mut self, deadline: Timestamp) -> io::Result<()> {
+        while self.tls.wants_write() {
+            self.tls
+                .write_tls(&mut self.plain.bounded(deadline, deadline))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for records until `until`, and reads them: zero bytes at the end of the stream, and `None` if none have come.
+    fn take_in(&mut self, until: Timestamp, deadline: Timestamp) -> io::Result<Option<usize>> {
+        match self.tls.read_tls(&mut self.plain.bounded(until, deadline)) {
+            Err(error) if is_timeout(&error) => Ok(None),
+            Err(error) => Err(error),
+            Ok(taken) => match self.tls.process_new_packets() {
+                Ok(_) => Ok(Some(taken)),
+                Err(error) => {
+                    // Sends the alert that tells the server what is wrong, if that is possible.
+                    self.flush(deadline).unwrap_or_default();
+                    Err(io::Error::new(io::ErrorKind::InvalidData, error))
+                }
+            },
         }
     }
 }
@@ -235,15 +248,7 @@ impl TlsStream {
 impl Stream for TlsStream {
     fn write(&mut self, bytes: &[u8], deadline: Timestamp) -> io::Result<()> {
         self.tls.writer().write_all(bytes)?;
-        let mut bounded = Bounded {
-            plain: &mut self.plain,
-            until: deadline,
-            deadline,
-        };
-        while self.tls.wants_write() {
-            self.tls.write_tls(&mut bounded)?;
-        }
-        Ok(())
+        self.flush(deadline)
     }
 
     fn read(
@@ -263,7 +268,9 @@ impl Stream for TlsStream {
                 return Ok(None);
             }
             records = records.saturating_add(1);
-            if self.exchange(until, deadline)?.is_none() {
+            // Sends what rustls has to answer, such as a request for new keys.
+            self.flush(deadline)?;
+            if self.take_in(until, deadline)?.is_none() {
                 return Ok(None);
             }
         }
@@ -273,14 +280,29 @@ impl Stream for TlsStream {
         let now = self.plain.clock.now();
         for _ in 0..MOST_RECORDS {
             // Records without data are allowed: a server may send session tickets at any time.
-            match self.exchange(now, now) {
-                // rustls reads on only where it has no data.
-                Ok(None) => return true,
-                Ok(Some((0, 0))) | Err(_) => return false,
-                Ok(Some(_)) => {}
+            match self.take_in(now, now) {
+                Ok(Some(1..)) => {}
+                Ok(None) => {
+                    return self
+                        .tls
+                        .reader()
+                        .fill_buf()
+                        .is_err_and(|it| is_timeout(&it));
+                }
+                Ok(Some(0)) | Err(_) => return false,
             }
         }
         false
+    }
+}
+
+impl Plain {
+    fn bounded(&mut self, until: Timestamp, deadline: Timestamp) -> Bounded<'_> {
+        Bounded {
+            plain: self,
+            until,
+            deadline,
+        }
     }
 }
 

@@ -4,24 +4,25 @@
 
 #![cfg(target_os = "linux")]
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
 
-use super::{MOST_RECORDS, Tls, TlsStream};
+use super::{MOST_RECORDS, Tls, TlsConfig, TlsStream};
 use crate::clock::Clock;
 use crate::wire::stream::{Plain, Stream};
 
 /// The server's side of a connection.
 struct Peer {
-    socket: rustix::fd::OwnedFd,
+    socket: OwnedFd,
     tls: ServerConnection,
 }
 
@@ -60,11 +61,24 @@ impl Peer {
     }
 }
 
+fn certificate() -> rcgen::CertifiedKey<rcgen::KeyPair> {
+    rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap()
+}
+
+fn trusting(certificate: &rcgen::Certificate) -> TlsConfig {
+    let trusting = Tls::default().root_certificates(certificate.pem());
+    trusting.config().unwrap()
+}
+
+fn sockets() -> (Plain, OwnedFd) {
+    let kind = SocketType::SEQPACKET;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    (Plain::over(ours.into(), &Clock::system()).unwrap(), theirs)
+}
+
 fn connection() -> (TlsStream, Peer) {
     let clock = Clock::system();
-    let names = vec!["localhost".to_owned()];
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(names).unwrap();
+    let rcgen::CertifiedKey { cert, signing_key } = certificate();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -74,19 +88,15 @@ fn connection() -> (TlsStream, Peer) {
         .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
     config.send_tls13_tickets = 0;
-    let kind = SocketType::SEQPACKET;
-    let (ours, socket) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    let (plain, socket) = sockets();
     let tls = ServerConnection::new(Arc::new(config)).unwrap();
     let mut peer = Peer { socket, tls };
     let other = thread::spawn(move || {
         peer.shake_hands();
         peer
     });
-    let plain = Plain::over(ours.into(), &clock).unwrap();
-    let trusting = Tls::default().root_certificates(cert.pem());
-    let config = trusting.config().unwrap();
     let deadline = clock.now().saturating_add(Duration::from_mins(1));
-    let mut stream = TlsStream::handshake(plain, &config, "localhost", deadline).unwrap();
+    let mut stream = TlsStream::handshake(plain, &trusting(&cert), "localhost", deadline).unwrap();
     // The last records of the handshake go out with the first command.
     stream.write(b"PING", deadline).unwrap();
     let mut peer = other.join().unwrap();
@@ -97,6 +107,23 @@ fn connection() -> (TlsStream, Peer) {
         .read_to_end(&mut bytes)
         .unwrap_or_default();
     (stream, peer)
+}
+
+#[test]
+fn a_handshake_of_which_a_part_has_come_is_none() {
+    let clock = Clock::system();
+    for (part, kind) in [
+        (&[0x16, 3, 3][..], ErrorKind::TimedOut),
+        // The peer closes, with a word.
+        (&[0x15, 3, 3, 0, 2, 1, 0], ErrorKind::TimedOut),
+    ] {
+        let (plain, peer) = sockets();
+        send(&peer, part, SendFlags::empty()).unwrap();
+        let deadline = clock.now().saturating_add(Duration::from_millis(50));
+        let config = trusting(&certificate().cert);
+        let shaken = TlsStream::handshake(plain, &config, "localhost", deadline);
+        assert_eq!(shaken.map(|_| ()).unwrap_err().kind(), kind, "{part:?}");
+    }
 }
 
 #[test]
