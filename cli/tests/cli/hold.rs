@@ -58,7 +58,7 @@ fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
     let nodes = Nodes::start(3).hasty();
     for (options, by) in [
         (&["--ttl", "2s"][..], "deletion"),
-        (&["--max-hold", "1s"], "max_hold"),
+        (&["--max-hold", "3s"], "max_hold"),
         (&["--ttl", "2s"], "unlock"),
         (&["--ttl", "1s"], "stop"),
         // One that can't notice it until the end.
