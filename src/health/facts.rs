@@ -84,7 +84,10 @@ impl Facts {
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let mut told = self.told.iter();
         let fact = told.find(|(other, _)| *other == name);
-        debug_assert!(fact.is_some() || self.told.is_empty(), "no fact is called {name}");
+        debug_assert!(
+            fact.is_some() || self.told.is_empty(),
+            "no fact is called {name}"
+        );
         fact?.1.as_deref()
     }
 

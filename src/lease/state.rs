@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 // With a path, because the model includes this file under another name.
+#[path = "state/healer.rs"]
+pub(crate) mod healer;
 #[path = "state/holding.rs"]
 pub(crate) mod holding;
 #[path = "state/hooks.rs"]
 pub(crate) mod hooks;
-#[path = "state/healer.rs"]
-pub(crate) mod healer;
 #[path = "state/rounds.rs"]
 mod rounds;
 

@@ -58,9 +58,10 @@ pub(super) fn first_of(
         }
         // WSAPoll does not tell of a connection that failed before Windows 10 2004.
         if cfg!(windows) {
-            let failed = pending.iter().enumerate().find_map(|(place, (socket, _))| {
-                Some((place, socket.take_error().ok()??))
-            });
+            let failed = pending
+                .iter()
+                .enumerate()
+                .find_map(|(place, (socket, _))| Some((place, socket.take_error().ok()??)));
             if let Some((place, error)) = failed {
                 pending.remove(place);
                 (failure, next_at) = (error, now);
