@@ -57,7 +57,7 @@
 //! # Ok::<(), redlatch::Error>(())
 //! ```
 //!
-//! **Semaphores.** With [`LockManager::semaphore`] at most so many have a permit at a time, each with a
+//! **Semaphores.** With [`LockManager::semaphore`] up to a given number of holders have a permit at a time, each with a
 //! [slot](LockGuard::slot) of its own.
 //!
 //! **Several resources.** [`LockManager::request_all`] locks up to 64 names together: all or none.
@@ -96,8 +96,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! **Threads.** A [`LockManager`] is shared by cloning it. What several threads ask of the nodes at the same time goes in one write to
-//! each node, whichever locks they want; a thread alone asks at once. The threads of a manager get a lock in the order in which they
+//! **Threads.** A [`LockManager`] is shared by cloning it. Requests that several threads make at the same time share one write to
+//! each node, also for different locks; a thread alone sends at once. The threads of a manager get a lock in the order in which they
 //! asked. A manager has a pool of connections for each node, and connects when it first needs to. It has one background thread, and
 //! one more for each of these when they are first needed: nodes with a host name, renewals, and hooks for losses. A [`LockGuard`] may
 //! be sent to another thread and dropped there. From async code, call the library on a thread for blocking calls; `docs/guide.md` has
@@ -125,7 +125,7 @@
 //! - `metrics`: the figures of [`Stats`] for the recorder that the program has installed for the crate
 //!   [`metrics`](https://docs.rs/metrics), as they happen.
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
-//! - `fake`: nodes and time for unit tests. It compiles Lua with a C compiler, and belongs into `[dev-dependencies]`:
+//! - `fake`: nodes and time for unit tests. It compiles Lua with a C compiler, and belongs in `[dev-dependencies]`:
 //!   `redlatch = { version = "0.1", features = ["fake"] }`.
 //!
 //! # More
