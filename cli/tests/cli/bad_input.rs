@@ -2,17 +2,8 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 
-use crate::ended::Ended;
-use crate::process::{Nodes, bare, end_of};
-
-/// One line, this exit code, nothing on standard output, and this in the line.
-#[track_caller]
-fn assert_refused(ended: &Ended, code: i32, advice: &str) {
-    ended.is_refused(code, advice);
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-}
+use crate::process::{Nodes, ask, bare, end_of, set_mode, try_run};
 
 /// Command lines, word by word, with a part of the advice. Unit tests have more. `LONG` is a name that is too long.
 const WRONG: &str = "
@@ -99,18 +90,14 @@ fn usage_that_is_wrong_is_64() {
         ),
     ];
     for (arguments, advice) in cases.chain(more) {
-        let ended = end_of(&mut nodes.redlatch(&arguments));
-        assert_refused(&ended, 64, advice);
+        let ended = ask(&nodes, &arguments);
+        ended.is_refused_in_one_line(64, advice);
         assert!(!ended.stderr.contains("builder"), "{ended:?}");
     }
     let many: Vec<String> = (0..64).map(|n| format!("--also=name-{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    assert_refused(
-        &end_of(&mut nodes.run(&many, "true")),
-        64,
-        "64 resources at most",
-    );
-    end_of(&mut nodes.run(&many[1..], "true")).is_quiet(0);
+    try_run(&nodes, &many, "true").is_refused_in_one_line(64, "64 resources at most");
+    try_run(&nodes, &many[1..], "true").is_quiet(0);
     assert!(nodes.servers.iter().all(|server| server.keys() == 0));
 }
 
@@ -128,7 +115,7 @@ fn a_name_that_is_not_utf_8_is_refused() {
     ] {
         let mut command = nodes.redlatch(before);
         command.arg(name).args(after);
-        assert_refused(&end_of(&mut command), 64, "UTF-8");
+        end_of(&mut command).is_refused_in_one_line(64, "UTF-8");
     }
 }
 
@@ -142,7 +129,7 @@ fn a_command_that_does_not_exist_is_127_and_one_that_can_not_be_run_is_126() {
     let odd = nodes.file("odd");
     std::fs::write(&odd, [0_u8; 64]).unwrap();
     for file in [&orphan, &odd] {
-        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(file, 0o755);
     }
     let text = |path: &std::path::Path| path.display().to_string();
     for (command, code, advice) in [
@@ -154,8 +141,7 @@ fn a_command_that_does_not_exist_is_127_and_one_that_can_not_be_run_is_126() {
         (text(&odd), 126, "kind of file"),
         ("/".to_owned(), 126, "rights"),
     ] {
-        let ended = end_of(&mut nodes.redlatch(&["run", "job", "--", &command]));
-        assert_refused(&ended, code, advice);
+        ask(&nodes, &["run", "job", "--", &command]).is_refused_in_one_line(code, advice);
         assert_eq!(nodes.locked(), 0, "{command}");
     }
 }
@@ -170,7 +156,7 @@ fn without_servers_each_way_to_name_them_is_told() {
         &["open-nodes"],
     ] {
         let ended = end_of(&mut bare(arguments));
-        assert_refused(&ended, 64, "--node URL");
+        ended.is_refused_in_one_line(64, "--node URL");
         assert!(ended.stderr.contains("REDLATCH_NODES") && ended.stderr.contains("redlatch.toml"));
     }
     // A variable of a script that was not set: other servers are not meant.
@@ -178,7 +164,7 @@ fn without_servers_each_way_to_name_them_is_told() {
     let url = nodes.servers[0].url();
     for more in [&["--node", ""][..], &["--node", &url, "--node", ""]] {
         let mut command = nodes.redlatch(&["status", "job"]);
-        assert_refused(&end_of(command.args(more)), 64, "--node is empty");
+        end_of(command.args(more)).is_refused_in_one_line(64, "--node is empty");
     }
 }
 
@@ -203,7 +189,7 @@ fn a_url_that_can_not_be_used_is_64_also_where_the_password_comes_from_elsewhere
             command.env("REDLATCH_NODES", urls);
             command.env("REDLATCH_PASSWORD", password);
             let ended = end_of(&mut command);
-            assert_refused(&ended, 64, advice);
+            ended.is_refused_in_one_line(64, advice);
             assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
         }
     }
@@ -212,12 +198,12 @@ fn a_url_that_can_not_be_used_is_64_also_where_the_password_comes_from_elsewhere
 #[cfg(not(feature = "tls-rustls"))]
 #[test]
 fn tls_without_its_feature_names_the_feature() {
-    let ended = end_of(bare(&["status", "job"]).env("REDLATCH_NODES", "rediss://a"));
-    assert_refused(&ended, 64, "tls-rustls");
+    end_of(bare(&["status", "job"]).env("REDLATCH_NODES", "rediss://a"))
+        .is_refused_in_one_line(64, "tls-rustls");
     let node = ["status", "job", "--node", "redis://127.0.0.1:1"];
     for option in ["--tls-ca", "--tls-cert", "--tls-key", "--tls-name"] {
-        let ended = end_of(&mut bare(&[&node[..], &[option, "x"]].concat()));
-        assert_refused(&ended, 64, "tls-rustls");
+        end_of(&mut bare(&[&node[..], &[option, "x"]].concat()))
+            .is_refused_in_one_line(64, "tls-rustls");
     }
 }
 
@@ -257,6 +243,6 @@ fn certificates_that_the_environment_names_and_that_can_not_be_read_are_named() 
         if let Some(also) = also {
             command.env("SSL_CERT_DIR", also);
         }
-        assert_refused(&end_of(&mut command), 64, variable);
+        end_of(&mut command).is_refused_in_one_line(64, variable);
     }
 }

@@ -51,6 +51,13 @@ impl Ended {
         self.complains(text);
     }
 
+    /// The same, and nobody else says anything on standard error.
+    #[track_caller]
+    pub(crate) fn is_refused_in_one_line(&self, code: i32, text: &str) {
+        self.is_refused(code, text);
+        assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
+    }
+
     /// The one object on standard output.
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {

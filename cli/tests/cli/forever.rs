@@ -9,7 +9,9 @@ use std::time::Duration;
 use redlatch_testing::{Server, eventually, now};
 use rustix::process::Signal;
 
-use crate::process::{LIMIT, Nodes, Running, TOKEN, assert_dies, end_of, is_alive, pid, told};
+use crate::process::{
+    LIMIT, Nodes, Running, TOKEN, ask, assert_dies, end_of, is_alive, pid, told, try_run,
+};
 
 const FOREVER: [&str; 3] = ["--forever", "--ttl", "1500ms"];
 
@@ -82,8 +84,7 @@ fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
     told(&running, "max_hold");
     assert_eq!(running.line(), "started");
     // A signal is the exit code, whatever the command makes of it.
-    running.signal(Signal::TERM);
-    running.end().is(143, "got term\n");
+    running.end_by(Signal::TERM).is(143, "got term\n");
     assert_eq!(nodes.locked(), 0);
 }
 
@@ -141,8 +142,7 @@ fn a_hangup_ends_it_unless_the_command_survives_it() {
 
     let running = start(&nodes, &[], SERVE);
     running.line();
-    running.signal(Signal::HUP);
-    running.end().ends_with(129);
+    running.end_by(Signal::HUP).ends_with(129);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
     let leader = "01234567 (web-3 nightly since 2026-11-22 05:52:53 UTC)";
     told(&waiting, &format!("standby: {leader} leads"));
     // That one waits for far longer than the configuration says.
-    let ended = end_of(&mut nodes.run(&["--forever", "--wait", "300ms"], SERVE));
+    let ended = try_run(&nodes, &["--forever", "--wait", "300ms"], SERVE);
     ended.ends_with(75);
     assert!(ended.stderr.contains("after 300ms of waiting"), "{ended:?}");
     assert!(waiting.is_running());
@@ -170,12 +170,12 @@ fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
 fn servers_that_are_all_away_are_waited_for_and_a_program_that_is_not_there_is_not() {
     let mut nodes = Nodes::start(3).hasty();
     let missing = ["run", "--forever", "job", "--", "no-such-program"];
-    end_of(&mut nodes.redlatch(&missing)).ends_with(127);
+    ask(&nodes, &missing).ends_with(127);
     nodes.servers.iter_mut().for_each(Server::kill);
     let running = start(&nodes, &[], SERVE);
     let line = told(&running, "redlatch health");
     assert!(line.contains("it goes on trying"), "{line}");
-    end_of(&mut nodes.run(&["--forever", "--wait", "300ms"], SERVE)).ends_with(69);
+    try_run(&nodes, &["--forever", "--wait", "300ms"], SERVE).ends_with(69);
     nodes.servers.iter_mut().for_each(Server::restart);
     running.line();
     running.terminate();
@@ -278,8 +278,7 @@ fn a_manager_that_is_not_there_is_said_once_and_one_that_does_not_read_holds_nob
     for name in names.map(Path::new).into_iter().chain([path.as_path()]) {
         let running = start_with_socket(&nodes, SHOW_SOCKET, name);
         running.line();
-        running.signal(Signal::TERM);
-        let ended = running.end();
+        let ended = running.end_by(Signal::TERM);
         ended.ends_with(143);
         let words = ended.stderr.matches("look at NOTIFY_SOCKET").count();
         assert_eq!(words, 1, "{ended:?}");

@@ -8,7 +8,7 @@ use redlatch_testing::{eventually, pause};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::process::{LIMIT, Nodes, Running, end_of, open_nodes};
+use crate::process::{LIMIT, Nodes, REDLATCH, Running, ask, end_of, open_nodes, try_run};
 
 /// `redlatch hold` with these options on the lock `job`, and the other end of its standard input.
 #[track_caller]
@@ -39,7 +39,7 @@ fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends_or_a_
     for server in &nodes.servers {
         assert!(server.get("job").unwrap().starts_with(&token));
     }
-    end_of(&mut nodes.run(&["-n"], "echo ran")).is(75, "");
+    try_run(&nodes, &["-n"], "echo ran").is(75, "");
     drop(input);
     assert_ends_quietly(running, 0);
     assert_eq!(nodes.locked(), 0);
@@ -69,7 +69,7 @@ fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
         match by {
             "deletion" => nodes.command(&["DEL", "job"]),
             "unlock" => {
-                end_of(&mut nodes.redlatch(&["unlock", "job", "--token", &token])).ends_with(0);
+                ask(&nodes, &["unlock", "job", "--token", &token]).ends_with(0);
             }
             "stop" => {
                 running.signal(Signal::STOP);
@@ -120,24 +120,18 @@ fn with_fenced_the_line_has_the_number_and_with_json_it_is_an_object() {
 fn without_an_input_that_stays_open_or_an_output_nothing_is_kept() {
     let nodes = Nodes::start(3);
     // Which is /dev/null.
-    let ended = end_of(&mut nodes.redlatch(&["hold", "job"]));
-    ended.is_refused(64, "standard input is at its end");
+    ask(&nodes, &["hold", "job"]).is_refused(64, "standard input is at its end");
     assert!(nodes.servers.iter().all(|server| server.keys() == 0));
     // A full disk.
     let full = std::fs::File::options().write(true).open("/dev/full");
     let mut hold = nodes.redlatch(&["hold", "job"]);
-    hold.stdin(Stdio::piped()).stdout(full.unwrap());
-    let mut child = hold.stderr(Stdio::piped()).spawn().unwrap();
-    let input = child.stdin.take();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(74));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        told.contains("Z standard output can't be written"),
-        "{told}"
-    );
+    hold.stdin(Stdio::piped())
+        .stdout(full.unwrap())
+        .stderr(Stdio::piped());
+    let ended = Running::spawn(&mut hold).end();
+    ended.ends_with(74);
+    ended.complains("Z standard output can't be written");
     assert_eq!(nodes.locked(), 0);
-    drop(input);
 }
 
 #[test]
@@ -160,7 +154,7 @@ fn example(nodes: &Nodes) -> Command {
     let (_, rest) = page.split_once("```bash\ncoproc ").unwrap();
     let (script, _) = rest.split_once("```").unwrap();
     let script = script
-        .replacen("redlatch", env!("CARGO_BIN_EXE_redlatch"), 1)
+        .replacen("redlatch", REDLATCH, 1)
         .replace("./push", "echo pushed")
         .replace("./announce", "echo announced");
     nodes.program("bash", &["-c", &format!("coproc {script}")])
@@ -175,7 +169,7 @@ fn the_example_in_bash_works_under_the_lock_or_not_at_all() {
     let number = ended.stdout.strip_prefix("pushed ").unwrap();
     let number = number.strip_suffix("\nannounced\n").unwrap();
     assert!(number.parse::<u64>().is_ok(), "{ended:?}");
-    end_of(&mut nodes.redlatch(&["status", "-q", "deploy"])).ends_with(1);
+    ask(&nodes, &["status", "-q", "deploy"]).ends_with(1);
 
     let mut hold = nodes.redlatch(&["hold", "--fenced", "deploy"]);
     let (holder, _input) = Running::start_with_input(&mut hold);

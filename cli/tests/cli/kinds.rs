@@ -8,7 +8,7 @@ use redlatch_testing::{Server, eventually, pause};
 use rustix::process::{Pid, Signal};
 
 use crate::ended::Ended;
-use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, open_nodes, pid, told};
+use crate::process::{LIMIT, Nodes, Running, ask, assert_dies, open_nodes, pid, told, try_run};
 
 const KINDS: [&[&str]; 5] = [
     &[],
@@ -44,7 +44,7 @@ fn is_free(nodes: &Nodes, i: usize, name: &str) -> bool {
     } else {
         &[]
     };
-    end_of(&mut nodes.redlatch(&[&["status", "-q", name], max].concat())).code == Some(1)
+    ask(nodes, &[&["status", "-q", name], max].concat()).code == Some(1)
 }
 
 #[test]
@@ -76,12 +76,11 @@ fn a_command_runs_under_the_lock_and_knows_it_and_its_exit_code_is_that_of_redla
         };
         assert_eq!(&words[3..], resources);
         let status = if i == 2 { &kind[..] } else { &[] };
-        let ended = end_of(&mut nodes.redlatch(&[&["status", "job"], status].concat()));
+        let ended = ask(&nodes, &[&["status", "job"], status].concat());
         ended.ends_with(0);
         // The servers don't tell who reads.
         assert_eq!(ended.stdout.contains(&token), i != 4, "{ended:?}");
-        let ended = end_of(&mut nodes.run(&[&["-n"], status].concat(), "echo ran"));
-        ended.is(75, "");
+        try_run(&nodes, &[&["-n"], status].concat(), "echo ran").is(75, "");
         drop(input);
         running.end().ends_with(7);
         assert!(is_free(&nodes, i, "job"));
@@ -173,7 +172,7 @@ fn run_permit(nodes: &Nodes, options: &[&str]) -> (Running, ChildStdin) {
 
 #[track_caller]
 fn status(nodes: &Nodes, options: &[&str]) -> Ended {
-    end_of(&mut nodes.redlatch(&[&["status", "job"], options].concat()))
+    ask(nodes, &[&["status", "job"], options].concat())
 }
 
 #[test]
@@ -187,10 +186,10 @@ fn so_many_run_at_a_time_each_in_a_slot_and_the_next_one_waits_for_its_turn() {
     let slots = BTreeSet::from([first.line(), object["slot"].to_string()]);
     assert_eq!(slots, BTreeSet::from(["0".to_owned(), "1".to_owned()]));
 
-    let refused = end_of(&mut nodes.run(&["--max", "2", "-n"], "echo ran"));
+    let refused = try_run(&nodes, &["--max", "2", "-n"], "echo ran");
     refused.is_refused(75, "the permits of job, 2 in all");
     // A lock of that name is another thing.
-    end_of(&mut nodes.run(&["-n"], "echo .$REDLATCH_SLOT")).is(0, ".\n");
+    try_run(&nodes, &["-n"], "echo .$REDLATCH_SLOT").is(0, ".\n");
 
     let ended = status(&nodes, &["--max", "2"]);
     ended.ends_with(0);
@@ -229,7 +228,7 @@ fn unlock_releases_the_permit_in_a_slot() {
         (&["--slot", "0"], 76),
     ] {
         let unlock = [&["unlock", "job", "--token", token], slot].concat();
-        let ended = end_of(&mut nodes.redlatch(&unlock));
+        let ended = ask(&nodes, &unlock);
         ended.ends_with(code);
         let is_told = ended.stderr.contains("a permit needs its --slot");
         assert_eq!(is_told, slot.is_empty(), "{ended:?}");
@@ -260,10 +259,10 @@ fn each_is_a_lock_to_others_and_the_one_that_is_in_the_way_is_named() {
     let (running, input) = Running::start_with_input(&mut run);
     running.line();
     for name in NAMES {
-        let status = end_of(&mut nodes.redlatch(&["status", name]));
+        let status = ask(&nodes, &["status", name]);
         status.shows(&format!("\n{name}: held on 3 of 3 nodes\n"));
-        let ended = end_of(&mut nodes.redlatch(&["run", "-n", name, "--", "echo", "ran"]));
-        ended.is_refused(75, &format!(" has the lock {name} (on "));
+        ask(&nodes, &["run", "-n", name, "--", "echo", "ran"])
+            .is_refused(75, &format!(" has the lock {name} (on "));
     }
     drop(input);
     running.end().ends_with(0);
@@ -273,11 +272,11 @@ fn each_is_a_lock_to_others_and_the_one_that_is_in_the_way_is_named() {
         server.hold("zebra", "another", 60_000);
     }
     let options = [&ALSO[..], &["-n"]].concat();
-    let ended = end_of(&mut nodes.run(&options, "echo ran"));
+    let ended = try_run(&nodes, &options, "echo ran");
     ended.is_refused(75, "another holder has the lock zebra (on ");
     ended.complains("see 'redlatch status zebra'");
     // None of the others was taken.
     assert_eq!(keys_of_names(&nodes), 3);
     let code = [&options[..], &["-E", "9", "-q"]].concat();
-    end_of(&mut nodes.run(&code, "echo ran")).is_quiet(9);
+    try_run(&nodes, &code, "echo ran").is_quiet(9);
 }

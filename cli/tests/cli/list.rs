@@ -1,15 +1,14 @@
 //! `redlatch list` and `redlatch watch`: the locks that are held, once or live, for people and programs.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use redlatch_testing::eventually;
-use rustix::process::{Pid, Signal, kill_process};
+use redlatch_testing::{Server, eventually};
+use rustix::process::Signal;
 use rustix::termios::tcgetattr;
 use serde_json::Value;
 
 use crate::ended::Ended;
-use crate::process::{LIMIT, Nodes, Running, TOKEN, end_of, let_children_heed_signals};
+use crate::process::{LIMIT, Nodes, Running, TOKEN, ask};
 use crate::terminal::Terminal;
 
 fn hold(nodes: &Nodes, key: &str, value: &str) {
@@ -17,7 +16,7 @@ fn hold(nodes: &Nodes, key: &str, value: &str) {
 }
 
 fn list(nodes: &Nodes, more: &[&str]) -> Ended {
-    end_of(&mut nodes.redlatch(&[&["list"], more].concat()))
+    ask(nodes, &[&["list"], more].concat())
 }
 
 #[test]
@@ -55,8 +54,7 @@ rests           rests  9m    3/3
     ended.shows("\n--json  held");
     assert_eq!(ended.stdout.lines().count(), 2, "{ended:?}");
     // With a key prefix, the name is what is behind it.
-    let ended = list(&nodes, &["--key-prefix", "jo", "--prefix", "b"]);
-    ended.shows("\nb     held ");
+    list(&nodes, &["--key-prefix", "jo", "--prefix", "b"]).shows("\nb     held ");
 
     for (prefix, resource, slot, state) in [
         ("exp", "exports", Value::from(2), "held"),
@@ -82,7 +80,6 @@ rests           rests  9m    3/3
 
 #[test]
 fn a_list_ends_when_nobody_reads_it_and_at_a_signal() {
-    let_children_heed_signals();
     let nodes = Nodes::start(1);
     // A million keys of another program, of which none may be a lock.
     let script = "for i = 1, 1000000 do redis.call('SET', 'user:' .. i, 'x') end \
@@ -90,20 +87,15 @@ fn a_list_ends_when_nobody_reads_it_and_at_a_signal() {
     nodes.command(&["EVAL", script, "0", TOKEN]);
     // The first line shows that it is under way; its end would be a second later.
     for is_closed in [true, false] {
-        let mut list = nodes.redlatch(&["list", "--json"]);
-        let mut child = list.stdout(Stdio::piped()).spawn().unwrap();
-        let mut reader = child.stdout.take().unwrap();
-        reader.read_exact(&mut [0; 40]).unwrap();
+        let mut running = Running::start(&mut nodes.redlatch(&["list", "--json"]));
+        running.line();
         let before = nodes.servers[0].count("scan");
         if is_closed {
-            drop(reader);
+            running.stop_reading();
         } else {
-            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            running.signal(Signal::INT);
         }
-        let ended = || child.try_wait().unwrap().is_some();
-        assert!(eventually(LIMIT, ended));
-        let code = child.wait().unwrap().code();
-        assert_eq!(code, is_closed.then_some(0));
+        assert_eq!(running.end().code, is_closed.then_some(0));
         let more = nodes.servers[0].count("scan") - before;
         assert!(more < 2_000, "{more} steps of 4,000 after its end was due");
     }
@@ -130,9 +122,9 @@ fn keys_of_other_programs_are_listed_with_all_and_deleted_with_foreign() {
         ended.is_quiet(0);
     }
     let unlock = ["unlock", "session:1", "--token", "foo", "--foreign"];
-    end_of(&mut nodes.redlatch(&unlock[..4])).is_refused(64, "say --foreign");
+    ask(&nodes, &unlock[..4]).is_refused(64, "say --foreign");
     assert_eq!(nodes.servers[0].get("session:1").as_deref(), Some("foo"));
-    end_of(&mut nodes.redlatch(&unlock)).ends_with(0);
+    ask(&nodes, &unlock).ends_with(0);
     assert_eq!(nodes.servers[0].get("session:1"), None);
 }
 
@@ -145,15 +137,10 @@ fn what_was_found_is_told_before_what_is_missing() {
                       for i = 1, 300000 do redis.call('SET', 'user:' .. i, 'x') end";
         nodes.command(&["EVAL", script, "0", TOKEN]);
         let running = Running::start(&mut nodes.redlatch(&[&["list"], options].concat()));
-        let steps = || -> u64 {
-            nodes
-                .servers
-                .iter()
-                .map(|server| server.count("scan"))
-                .sum()
-        };
+        let steps = |server: &Server| server.count("scan");
         // Of more than a thousand for each server.
-        assert!(eventually(LIMIT, || steps() > 100));
+        let is_under_way = || nodes.servers.iter().map(steps).sum::<u64>() > 100;
+        assert!(eventually(LIMIT, is_under_way));
         nodes.servers[0].kill();
         nodes.servers[1].kill();
         let ended = running.end();
@@ -200,22 +187,16 @@ fn without_a_terminal_each_change_is_a_line_with_the_time() {
         wait_for(&running, &format!("{name} is FAILED: "));
         nodes.servers[0].restart();
         wait_for(&running, &format!("{name} is up"));
-        running.signal(Signal::INT);
-        let ended = running.end();
-        ended.is_quiet(0);
+        running.end_by(Signal::INT).is_quiet(0);
     }
 }
 
 #[test]
 fn a_watch_ends_when_nobody_reads_it() {
     let nodes = Nodes::start(1);
-    let mut child = watch(&nodes, &["job"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    lines.read_line(&mut String::new()).unwrap();
-    drop(lines);
+    let mut running = Running::start(&mut watch(&nodes, &["job"]));
+    running.line();
+    running.stop_reading();
     let mut is_held = false;
     // Each change is a line, which nobody reads.
     let ended = || {
@@ -226,15 +207,14 @@ fn a_watch_ends_when_nobody_reads_it() {
             &["DEL", "job"]
         };
         nodes.servers[0].command(words);
-        child.try_wait().unwrap().is_some()
+        !running.is_running()
     };
     assert!(eventually(LIMIT, ended));
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    running.end().ends_with(0);
 }
 
 #[test]
 fn on_a_terminal_it_shows_locks_and_servers_until_q_and_leaves_the_terminal_as_it_was() {
-    let_children_heed_signals();
     let mut nodes = Nodes::start(3).hasty();
     nodes.hold(&format!("{TOKEN} web-3 \u{1b}[31m"), 600_000);
     nodes.servers[2].kill();
@@ -245,7 +225,7 @@ fn on_a_terminal_it_shows_locks_and_servers_until_q_and_leaves_the_terminal_as_i
         let before = tcgetattr(&tty).unwrap().local_modes;
         let mut command = watch(&nodes, &["job", "other"]);
         command.env("NO_COLOR", "1");
-        let mut child = terminal.take(&mut command).spawn().unwrap();
+        let running = Running::spawn(terminal.take(&mut command));
         let failed = format!("{}  FAILED ", nodes.servers[2].name());
         let why = terminal.wait_for(&failed);
         assert!(why.starts_with("no connection: "), "{why}");
@@ -253,11 +233,10 @@ fn on_a_terminal_it_shows_locks_and_servers_until_q_and_leaves_the_terminal_as_i
         terminal.wait_for("other  free         2/3");
         assert_ne!(tcgetattr(&tty).unwrap().local_modes, before);
         match end {
-            "INT" => kill_process(Pid::from_child(&child), Signal::INT).unwrap(),
+            "INT" => running.signal(Signal::INT),
             key => terminal.press(key),
         }
-        assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
-        assert_eq!(child.wait().unwrap().code(), Some(0));
+        running.end().ends_with(0);
         assert_eq!(tcgetattr(&tty).unwrap().local_modes, before);
         let is_left = || terminal.shown().ends_with("\u{1b}[?25h\u{1b}[?1049l");
         assert!(eventually(LIMIT, is_left), "{:?}", terminal.shown());
@@ -271,17 +250,16 @@ fn ten_thousand_locks_and_twenty_columns_are_shown_as_far_as_there_is_room() {
     let script = "for i = 1, 10000 do redis.call('SET', 'job-' .. i, ARGV[1], 'PX', 600000) end";
     nodes.servers[0].command(&["EVAL", script, "0", TOKEN]);
     let terminal = Terminal::sized(20, 12);
-    let mut child = terminal.take(&mut watch(&nodes, &[])).spawn().unwrap();
+    let running = Running::spawn(terminal.take(&mut watch(&nodes, &[])));
     assert!(eventually(LIMIT, || terminal.shown().contains(" more")));
     terminal.press("q");
-    assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    running.end().ends_with(0);
     assert!(
         terminal.shown().contains("job-1 "),
         "{:?}",
         terminal.shown()
     );
 
-    let ended = end_of(&mut nodes.redlatch(&["list"]));
+    let ended = ask(&nodes, &["list"]);
     assert_eq!(ended.stdout.lines().count(), 10_001, "{}", ended.stderr);
 }

@@ -5,15 +5,9 @@ use std::time::Duration;
 use redlatch_testing::{Server, pause};
 use serde_json::Value;
 
-use crate::ended::Ended;
-use crate::process::{Nodes, Running, TOKEN, bare, end_of, open_nodes};
+use crate::process::{Nodes, REDLATCH, Running, TOKEN, ask, bare, end_of, open_nodes, try_run};
 
 const OTHER: &str = "00000000000000000000000000000000deadbeef";
-
-#[track_caller]
-fn ask(nodes: &Nodes, words: &[&str]) -> Ended {
-    end_of(&mut nodes.redlatch(words))
-}
 
 #[test]
 fn status_tells_who_holds_the_lock_and_its_exit_code_whether() {
@@ -66,8 +60,8 @@ fn a_lock_that_lost_its_time_to_live_is_told_as_one_that_may_be_held() {
     for ended in [
         ask(&nodes, &["status", "job"]),
         ask(&nodes, &["status", "job", "--json"]),
-        end_of(&mut nodes.run(&["-n"], "echo ran")),
-        end_of(&mut nodes.run(&["-n", "--shared"], "echo ran")),
+        try_run(&nodes, &["-n"], "echo ran"),
+        try_run(&nodes, &["-n", "--shared"], "echo ran"),
     ] {
         ended.ends_with(69);
         let told = format!("{} {}", ended.words(), ended.stderr);
@@ -206,7 +200,7 @@ fn with_the_fenced_protocol_they_work_as_well_and_say_what_it_needs() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     // Servers that abstain have the lock free, for others than those with --fenced. A status only reads.
-    end_of(&mut nodes.run(&["--fenced", "-n"], "true")).ends_with(69);
+    try_run(&nodes, &["--fenced", "-n"], "true").ends_with(69);
     ask(&nodes, &["status", "job"]).ends_with(1);
     open_nodes(&nodes);
     let status = ask(&nodes, &["status", "job"]);
@@ -239,7 +233,6 @@ fn with_the_fenced_protocol_they_work_as_well_and_say_what_it_needs() {
 #[test]
 fn a_name_may_be_whatever_the_library_takes_and_the_line_of_status_ends_its_lock() {
     let nodes = Nodes::start(1);
-    let redlatch = env!("CARGO_BIN_EXE_redlatch");
     let value = format!("{TOKEN} it's \"so\" \\ $(exit) since=2026-11-22T05:52:53Z");
     for name in [
         "my job",
@@ -272,7 +265,7 @@ fn a_name_may_be_whatever_the_library_takes_and_the_line_of_status_ends_its_lock
         let wrong = ask(&nodes, &["unlock", "--token", OTHER, "--", name]).stderr;
         // Copied into a shell.
         let (_, line) = status.split_once("\nunlock   ").unwrap();
-        let script = format!("redlatch() {{ {redlatch} \"$@\"; }}; {line}");
+        let script = format!("redlatch() {{ {REDLATCH} \"$@\"; }}; {line}");
         let ended = end_of(&mut nodes.program("bash", &["-c", &script]));
         ended.ends_with(0);
         assert_eq!(nodes.servers[0].get(name), None, "{line}");

@@ -6,7 +6,7 @@ use redlatch::Protocol;
 use redlatch_testing::{Server, eventually, now, pause};
 use rustix::process::{Signal, getpgid, kill_process};
 
-use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, is_alive, pid, state, told};
+use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid, state, told, try_run};
 
 /// Renewed every half second, so that a loss is soon noticed.
 const TTL: [&str; 2] = ["--ttl", "1500ms"];
@@ -14,7 +14,7 @@ const TTL: [&str; 2] = ["--ttl", "1500ms"];
 /// Gives the lock to another holder on all servers.
 #[track_caller]
 fn take_away(nodes: &Nodes) {
-    nodes.command(&["SET", "job", "another", "PX", "60000"]);
+    nodes.hold("another", 60_000);
 }
 
 /// A command that has started, and has told its processes.
@@ -129,8 +129,9 @@ fn a_loss_that_is_noticed_only_at_the_end_is_told() {
         running.line();
         take_away(&nodes);
         drop(input);
-        let ended = running.end();
-        ended.is_refused(code, "noticed it when releasing it");
+        running
+            .end()
+            .is_refused(code, "noticed it when releasing it");
         nodes.command(&["DEL", "job"]);
     }
 }
@@ -209,8 +210,7 @@ fn a_redlatch_that_goes_on_in_time_keeps_its_lock_and_its_command() {
 fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
     let nodes = Nodes::start(3).hasty();
     let other = nodes.manager(Protocol::Classic);
-    let options = ["--ttl", "1500ms", "--on-loss", "ignore"];
-    let running = Running::start(&mut nodes.run(&options, WORK));
+    let running = run(&nodes, &["--on-loss", "ignore"], WORK);
     let command = pid(&running.line());
     running.signal(Signal::STOP);
     drop(other.lock("job", Duration::from_mins(1)).unwrap());
@@ -220,16 +220,14 @@ fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
 #[test]
 fn a_redlatch_that_is_stopped_in_the_grace_leaves_the_kill_to_the_watchdog() {
     let nodes = Nodes::start(3).hasty();
-    let options = ["--ttl", "1500ms", "--grace", "1s"];
     let script = format!("trap '' TERM; {WORK}");
-    let running = Running::start(&mut nodes.run(&options, &script));
+    let running = run(&nodes, &["--grace", "1s"], &script);
     let command = pid(&running.line());
-    nodes.command(&["SET", "job", "another", "PX", "60000"]);
+    take_away(&nodes);
     assert!(running.error_line().contains("KILL after 1s"));
     running.signal(Signal::STOP);
     assert_dies(command);
-    running.signal(Signal::CONT);
-    running.end().ends_with(76);
+    running.end_by(Signal::CONT).ends_with(76);
 }
 
 #[test]
@@ -265,27 +263,23 @@ fn a_run_that_begins_when_a_holder_was_killed_gets_its_turn_unless_it_says_how_l
     killed.signal(Signal::KILL);
     drop(killed);
     assert!(nodes.locked() >= 2);
-    let ended = end_of(&mut nodes.run(&ttl, "echo ran"));
-    ended.is(0, "ran\n");
+    try_run(&nodes, &ttl, "echo ran").is(0, "ran\n");
 }
 
 #[test]
 fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
     let nodes = Nodes::start(1).hasty();
     let file = nodes.file("pids");
-    let script = format!(
-        "echo $$ >> {}; for i in $(seq 1500); do sleep 0.02; done",
-        file.display()
-    );
+    let script = "echo $$ >> pids; for i in $(seq 1500); do sleep 0.02; done";
     // A short time to live, so that the next one need not wait for long.
     let brief = ["--node-timeout", "50ms", "--ttl", "300ms", "--wait", "5s"];
     // Over the whole time of its start: before the lock, with it, before the command, after it.
     for step in 0..24 {
-        let running = Running::start(&mut nodes.run(&brief, &script));
+        let running = Running::start(&mut nodes.run(&brief, script));
         pause(Duration::from_millis(step));
         running.signal(Signal::KILL);
     }
-    let last = Running::start(&mut nodes.run(&["--ttl", "1s"], &script));
+    let last = Running::start(&mut nodes.run(&["--ttl", "1s"], script));
     let written = || std::fs::read_to_string(&file).unwrap_or_default();
     assert!(eventually(LIMIT, || !written().is_empty()));
     last.signal(Signal::KILL);
@@ -305,8 +299,7 @@ fn a_group_that_is_stopped_with_its_watchdog_does_not_hold_redlatch_up() {
         assert!(eventually(LIMIT, || state(pid) == Some('T')));
     }
     kill_process(command, Signal::KILL).unwrap();
-    let ended = running.end();
-    ended.ends_with(137);
+    running.end().ends_with(137);
     assert_eq!(nodes.locked(), 0);
     assert_dies(watchdog);
 }

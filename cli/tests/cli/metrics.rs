@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use redlatch_testing::eventually;
 use redlatch_testing::open_metrics::{Exposition, parse};
 
-use crate::process::{LIMIT, Nodes, Running, end_of};
+use crate::process::{LIMIT, Nodes, REDLATCH, Running, try_run};
 
 const RUN: &str = "redlatch_run_last_";
 
@@ -47,20 +47,13 @@ fn names_in_folder_of(path: &Path) -> Vec<String> {
 fn the_file_tells_of_the_lock_and_of_the_run_from_its_start_to_its_end() {
     let nodes = Nodes::start(3);
     let path = nodes.file("job.prom");
-    let options = ["--metrics", path.to_str().unwrap()];
     let begun = written(&nodes.file("redlatch.toml"));
     // Whatever the umask is, the collector can read it.
-    let script = "echo started; while [ ! -e go ]; do sleep 0.02; done";
-    let umask = [
-        "-c",
-        "umask 077; exec \"$@\"",
-        "sh",
-        env!("CARGO_BIN_EXE_redlatch"),
-        "run",
-    ];
-    let job = ["job", "--", "sh", "-c", script];
-    let mut shell = nodes.program("sh", &[&umask[..], &options, &job].concat());
-    let running = Running::start(&mut shell);
+    let script = format!(
+        "umask 077; exec {REDLATCH} run --metrics job.prom job -- \
+         sh -c 'echo started; while [ ! -e go ]; do sleep 0.02; done'"
+    );
+    let running = Running::start(&mut nodes.program("sh", &["-c", &script]));
     running.line();
     let has_it = || is(&read(&path), "redlatch_held", 1);
     assert!(eventually(LIMIT, has_it), "{:?}", read(&path));
@@ -102,16 +95,16 @@ fn a_run_that_fails_or_is_skipped_keeps_when_the_last_one_succeeded() {
     let path = nodes.file("job.prom");
     let options = ["-n", "--metrics", path.to_str().unwrap()];
     let success = || value(&read(&path), &format!("{RUN}success_timestamp_seconds"));
-    end_of(&mut nodes.run(&options, "exit 0")).ends_with(0);
+    try_run(&nodes, &options, "exit 0").ends_with(0);
     let first = success();
     assert!(first.is_some());
 
-    end_of(&mut nodes.run(&options, "exit 5")).ends_with(5);
+    try_run(&nodes, &options, "exit 5").ends_with(5);
     assert_eq!(success(), first);
     assert!(is(&read(&path), &format!("{RUN}exit_code"), 5));
 
     nodes.hold("another", 60_000);
-    end_of(&mut nodes.run(&options, "exit 0")).ends_with(75);
+    try_run(&nodes, &options, "exit 0").ends_with(75);
     assert_eq!(success(), first);
     assert!(is(&read(&path), &format!("{RUN}exit_code"), 75));
     let failed = read(&path).value(
@@ -156,7 +149,7 @@ fn a_file_that_can_not_be_written_or_is_no_file_is_an_error_before_the_lock_is_t
                 .map(|found| found.file_type())
         };
         let (before, path) = (kind(), path.to_str().unwrap());
-        let ended = end_of(&mut nodes.run(&["--metrics", path], "echo ran"));
+        let ended = try_run(&nodes, &["--metrics", path], "echo ran");
         ended.is_refused(74, path);
         ended.complains("metrics");
         assert_eq!(kind(), before, "{path}");

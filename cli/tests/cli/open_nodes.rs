@@ -1,6 +1,6 @@
 //! `redlatch open-nodes`: a brand-new deployment of the fenced protocol.
 
-use crate::process::{Nodes, Running, end_of, open_nodes};
+use crate::process::{Nodes, Running, ask, end_of, open_nodes, try_run};
 
 /// A newcomer is not kept out for an hour without a word.
 #[test]
@@ -17,7 +17,7 @@ fn new_servers_do_not_vote_until_they_are_opened_and_the_refusal_says_how() {
     );
     assert_eq!(line.matches("'redlatch open-nodes'").count(), 1, "{line}");
     // They abstain by now, because a client was here, and are still new.
-    let ended = end_of(&mut nodes.redlatch(&["open-nodes"]));
+    let ended = ask(&nodes, &["open-nodes"]);
     ended.is(0, "opened: all servers vote from now on\n");
     ended.is_quiet(0);
     // Which lets it in while it waits.
@@ -29,7 +29,7 @@ fn new_servers_do_not_vote_until_they_are_opened_and_the_refusal_says_how() {
 #[test]
 fn servers_that_are_in_use_are_told_from_those_that_do_not_answer() {
     let mut nodes = Nodes::start(3);
-    let open = |nodes: &Nodes| end_of(&mut nodes.redlatch(&["open-nodes"]));
+    let open = |nodes: &Nodes| ask(nodes, &["open-nodes"]);
     nodes.servers[2].kill();
     let names = [0, 1, 2].map(|i| nodes.servers[i].name());
     let silent = "nothing was opened, because not all servers answer as they should: ";
@@ -37,7 +37,7 @@ fn servers_that_are_in_use_are_told_from_those_that_do_not_answer() {
     ended.is_refused(69, &format!("{silent}{}: ", names[2]));
     assert!(!ended.complaint().contains(&names[0]), "{ended:?}");
     // Two would be a majority.
-    end_of(&mut nodes.run(&["--fenced", "-n"], "echo ran")).ends_with(69);
+    try_run(&nodes, &["--fenced", "-n"], "echo ran").ends_with(69);
     nodes.servers[..2]
         .iter_mut()
         .for_each(redlatch_testing::Server::kill);
@@ -56,5 +56,5 @@ fn servers_that_are_in_use_are_told_from_those_that_do_not_answer() {
     let other = "node_timeout = \"300ms\"\nmax_ttl = \"2m\"\n";
     let config = nodes.write_config("other.toml", other);
     let config = config.display().to_string();
-    end_of(&mut nodes.redlatch(&["open-nodes", "--config", &config])).ends_with(1);
+    ask(&nodes, &["open-nodes", "--config", &config]).ends_with(1);
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{getpid, set_child_subreaper};
 
-use crate::process::{Nodes, end_of};
+use crate::process::{Nodes, REDLATCH, end_of};
 
 /// Tells the process that becomes `redlatch` its arguments, one a line.
 const ARGUMENTS: &str = "REDLATCH_TEST_ARGUMENTS";
@@ -18,7 +18,7 @@ fn a_process_to_which_others_are_left() {
         return;
     };
     set_child_subreaper(Some(getpid())).unwrap();
-    let mut redlatch = Command::new(env!("CARGO_BIN_EXE_redlatch"));
+    let mut redlatch = Command::new(REDLATCH);
     redlatch.args(arguments.lines()).env_remove(ARGUMENTS);
     panic!("{}", redlatch.exec());
 }
@@ -27,9 +27,7 @@ fn a_process_to_which_others_are_left() {
 fn as_a_subreaper(nodes: &Nodes, script: &str) -> Command {
     let run = nodes.run(&[], script);
     let arguments: Vec<&str> = run.get_args().map(|word| word.to_str().unwrap()).collect();
-    let this = "orphans::a_process_to_which_others_are_left";
-    let tests = std::env::current_exe().unwrap();
-    let mut command = nodes.program(tests.to_str().unwrap(), &["--exact", this, "--nocapture"]);
+    let mut command = nodes.test("orphans::a_process_to_which_others_are_left");
     command.env(ARGUMENTS, arguments.join("\n"));
     command
 }
@@ -93,8 +91,7 @@ fn the_exit_code_is_that_of_the_command_however_many_end_with_it() {
     let nodes = Nodes::start(1);
     for _ in 0..20 {
         let script = "for i in 1 2 3 4 5 6 7 8; do (true & true); done; exit 7";
-        let ended = end_of(&mut as_a_subreaper(&nodes, script));
-        ended.is_quiet(7);
+        end_of(&mut as_a_subreaper(&nodes, script)).is_quiet(7);
     }
     if let Some(mut command) = as_process_1(&nodes, "kill -KILL $$") {
         assert_eq!(end_of(&mut command).code, Some(137));

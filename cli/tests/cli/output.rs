@@ -8,16 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use redlatch_testing::eventually;
 
-use crate::process::{LIMIT, Nodes, Running, TOKEN, bare, end_of};
+use crate::process::{LIMIT, Nodes, REDLATCH, Running, TOKEN, ask, bare, end_of, try_run};
 use crate::terminal::shown;
 
 #[test]
 fn a_reader_that_has_gone_away_is_no_fault() {
     let nodes = Nodes::start(1);
-    for server in &nodes.servers {
-        // Else their health is no 0.
-        server.command(&["CONFIG", "SET", "appendonly", "yes"]);
-    }
+    // Else their health is no 0.
+    nodes.command(&["CONFIG", "SET", "appendonly", "yes"]);
     for (arguments, code) in [
         (&["man"][..], 0),
         (&["completions", "bash"], 0),
@@ -30,28 +28,19 @@ fn a_reader_that_has_gone_away_is_no_fault() {
         let mut reader = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
         let pipe = reader.stdin.take().unwrap();
         reader.wait().unwrap();
-        let child = nodes
-            .redlatch(arguments)
+        let mut command = nodes.redlatch(arguments);
+        command
             .stdin(Stdio::null())
             .stdout(pipe)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = child.wait_with_output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(
-            (output.status.code(), stderr.as_ref()),
-            (Some(code), ""),
-            "{arguments:?}"
-        );
+            .stderr(Stdio::piped());
+        Running::spawn(&mut command).end().is_quiet(code);
     }
 }
 
 #[test]
 fn where_standard_error_is_closed_the_command_still_runs() {
     let nodes = Nodes::start(1);
-    let redlatch = env!("CARGO_BIN_EXE_redlatch");
-    let script = format!("exec {redlatch} run --verbose job -- sh -c 'exit 3' 2>&-");
+    let script = format!("exec {REDLATCH} run --verbose job -- sh -c 'exit 3' 2>&-");
     end_of(&mut nodes.program("sh", &["-c", &script])).ends_with(3);
 }
 
@@ -59,9 +48,6 @@ fn where_standard_error_is_closed_the_command_still_runs() {
 fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_there() {
     let nodes = Nodes::start(3);
     let wait = ["--wait", "10m"];
-    let another_releases = || {
-        nodes.command(&["DEL", "job"]);
-    };
     nodes.hold("another", 600_000);
     let running = Running::start(&mut nodes.run(&wait, "true"));
     // It listens at the first node.
@@ -71,7 +57,7 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     let (waiting, until) = ("waiting: job is held for another 9m", "; for up to 10m");
     let (_, text) = stamped(&line);
     assert!(text.starts_with(waiting) && text.ends_with(until), "{line}");
-    another_releases();
+    nodes.command(&["DEL", "job"]);
     let ended = running.end();
     let (_, text) = stamped(ended.complaint());
     assert!(text.starts_with("got the lock job after "), "{ended:?}");
@@ -80,8 +66,7 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     // With --quiet it is no news that another one has it.
     nodes.hold("another", 1_500);
     let quiet = ["--wait", "10m", "--quiet"];
-    let ended = end_of(&mut nodes.run(&quiet, "true"));
-    ended.is_quiet(0);
+    try_run(&nodes, &quiet, "true").is_quiet(0);
 
     nodes.hold("another", 600_000);
     let verbose = [&wait[..], &["--verbose"]].concat();
@@ -97,7 +82,7 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     let line = running.error_line();
     let waiting = "waiting: job is held for another ";
     assert!(stamped(&line).1.starts_with(waiting), "{line}");
-    another_releases();
+    nodes.command(&["DEL", "job"]);
     let ended = running.end();
     let lines: Vec<&str> = ended.stderr.lines().map(|line| stamped(line).1).collect();
     assert_eq!(lines.len(), 2, "{ended:?}");
@@ -119,7 +104,7 @@ fn with_verbose_the_warnings_of_the_library_are_shown() {
     let mut nodes = Nodes::start(3);
     nodes.servers[0].kill();
     let name = nodes.servers[0].name();
-    let ended = end_of(&mut nodes.run(&["--verbose"], "true"));
+    let ended = try_run(&nodes, &["--verbose"], "true");
     ended.ends_with(0);
     assert!(
         ended
@@ -129,8 +114,7 @@ fn with_verbose_the_warnings_of_the_library_are_shown() {
         "{ended:?}"
     );
     assert!(ended.stderr.contains(&name), "{ended:?}");
-    let ended = end_of(&mut nodes.run(&[], "true"));
-    ended.is_quiet(0);
+    try_run(&nodes, &[], "true").is_quiet(0);
 }
 
 #[test]
@@ -164,9 +148,6 @@ fn colours_are_for_terminals_unless_the_user_says_otherwise() {
     assert!(!is_colored(
         status(&["--color", "never"]).env("CLICOLOR_FORCE", "1")
     ));
-    let ended = end_of(&mut status(&["--color", "maybe"]));
-    ended.is(64, "");
-    ended.complains("auto, always, never");
 
     let on_terminal = |no_color: &str| {
         let mut command = without_variables(status(&[]));
@@ -282,7 +263,7 @@ fn the_screens_of_the_page_are_printed_again() {
     for (command, screen) in shown {
         let arguments = words(command.strip_prefix("redlatch ").unwrap());
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let ended = end_of(&mut nodes.redlatch(&arguments));
+        let ended = ask(&nodes, &arguments);
         let printed = format!("{}{}", ended.stdout, ended.stderr);
         assert_eq!(known(&printed), known(screen), "{command}:\n{printed}");
         seen += 1;

@@ -1,12 +1,11 @@
 //! A password that changes while the command runs, and which user it is of.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use redis::Value;
 use redlatch_testing::{Server, eventually};
 
-use crate::process::{LIMIT, Nodes, Running, bare, end_of, told};
+use crate::process::{LIMIT, Nodes, Running, ask, bare, end_of, set_mode, told, try_run};
 
 const OLD: &str = "0ld-word";
 const NEW: &str = "n3w-word";
@@ -130,8 +129,7 @@ fn a_password_that_can_be_read_only_once_is_kept() {
     end_connections(&nodes, OLD);
     assert_is_renewed(&nodes, OLD);
     fs::write(nodes.file("go"), "").unwrap();
-    let ended = running.end();
-    ended.is_quiet(0);
+    running.end().is_quiet(0);
 }
 
 #[test]
@@ -172,8 +170,7 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
                 "{user}: {clients}"
             );
             drop(input);
-            let ended = running.end();
-            ended.is_quiet(0);
+            running.end().is_quiet(0);
         }
     }
 }
@@ -203,7 +200,7 @@ fn a_password_of_any_characters_reaches_the_server_whatever_the_form_of_the_url(
 fn a_wrong_password_is_69_and_not_shown() {
     let (nodes, file) = with_password_file();
     fs::write(&file, NEW).unwrap();
-    let ended = end_of(&mut nodes.run(&["-n", "--password-file", &file], "echo ran"));
+    let ended = try_run(&nodes, &["-n", "--password-file", &file], "echo ran");
     ended.is_refused(69, "WRONGPASS");
     assert!(!ended.stderr.contains(NEW), "{ended:?}");
 }
@@ -217,9 +214,9 @@ fn a_password_file_that_everybody_can_read_or_change_is_warned_of() {
         (0o602, Some("change")),
         (0o640, None),
     ] {
-        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(&file, mode);
         let status = ["status", "job", "--password-file", &file];
-        let ended = end_of(&mut nodes.redlatch(&status));
+        let ended = ask(&nodes, &status);
         ended.ends_with(1);
         match can {
             Some(can) => ended.complains(&format!(

@@ -4,7 +4,7 @@ use std::fs;
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
@@ -25,6 +25,9 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// Of the command in a test, and of the test's own manager. A healthy server answers sooner, also on a busy machine.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The program.
+pub(crate) const REDLATCH: &str = env!("CARGO_BIN_EXE_redlatch");
+
 /// A token of redlatch.
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -43,11 +46,8 @@ impl Nodes {
     #[track_caller]
     pub(crate) fn of(servers: Vec<Server>) -> Self {
         let nodes = Self { servers };
-        let timeout = NODE_TIMEOUT.as_millis();
-        nodes.write_config(
-            "redlatch.toml",
-            &format!("node_timeout = \"{timeout}ms\"\n"),
-        );
+        let text = format!("node_timeout = \"{}ms\"\n", NODE_TIMEOUT.as_millis());
+        nodes.write_config("redlatch.toml", &text);
         nodes
     }
 
@@ -58,8 +58,8 @@ impl Nodes {
         let folder = file.parent().unwrap();
         fs::create_dir_all(folder).unwrap();
         fs::write(&file, text).unwrap();
-        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        set_mode(folder, 0o755);
+        set_mode(&file, 0o644);
         file
     }
 
@@ -68,7 +68,7 @@ impl Nodes {
     pub(crate) fn write_secret(&self, name: &str, text: &str) -> PathBuf {
         let file = self.file(name);
         fs::write(&file, text).unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        set_mode(&file, 0o600);
         file
     }
 
@@ -84,29 +84,28 @@ impl Nodes {
 
     /// The command with these arguments and the configuration of these servers, in their folder.
     pub(crate) fn redlatch(&self, arguments: &[&str]) -> Command {
-        self.program(env!("CARGO_BIN_EXE_redlatch"), arguments)
+        self.program(REDLATCH, arguments)
     }
 
     /// Another program, with the configuration of these servers, in their folder.
     pub(crate) fn program(&self, program: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        for name in ["REDLATCH_PASSWORD", "NOTIFY_SOCKET"] {
-            command.env_remove(name);
-        }
-        command
-            .args(words)
-            .env("REDLATCH_NODES", self.urls())
-            .env("REDLATCH_CONFIG", self.file("redlatch.toml"))
-            .current_dir(self.servers[0].dir());
+        let mut command = unaffected(program, words);
+        command.env("REDLATCH_NODES", self.urls());
+        command.env("REDLATCH_CONFIG", self.file("redlatch.toml"));
+        command.current_dir(self.servers[0].dir());
         command
     }
 
     /// `redlatch run` with these options, on the lock `job`, of a script.
     pub(crate) fn run(&self, options: &[&str], script: &str) -> Command {
-        let mut arguments = vec!["run"];
-        arguments.extend(options);
-        arguments.extend(["job", "--", "sh", "-c", script]);
-        self.redlatch(&arguments)
+        let words = ["job", "--", "sh", "-c", script];
+        self.redlatch(&[&["run"], options, &words].concat())
+    }
+
+    /// A test of this program, as a process of its own.
+    pub(crate) fn test(&self, name: &str) -> Command {
+        let tests = std::env::current_exe().unwrap();
+        self.program(tests.to_str().unwrap(), &["--exact", name, "--nocapture"])
     }
 
     /// A client of the library.
@@ -124,16 +123,15 @@ impl Nodes {
     /// How many servers have a key of the lock `job`.
     #[track_caller]
     pub(crate) fn locked(&self) -> usize {
-        let is_locked = |server: &&Server| server.get("job").is_some();
-        self.servers.iter().filter(is_locked).count()
+        let values = self.servers.iter().filter_map(|server| server.get("job"));
+        values.count()
     }
 
     /// The same with a short node timeout: for servers that do not answer, and for locks that are kept for a second or two, which
     /// have to last for three node timeouts.
     #[track_caller]
     pub(crate) fn hasty(self) -> Self {
-        let config = self.file("redlatch.toml");
-        fs::write(config, "node_timeout = \"300ms\"\n").unwrap();
+        self.write_config("redlatch.toml", "node_timeout = \"300ms\"\n");
         self
     }
 
@@ -155,19 +153,29 @@ impl Nodes {
 
 /// The command with nothing of the environment and of the machine that could change what it does.
 pub(crate) fn bare(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redlatch"));
-    command.args(arguments);
-    for name in ["REDLATCH_NODES", "REDLATCH_PASSWORD", "NOTIFY_SOCKET"] {
-        command.env_remove(name);
-    }
+    let mut command = unaffected(REDLATCH, arguments);
     command.env("REDLATCH_CONFIG", "/dev/null");
     command.current_dir(std::env::temp_dir());
     command
 }
 
+fn unaffected(program: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(words);
+    for name in ["REDLATCH_NODES", "REDLATCH_PASSWORD", "NOTIFY_SOCKET"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+#[track_caller]
+pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
 /// Whatever the tests were started with: `nohup`, and `&` in a script, have INT and QUIT ignored, which goes on to all
 /// children. A signal that is caught in their place is one that they heed.
-pub(crate) fn let_children_heed_signals() {
+fn let_children_heed_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -194,29 +202,31 @@ pub(crate) struct Running {
 impl Running {
     #[track_caller]
     pub(crate) fn start(command: &mut Command) -> Self {
-        Self::spawn(command.stdin(Stdio::null()))
+        Self::piped(command.stdin(Stdio::null()))
     }
 
     /// Starts it with a standard input that ends when the other end is dropped.
     #[track_caller]
     pub(crate) fn start_with_input(command: &mut Command) -> (Self, ChildStdin) {
-        let mut running = Self::spawn(command.stdin(Stdio::piped()));
+        let mut running = Self::piped(command.stdin(Stdio::piped()));
         let input = running.child.stdin.take().unwrap();
         (running, input)
     }
 
     #[track_caller]
-    fn spawn(command: &mut Command) -> Self {
+    fn piped(command: &mut Command) -> Self {
+        Self::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+
+    /// Starts it with the streams that the command was given. An input that is a pipe stays open.
+    #[track_caller]
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let_children_heed_signals();
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command.spawn().unwrap();
         tell_reaper("up", &child);
         Self {
-            lines: lines_of(child.stdout.take().unwrap()),
-            errors: lines_of(child.stderr.take().unwrap()),
+            lines: lines_of(child.stdout.take()),
+            errors: lines_of(child.stderr.take()),
             child,
         }
     }
@@ -233,8 +243,18 @@ impl Running {
     /// Sends TERM, by which it ends.
     #[track_caller]
     pub(crate) fn terminate(self) {
-        self.signal(Signal::TERM);
-        self.end().ends_with(143);
+        self.end_by(Signal::TERM).ends_with(143);
+    }
+
+    #[track_caller]
+    pub(crate) fn end_by(self, signal: Signal) -> Ended {
+        self.signal(signal);
+        self.end()
+    }
+
+    /// Its next line on standard output finds nobody who reads it.
+    pub(crate) fn stop_reading(&mut self) {
+        self.lines = channel().1;
     }
 
     /// The next line on standard output.
@@ -259,8 +279,13 @@ impl Running {
 
     /// Waits for its end, and returns it with what had not been read.
     #[track_caller]
-    pub(crate) fn end(mut self) -> Ended {
-        assert!(eventually(LIMIT, || !self.is_running()), "it does not end");
+    pub(crate) fn end(self) -> Ended {
+        self.end_within(LIMIT)
+    }
+
+    #[track_caller]
+    pub(crate) fn end_within(mut self, limit: Duration) -> Ended {
+        assert!(eventually(limit, || !self.is_running()), "it does not end");
         let code = self.child.wait().unwrap().code();
         // Processes that it has left behind may have its pipes, so this is what it wrote up to now, and some time.
         let rest = |lines: &Receiver<String>| -> String {
@@ -293,8 +318,7 @@ impl Drop for Running {
 /// Lets the servers vote for `--fenced`.
 #[track_caller]
 pub(crate) fn open_nodes(nodes: &Nodes) {
-    let ended = end_of(&mut nodes.redlatch(&["open-nodes"]));
-    ended.ends_with(0);
+    ask(nodes, &["open-nodes"]).ends_with(0);
 }
 
 /// The next line on standard error that has this text; those before it are passed over.
@@ -314,15 +338,26 @@ pub(crate) fn end_of(command: &mut Command) -> Ended {
     Running::start(command).end()
 }
 
-fn lines_of(stream: impl Read + Send + 'static) -> Receiver<String> {
+/// The end of the command with these arguments.
+#[track_caller]
+pub(crate) fn ask(nodes: &Nodes, arguments: &[&str]) -> Ended {
+    end_of(&mut nodes.redlatch(arguments))
+}
+
+/// The end of `Nodes::run`.
+#[track_caller]
+pub(crate) fn try_run(nodes: &Nodes, options: &[&str], script: &str) -> Ended {
+    end_of(&mut nodes.run(options, script))
+}
+
+fn lines_of(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (sender, receiver) = channel();
-    thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
+    if let Some(stream) = stream {
+        thread::spawn(move || {
+            let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+            lines.try_for_each(|line| sender.send(line)).ok();
+        });
+    }
     receiver
 }
 

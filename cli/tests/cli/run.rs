@@ -5,7 +5,10 @@ use std::time::Duration;
 use redlatch_testing::{Server, eventually, now, pause};
 use rustix::process::{Signal, kill_process};
 
-use crate::process::{Nodes, Running, assert_becomes, assert_dies, end_of, is_alive, pid, told};
+use crate::process::{
+    Nodes, REDLATCH, Running, ask, assert_becomes, assert_dies, end_of, is_alive, pid, told,
+    try_run,
+};
 
 #[test]
 fn a_lock_of_another_is_75_or_what_the_caller_says_and_too_few_servers_are_69() {
@@ -15,19 +18,18 @@ fn a_lock_of_another_is_75_or_what_the_caller_says_and_too_few_servers_are_69() 
         (&["--no-wait"][..], 75),
         (&["-n", "-E", "3"], 3),
         (&["--wait", "300ms", "--conflict-exit-code", "0"], 0),
-    ] {
-        let ended = end_of(&mut nodes.run(options, "echo ran"));
-        ended.is_refused(code, "another holder has the lock job");
-        ended.complains("--wait");
-    }
-    // With --quiet the exit code alone tells that, and faults are told.
-    for (options, code) in [
-        (&["-qn"][..], 75),
+        (&["-qn"], 75),
         (&["--quiet", "--wait", "300ms", "-E", "3"], 3),
     ] {
-        let ended = end_of(&mut nodes.run(options, "echo ran"));
+        let ended = try_run(&nodes, options, "echo ran");
         ended.is(code, "");
-        ended.is_quiet(code);
+        // With --quiet the exit code alone tells that, and faults are told.
+        if options[0].contains('q') {
+            ended.is_quiet(code);
+        } else {
+            ended.complains("another holder has the lock job");
+            ended.complains("--wait");
+        }
     }
     assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
 
@@ -35,7 +37,7 @@ fn a_lock_of_another_is_75_or_what_the_caller_says_and_too_few_servers_are_69() 
     nodes.servers[..2].iter_mut().for_each(Server::kill);
     let dead = [0, 1].map(|i| nodes.servers[i].name()).join(", ");
     for options in [&["--no-wait"][..], &["-qn"], &["--wait", "200ms"]] {
-        let ended = end_of(&mut nodes.run(options, "echo ran"));
+        let ended = try_run(&nodes, options, "echo ran");
         ended.is(69, "");
         let lines: Vec<&str> = ended.stderr.lines().collect();
         for line in &lines {
@@ -87,7 +89,7 @@ fn an_outage_is_told_once_while_it_is_waited_for_and_that_it_is_over() {
 fn what_the_command_leaves_behind_is_neither_waited_for_nor_killed() {
     let nodes = Nodes::start(1);
     let script = "sleep 30 >/dev/null 2>&1 </dev/null & echo $!";
-    let ended = end_of(&mut nodes.run(&[], script));
+    let ended = try_run(&nodes, &[], script);
     let left = pid(&ended.stdout);
     ended.ends_with(0);
     assert_eq!(nodes.locked(), 0);
@@ -99,7 +101,6 @@ fn what_the_command_leaves_behind_is_neither_waited_for_nor_killed() {
 #[test]
 fn a_run_within_a_run_of_the_same_name_says_so_whether_it_waits_or_not() {
     let nodes = Nodes::start(3).hasty();
-    let redlatch = env!("CARGO_BIN_EXE_redlatch");
     for (outer, inner, is_told) in [
         (&[][..], "--wait 400ms job", true),
         (&[], "-n job", true),
@@ -107,8 +108,8 @@ fn a_run_within_a_run_of_the_same_name_says_so_whether_it_waits_or_not() {
         (&[], "--wait 400ms other", false),
         (&["--max", "2"], "--wait 400ms --max 2 job", false),
     ] {
-        let script = format!("{redlatch} run {inner} -- echo ran");
-        let ended = end_of(&mut nodes.run(outer, &script));
+        let script = format!("{REDLATCH} run {inner} -- echo ran");
+        let ended = try_run(&nodes, outer, &script);
         ended.ends_with(if is_told { 75 } else { 0 });
         let advice = "leave the inner redlatch out, or give it another name";
         assert_eq!(ended.stderr.contains(advice), is_told, "{ended:?}");
@@ -127,7 +128,7 @@ fn a_run_within_a_run_of_the_same_name_says_so_whether_it_waits_or_not() {
 fn a_key_that_is_no_lock_is_told_for_what_it_is() {
     let nodes = Nodes::start(1);
     nodes.command(&["SET", "job", "x"]);
-    let ended = end_of(&mut nodes.run(&["--shared", "-n"], "echo ran"));
+    let ended = try_run(&nodes, &["--shared", "-n"], "echo ran");
     ended.is_refused(64, "in use by something else");
     ended.complains("never expires");
 }
@@ -149,8 +150,7 @@ fn signals_reach_the_command_and_its_grandchildren_and_are_its_exit_code_if_they
         let outer = format!("trap 'echo outer got {name}' {name}; sh -c '{inner}'; exit 9");
         let running = Running::start(&mut nodes.run(&[], &outer));
         assert_eq!(running.line(), "ready");
-        running.signal(signal);
-        let ended = running.end();
+        let ended = running.end_by(signal);
         ended.ends_with(9);
         let mut lines: Vec<&str> = ended.stdout.lines().collect();
         lines.sort_unstable();
@@ -161,8 +161,7 @@ fn signals_reach_the_command_and_its_grandchildren_and_are_its_exit_code_if_they
         let running = Running::start(&mut nodes.run(&[], "echo $$; exec sleep 20"));
         // A shell may put off an interrupt that comes while it starts something, until that has ended.
         assert_becomes(pid(&running.line()), "sleep");
-        running.signal(signal);
-        running.end().is(128 + number, "");
+        running.end_by(signal).is(128 + number, "");
         assert_eq!(nodes.locked(), 0);
     }
 }
@@ -194,8 +193,7 @@ fn a_signal_ends_the_waiting_at_once_and_leaves_nothing() {
         let listens = || nodes.servers.iter().any(|server| server.blocked() == 1);
         assert!(eventually(Duration::from_secs(30), listens));
         let sent = now();
-        running.signal(signal);
-        running.end().is(128 + number, "");
+        running.end_by(signal).is(128 + number, "");
         assert!(now() - sent < Duration::from_secs(5), "{name}");
     }
     for server in &nodes.servers {
@@ -208,9 +206,8 @@ fn a_signal_ends_the_waiting_at_once_and_leaves_nothing() {
 #[test]
 fn what_was_ignored_at_the_start_stays_ignored_in_redlatch_and_in_the_command_and_ends_no_wait() {
     let nodes = Nodes::start(1);
-    let redlatch = env!("CARGO_BIN_EXE_redlatch");
     let ignoring = |signals: &str, rest: &str| {
-        let script = format!("trap '' {signals}; exec {redlatch} run {rest}");
+        let script = format!("trap '' {signals}; exec {REDLATCH} run {rest}");
         Running::start(&mut nodes.program("sh", &["-c", &script]))
     };
     // `nohup`; the `&` of a script; both.
@@ -238,17 +235,8 @@ fn what_was_ignored_at_the_start_stays_ignored_in_redlatch_and_in_the_command_an
 fn a_caller_that_ignores_the_end_of_its_children_gets_the_exit_code() {
     let nodes = Nodes::start(1);
     // Of coreutils. A shell that is told to ignore CHLD need not do so in what it starts.
-    let redlatch = env!("CARGO_BIN_EXE_redlatch");
-    let words = [
-        "--ignore-signal=CHLD",
-        redlatch,
-        "run",
-        "job",
-        "--",
-        "sh",
-        "-c",
-        "exit 3",
-    ];
+    let words = format!("--ignore-signal=CHLD {REDLATCH} run job -- sh -c");
+    let words: Vec<&str> = words.split(' ').chain(["exit 3"]).collect();
     end_of(&mut nodes.program("env", &words)).is_quiet(3);
 }
 
@@ -267,8 +255,7 @@ fn the_command_gets_the_signal_once_and_the_one_who_waits_comes_next() {
         &first,
         "somebody waits for the lock job; the command gets USR1",
     );
-    let ended = first.end();
-    ended.is(7, "makes room\n");
+    first.end().is(7, "makes room\n");
     assert_eq!(second.end().stdout, "ran\n");
 }
 
@@ -281,15 +268,9 @@ fn a_leader_says_who_stands_by_and_does_not_give_way_to_that() {
     first.line();
     let second = Running::start(&mut nodes.run(&forever, serve));
     told(&first, "somebody waits for the lock job");
-    let both = [&forever[..], &["--on-wanted", "TERM"]].concat();
-    let refused = end_of(&mut nodes.run(&both, serve));
-    refused.ends_with(64);
-    first.signal(Signal::TERM);
+    first.terminate();
     second.line();
-    second.signal(Signal::TERM);
-    for running in [first, second] {
-        running.end().ends_with(143);
-    }
+    second.terminate();
 }
 
 #[test]
@@ -300,7 +281,7 @@ fn a_holder_without_a_command_says_so_and_holds_on() {
     holder.line();
     let second = Running::start(&mut nodes.run(&TTL, "echo ran"));
     told(&holder, "somebody waits for the lock job");
-    let status = end_of(&mut nodes.redlatch(&["status", "job"]));
+    let status = ask(&nodes, &["status", "job"]);
     status.shows("\nwaiting  somebody");
     drop(input);
     holder.end().ends_with(0);

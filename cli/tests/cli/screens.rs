@@ -84,14 +84,8 @@ fn what_asks_is_shown_as_it_was() {
         assert!(code.is_some_and(|code| code < 64), "{name}: {code:?}");
     }
     compare("watch", |columns| {
-        let words = [
-            "watch",
-            "--every",
-            "50ms",
-            "nightly-report",
-            "deploy",
-            "other",
-        ];
+        let words = "watch --every 50ms nightly-report deploy other";
+        let words: Vec<&str> = words.split(' ').collect();
         let (all, _) = shown(&mut nodes.redlatch(&words), columns, |terminal| {
             terminal.wait_for("deploy");
             terminal.press("q");
@@ -116,9 +110,8 @@ fn a_wait_and_a_loss_are_shown_as_they_were() {
         format!("{line}\n{end}")
     });
     compare("run-losing", |columns| {
-        let words = [
-            "run", "--ttl", "6s", "--grace", "1s", "job", "--", "sleep", "60",
-        ];
+        let words = "run --ttl 6s --grace 1s job -- sleep 60";
+        let words: Vec<&str> = words.split(' ').collect();
         shown(&mut nodes.redlatch(&words), columns, |_| {
             let has_it = |server: &Server| server.get("job").is_some();
             assert!(eventually(LIMIT, || nodes.servers.iter().all(has_it)));

@@ -1,14 +1,13 @@
 //! Where servers, settings and passwords come from, which configuration is refused, and where passwords never show.
 
 use std::fs;
-use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use redlatch_testing::Server;
 
-use crate::process::{Nodes, Running, bare, end_of, pid};
+use crate::process::{Nodes, Running, bare, end_of, pid, set_mode, try_run};
 
 const SECRET: &str = "s3cret-word";
 
@@ -46,15 +45,9 @@ fn nodes_come_from_flags_else_the_environment_else_the_named_file_else_that_of_t
         (from_variable, &words[..2], None, Some(&variable_file)),
         (of_user, &words[..2], None, None),
     ] {
-        let mut command = bare(arguments);
-        command.env_remove("REDLATCH_CONFIG");
-        command.env("XDG_CONFIG_HOME", of_user.servers[0].dir());
-        if let Some(nodes) = nodes {
-            command.env("REDLATCH_NODES", nodes);
-        }
-        if let Some(file) = variable {
-            command.env("REDLATCH_CONFIG", file);
-        }
+        let mut command = without_a_name(arguments, of_user.servers[0].dir());
+        command.envs(nodes.map(|urls| ("REDLATCH_NODES", urls)));
+        command.envs(variable.map(|file| ("REDLATCH_CONFIG", file)));
         let ended = end_of(&mut command);
         let name = expected.servers[0].name();
         ended.shows(&name);
@@ -158,7 +151,7 @@ fn passwords_reach_neither_the_command_nor_the_process_list() {
     }
     // What is no secret is inherited, so that the command can look at its lock.
     let nodes = Nodes::start(1);
-    let ended = end_of(&mut nodes.run(&[], "echo $REDLATCH_NODES"));
+    let ended = try_run(&nodes, &[], "echo $REDLATCH_NODES");
     assert_eq!(ended.stdout.trim(), nodes.urls());
 }
 
@@ -168,11 +161,6 @@ fn without_a_name(arguments: &[&str], config_folder: &Path) -> Command {
     command.env_remove("REDLATCH_CONFIG");
     command.env("XDG_CONFIG_HOME", config_folder);
     command
-}
-
-#[track_caller]
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
@@ -189,18 +177,15 @@ fn the_folder_where_it_is_started_has_no_say() {
         ("/dev/null", ""),
     ] {
         let told = |arguments: &[&str]| {
-            let mut command = bare(arguments);
-            command.current_dir(&folder).env_remove("REDLATCH_CONFIG");
-            command.env("XDG_CONFIG_HOME", xdg).env("HOME", home);
+            let mut command = without_a_name(arguments, Path::new(xdg));
+            command.current_dir(&folder).env("HOME", home);
             command
         };
-        let ended = end_of(&mut told(&["status", "job"]));
-        ended.is_refused(64, "no servers");
+        end_of(&mut told(&["status", "job"])).is_refused(64, "no servers");
         // Else two would hold it: one here, and one who was started elsewhere.
         nodes.hold("another", 60_000);
         let run = &["run", "-n", "job", "--", "echo", "ran"];
-        let ended = end_of(told(run).env("REDLATCH_NODES", nodes.urls()));
-        ended.is(75, "");
+        end_of(told(run).env("REDLATCH_NODES", nodes.urls())).is(75, "");
     }
     let mut of_home = bare(&["status", "-q", "job"]);
     of_home.env_remove("XDG_CONFIG_HOME").env("HOME", &folder);

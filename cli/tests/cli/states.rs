@@ -6,8 +6,7 @@ use redlatch_testing::eventually;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::ended::Ended;
-use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, open_nodes, pid, told};
+use crate::process::{LIMIT, Nodes, Running, ask, assert_dies, open_nodes, pid, told, try_run};
 
 /// A command that shares the lock `job`, says its token and process, and ends with its standard input.
 #[track_caller]
@@ -18,11 +17,6 @@ fn reader(nodes: &Nodes, options: &[&str]) -> (Running, ChildStdin) {
         "echo $REDLATCH_TOKEN; echo $$; read -r line; exit 0",
     );
     Running::start_with_input(&mut command)
-}
-
-#[track_caller]
-fn ask(nodes: &Nodes, words: &[&str]) -> Ended {
-    end_of(&mut nodes.redlatch(words))
 }
 
 #[test]
@@ -54,8 +48,8 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
         let (begin, end) = ("job   read ", " 3/3    3 readers");
         assert!(line.starts_with(begin) && line.ends_with(end), "{ended:?}");
 
-        let ended = end_of(&mut nodes.run(&[protocol, &["-n"]].concat(), "echo ran"));
-        ended.is_refused(75, "3 readers have the lock job (on ");
+        try_run(&nodes, &[protocol, &["-n"]].concat(), "echo ran")
+            .is_refused(75, "3 readers have the lock job (on ");
         let mut alone = nodes.run(protocol, "echo ran; read -r line");
         let (writer, writer_input) = Running::start_with_input(&mut alone);
         for (running, input) in readers {
@@ -65,10 +59,10 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
         assert_eq!(writer.line(), "ran");
         let shared = [protocol, &["--shared", "-n"]].concat();
         // It waited before it had the lock. So for a moment a reader is told of a writer that waits, and then of a holder.
-        end_of(&mut nodes.run(&shared, "echo ran")).is_refused(75, " the lock job (on ");
+        try_run(&nodes, &shared, "echo ran").is_refused(75, " the lock job (on ");
         drop(writer_input);
         writer.end();
-        end_of(&mut nodes.run(&shared, "echo .$REDLATCH_FENCING_TOKEN")).is(0, ".\n");
+        try_run(&nodes, &shared, "echo .$REDLATCH_FENCING_TOKEN").is(0, ".\n");
     }
 }
 
@@ -83,7 +77,7 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
     told(&writer, "waiting: job is read for another ");
     let intent = || nodes.servers[0].get("job:redlatch:intent").is_some();
     assert!(eventually(LIMIT, intent));
-    let ended = end_of(&mut nodes.run(&["--shared", "-n"], "echo ran"));
+    let ended = try_run(&nodes, &["--shared", "-n"], "echo ran");
     ended.is_refused(75, "a writer waits for the lock job (on ");
     // It would not show who waits.
     assert!(!ended.complaint().contains("redlatch status"), "{ended:?}");
@@ -117,12 +111,6 @@ fn a_reader_whose_entry_is_gone_is_lost_and_the_others_run_on() {
     ask(&nodes, &["status", "job"]).ends_with(1);
 }
 
-/// The exit code of the status of a lock: 3 if it rests.
-#[track_caller]
-fn status(nodes: &Nodes, name: &str) -> Option<i32> {
-    end_of(&mut nodes.redlatch(&["status", "-q", name])).code
-}
-
 #[test]
 fn a_job_that_is_done_is_not_done_again_before_its_time_is_over() {
     let nodes = Nodes::start(3);
@@ -133,21 +121,21 @@ fn a_job_that_is_done_is_not_done_again_before_its_time_is_over() {
         (&["--also", "other"], &["job", "other"]),
     ] {
         let options = [kind, &["--no-wait", "--at-least", "10m"]].concat();
-        end_of(&mut nodes.run(&options, "echo ran")).is(0, "ran\n");
+        try_run(&nodes, &options, "echo ran").is(0, "ran\n");
         for name in names {
-            assert_eq!(status(&nodes, name), Some(3));
+            ask(&nodes, &["status", "-q", name]).ends_with(3);
         }
         // On another machine, a second later.
-        let ended = end_of(&mut nodes.run(&options, "echo ran"));
+        let ended = try_run(&nodes, &options, "echo ran");
         ended.is_refused(75, "the lock job rests: the work was done");
         // Who waits would do the work again.
         assert!(!ended.complaint().contains("--wait"), "{ended:?}");
 
-        let ended = end_of(&mut nodes.redlatch(&["status", "job"]));
+        let ended = ask(&nodes, &["status", "job"]);
         ended.ends_with(3);
         ended.shows("\njob: rests on 3 of 3 nodes\ndone by  ");
         ended.shows("\nfor      another 10m\ntoken    rest:");
-        let object = end_of(&mut nodes.redlatch(&["status", "--json", "job"])).json();
+        let object = ask(&nodes, &["status", "--json", "job"]).json();
         assert_eq!(object["state"], "resting", "{object}");
         let left = object["remaining_ms"].as_u64().unwrap();
         assert!((500_000..=607_000).contains(&left), "{object}");
@@ -158,8 +146,8 @@ fn a_job_that_is_done_is_not_done_again_before_its_time_is_over() {
             let token = object["token"].as_str().unwrap();
             let unlock = ["unlock", name, "--token", token, "--fenced"];
             let unlock = &unlock[..if kind == ["--fenced"] { 5 } else { 4 }];
-            end_of(&mut nodes.redlatch(unlock)).ends_with(0);
-            assert_eq!(status(&nodes, name), Some(1));
+            ask(&nodes, unlock).ends_with(0);
+            ask(&nodes, &["status", "-q", name]).ends_with(1);
         }
     }
 }
@@ -167,26 +155,17 @@ fn a_job_that_is_done_is_not_done_again_before_its_time_is_over() {
 #[test]
 fn a_job_that_fails_is_free_at_once_unless_the_user_says_otherwise() {
     let nodes = Nodes::start(3);
-    for (options, script, code, rests) in [
-        (&[][..], "exit 3", 3, false),
-        (&[], "kill -TERM $$", 143, false),
-        (&["--also", "other"], "exit 3", 3, false),
+    for (options, script, code, status) in [
+        ("--at-least 10m", "exit 3", 3, 1),
+        ("--at-least 10m", "kill -TERM $$", 143, 1),
+        ("--at-least 10m --also other", "exit 3", 3, 1),
         // A job that takes longer than its minimum is released as ever.
-        (&["--at-least", "1ms"], "sleep 0.1", 0, false),
-        (&["--at-least-on-failure"], "exit 3", 3, true),
+        ("--at-least 1ms", "sleep 0.1", 0, 1),
+        ("--at-least 10m --at-least-on-failure", "exit 3", 3, 3),
     ] {
-        let is_short = options.contains(&"1ms");
-        let minimum: &[&str] = if is_short {
-            &[]
-        } else {
-            &["--at-least", "10m"]
-        };
-        end_of(&mut nodes.run(&[minimum, options].concat(), script)).ends_with(code);
-        assert_eq!(
-            status(&nodes, "job"),
-            Some(if rests { 3 } else { 1 }),
-            "{script}"
-        );
+        let options: Vec<&str> = options.split(' ').collect();
+        try_run(&nodes, &options, script).ends_with(code);
+        ask(&nodes, &["status", "-q", "job"]).ends_with(status);
     }
 }
 
@@ -202,8 +181,7 @@ fn a_command_that_was_ended_because_redlatch_stood_still_leaves_no_rest() {
     running.signal(Signal::STOP);
     // By the watchdog, a while before the end of the lock.
     assert_eq!(running.line(), "ended");
-    running.signal(Signal::CONT);
-    running.end().ends_with(76);
+    running.end_by(Signal::CONT).ends_with(76);
     assert_eq!(nodes.locked(), 0);
 }
 
@@ -214,23 +192,20 @@ fn a_rest_that_reached_too_few_servers_is_told_with_how_long_it_may_last() {
         let nodes = Nodes::start(3);
         let pids = [0, 1].map(|i| nodes.servers[i].pid().to_string());
         let script = format!("kill -STOP {}; {end}", pids.join(" "));
-        let ended = end_of(&mut nodes.run(&["--at-least", "10m"], &script));
+        let ended = try_run(&nodes, &["--at-least", "10m"], &script);
         ended.complains("may stay until its time to live");
         assert_eq!(ended.stderr.contains("--at-least"), rests, "{ended:?}");
     }
 }
 
-/// The host as labels have it: what is no part of a plain name is a question mark.
-fn host() -> String {
-    let name = rustix::system::uname();
-    let name = name.nodename().to_string_lossy().into_owned();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    name.replace(|c| !is_plain(c), "?")
-}
-
 #[test]
 fn others_are_told_host_process_and_label_and_since_when_unless_the_holder_does_not_want_it() {
     let nodes = Nodes::start(3);
+    // What is no part of a plain name is a question mark in labels.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let host = host.replace(|c| !is_plain(c), "?");
     for (options, own) in [
         (&["--label", "nightly report"][..], Some(" nightly report")),
         (&[], Some("")),
@@ -241,17 +216,17 @@ fn others_are_told_host_process_and_label_and_since_when_unless_the_holder_does_
         let token = running.line();
         let value = nodes.servers[2].get("job").unwrap();
         let process = running.pid().as_raw_nonzero();
-        let label = own.map(|own| format!("{} {process}{own}", host()));
+        let label = own.map(|own| format!("{host} {process}{own}"));
         let since = label.as_ref().map(|label| {
             let since = value.strip_prefix(&format!("{token} {label} since="));
             since.unwrap_or_else(|| panic!("{value}"))
         });
         let refused = [
-            end_of(&mut nodes.run(&["--no-wait"], "true")),
-            end_of(&mut nodes.run(&["--wait", "500ms"], "true")),
+            try_run(&nodes, &["--no-wait"], "true"),
+            try_run(&nodes, &["--wait", "500ms"], "true"),
         ];
-        let status = end_of(&mut nodes.redlatch(&["status", "job"]));
-        let json = end_of(&mut nodes.redlatch(&["status", "job", "--json"])).json();
+        let status = ask(&nodes, &["status", "job"]);
+        let json = ask(&nodes, &["status", "job", "--json"]).json();
         status.shows(&format!("\ntoken    {token}\nunlock   redlatch unlock "));
         assert_eq!(json["token"], token, "{json}");
         let who = if let (Some(label), Some(since)) = (label, since) {

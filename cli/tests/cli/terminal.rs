@@ -4,18 +4,18 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redlatch_testing::{eventually, now, pause, tell_reaper};
+use redlatch_testing::{eventually, now, pause};
 use rustix::process::{Signal, getpgid, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::process::{LIMIT, Nodes, TOKEN, assert_dies, let_children_heed_signals, pid, state};
+use crate::process::{LIMIT, Nodes, REDLATCH, Running, TOKEN, assert_dies, pid, state};
 
 /// Tells the leader which terminal to take.
 const TTY: &str = "REDLATCH_TEST_TTY";
@@ -30,11 +30,6 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    #[track_caller]
-    fn open() -> Self {
-        Self::sized(200, 24)
-    }
-
     #[track_caller]
     pub(crate) fn sized(columns: u16, lines: u16) -> Self {
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -89,15 +84,6 @@ impl Terminal {
         self.shown.lock().clone()
     }
 
-    /// All that has appeared when nobody else writes any more: a last word comes behind it.
-    #[track_caller]
-    pub(crate) fn shown_to_the_end(&self) -> String {
-        let last = "(the end)";
-        self.other_end().write_all(last.as_bytes()).unwrap();
-        assert!(eventually(LIMIT, || self.shown().ends_with(last)));
-        self.shown().replace(last, "")
-    }
-
     pub(crate) fn press(&self, keys: &str) {
         (&self.keys).write_all(keys.as_bytes()).unwrap();
     }
@@ -122,25 +108,16 @@ impl Terminal {
 
 /// Runs a script as a login does: in a session of its own, in the foreground of a terminal.
 #[track_caller]
-fn run(nodes: &Nodes, script: &str) -> (Terminal, Session) {
-    let_children_heed_signals();
-    let terminal = Terminal::open();
-    let tests = std::env::current_exe().unwrap();
-    let leader = [
-        "--exact",
-        "terminal::the_leader_of_a_session",
-        "--nocapture",
-    ];
-    let mut leader = nodes.program(tests.to_str().unwrap(), &leader);
+fn run(nodes: &Nodes, script: &str) -> (Terminal, Running) {
+    let terminal = Terminal::sized(200, 24);
+    let mut leader = nodes.test("terminal::the_leader_of_a_session");
     leader
         .env(TTY, &terminal.path)
-        .env(SCRIPT, script.replace("redlatch ", &format!("{BINARY} ")))
+        .env(SCRIPT, script.replace("redlatch ", &format!("{REDLATCH} ")))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let child = leader.spawn().unwrap();
-    tell_reaper("up", &child);
-    (terminal, Session { child })
+    (terminal, Running::spawn(&mut leader))
 }
 
 /// Runs it on a terminal of so many columns, without colours unless it has them, does something meanwhile, and returns all
@@ -151,30 +128,20 @@ pub(crate) fn shown(
     columns: u16,
     meanwhile: impl FnOnce(&Terminal),
 ) -> (String, Option<i32>) {
-    let_children_heed_signals();
     let terminal = Terminal::sized(columns, 40);
     terminal.take(command);
     if !command.get_envs().any(|(name, _)| name == "NO_COLOR") {
         command.env("NO_COLOR", "1");
     }
-    let mut child = command.spawn().unwrap();
+    let running = Running::spawn(command);
     meanwhile(&terminal);
-    assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
-    let shown = terminal.shown_to_the_end().replace("\r\n", "\n");
-    let shown = shown.replace("\r\r\n", "\n");
-    (shown, child.wait().unwrap().code())
-}
-
-struct Session {
-    child: Child,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        tell_reaper("down", &self.child);
-        self.child.wait().ok();
-    }
+    let code = running.end().code;
+    // Nobody else writes any more: what comes last is behind all that has appeared.
+    let last = "(the end)";
+    terminal.other_end().write_all(last.as_bytes()).unwrap();
+    assert!(eventually(LIMIT, || terminal.shown().ends_with(last)));
+    let shown = terminal.shown().replace(last, "").replace("\r\n", "\n");
+    (shown.replace("\r\r\n", "\n"), code)
 }
 
 /// No test but a process that the tests start: it begins a session, takes the terminal, and becomes a shell.
@@ -195,26 +162,22 @@ fn the_leader_of_a_session() {
     panic!("{error}");
 }
 
-const BINARY: &str = env!("CARGO_BIN_EXE_redlatch");
-
 #[test]
 fn a_long_list_on_a_terminal_shows_how_far_it_has_come_and_clears_the_line() {
     let nodes = Nodes::start(1);
     let script = "for i = 1, 1000000 do redis.call('SET', 'user:' .. i, 'x') end";
     nodes.servers[0].command(&["EVAL", script, "0"]);
     nodes.hold(TOKEN, 600_000);
-    let terminal = Terminal::open();
+    let terminal = Terminal::sized(200, 24);
     let mut list = nodes.redlatch(&["list"]);
     let started = now();
-    let mut child = terminal.take(&mut list).spawn().unwrap();
+    let running = Running::spawn(terminal.take(&mut list));
     // It takes four seconds or so, and many times as long on a busy machine.
-    let is_over = || child.try_wait().unwrap().is_some();
-    assert!(eventually(LIMIT * 10, is_over));
+    running.end_within(LIMIT * 10).ends_with(0);
     let seconds = started.elapsed().as_secs();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
     drop(list);
     terminal.wait_for("9m    1/1    01234567");
-    let shown = || terminal.shown.lock().clone();
+    let shown = || terminal.shown();
     // The line is gone before the table is shown, which has colours.
     let is_cleared = || shown().contains("\r\u{1b}[2K\u{1b}[2mNAME");
     assert!(eventually(LIMIT, is_cleared), "{:?}", shown());

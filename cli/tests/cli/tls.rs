@@ -1,12 +1,11 @@
 //! Servers behind TLS: the certificates that the command is given.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::process::Command;
 
 use redlatch_testing::{Server, free_port};
 
-use crate::process::{bare, end_of};
+use crate::process::{bare, end_of, set_mode};
 
 /// A name that is not where the server is.
 const NAME: &str = "locks.internal";
@@ -46,7 +45,7 @@ impl Peer {
         ]);
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
-            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+            set_mode(&path, 0o600);
             fs::copy(&path, server.dir().join(path.file_name().unwrap())).unwrap();
         }
         fs::remove_dir_all(&folder).unwrap();
@@ -76,16 +75,15 @@ fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from
     let [ca, cert, key] = peer.files();
     let identity = ["--tls-cert", &cert, "--tls-key", &key];
     let whole = [&["--tls-ca", &ca, "--tls-name", NAME], &identity[..]].concat();
-    let ended = end_of(&mut peer.redlatch(&whole));
-    ended.is_quiet(1);
+    end_of(&mut peer.redlatch(&whole)).is_quiet(1);
 
-    fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+    set_mode(&key, 0o644);
     let ended = end_of(&mut peer.redlatch(&whole));
     ended.ends_with(1);
     ended.complains(&format!(
         "can read the private key (mode 0644); forbid it with 'chmod o-rw {key}'"
     ));
-    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    set_mode(&key, 0o600);
 
     // Files are relative to the folder of the configuration.
     let config = peer.file("tls.toml");
@@ -93,10 +91,9 @@ fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from
         "tls_ca = 'server.pem'\ntls_cert = 'client.pem'\ntls_key = 'client.key'\ntls_name = '{NAME}'\n"
     );
     fs::write(&config, text).unwrap();
-    fs::set_permissions(&config, Permissions::from_mode(0o600)).unwrap();
-    fs::set_permissions(peer.server.dir(), Permissions::from_mode(0o755)).unwrap();
-    let ended = end_of(&mut peer.redlatch(&["--config", &config]));
-    ended.is_quiet(1);
+    set_mode(&config, 0o600);
+    set_mode(peer.server.dir(), 0o755);
+    end_of(&mut peer.redlatch(&["--config", &config])).is_quiet(1);
 
     // Without one of them there is no connection, and why is told.
     for (options, why) in [
@@ -139,9 +136,6 @@ fn certificates_that_can_not_be_used_are_refused_in_one_line() {
         ),
         (&["--tls-name", "no name"], "not a name"),
     ] {
-        let ended = end_of(&mut peer.redlatch(options));
-        ended.is(64, "");
-        ended.complains(why);
-        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+        end_of(&mut peer.redlatch(options)).is_refused_in_one_line(64, why);
     }
 }
