@@ -33,7 +33,7 @@ use super::Node;
 use super::connection::{OpenConnection, SUSPICIOUS_IDLE, Slots, no_connection};
 use super::gate::Passage;
 use super::lanes::Lane;
-use super::reply::{Answer, Leftover, Said};
+use super::reply::{Again, Answer, Leftover, Said};
 use super::request::Request;
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -164,9 +164,9 @@ impl<'x> Exchange<'x> {
     }
 
     /// Takes a slot that is free now, if there is none yet.
-    pub(super) fn try_slot(&mut self, now: Timestamp) {
+    pub(super) fn try_slot(&mut self) {
         if self.state == State::NoSlot {
-            self.take_slot(now);
+            self.take_slot(self.node.now());
             self.check();
         }
     }
@@ -292,7 +292,11 @@ impl<'x> Exchange<'x> {
             server: connection.and_then(|it| it.run_id().cloned()),
             leftover,
             first_failure: self.first_failure.clone(),
-            forgotten: is_forgotten.then_some(self.generation),
+            again: if is_forgotten {
+                Again::OnNewerThan(self.generation)
+            } else {
+                Again::Never
+            },
         });
     }
 

@@ -37,9 +37,18 @@ pub(crate) struct Answer {
     pub(super) leftover: Leftover,
     /// Why the request was sent more than once, if it was.
     pub(super) first_failure: Option<Box<NodeError>>,
-    /// The generation of its connection, if that was idle before and is silent now, or its thread has panicked. The connection may be
-    /// forgotten on the way, so the node is asked once more, on a newer one.
-    pub(super) forgotten: Option<u64>,
+    pub(super) again: Again,
+}
+
+/// Whether the node is asked once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    Never,
+    /// The connection was idle before and is silent now. It may be forgotten on the way, so a connection newer than this generation
+    /// is used, unless a majority has answered.
+    OnNewerThan(u64),
+    /// The thread that was to send has panicked.
+    Left,
 }
 
 /// The answers of one node to several requests, or of several nodes to one.
@@ -66,7 +75,7 @@ impl Answer {
             server: None,
             leftover: Leftover::None,
             first_failure: None,
-            forgotten: Some(0),
+            again: Again::Left,
         }
     }
 

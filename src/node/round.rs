@@ -17,7 +17,7 @@ use super::Node;
 use super::command::MOST_BYTES;
 use super::exchange::{Exchange, State};
 use super::lanes::{Applicant, Entry, Lane, Place};
-use super::reply::{Answer, Answers};
+use super::reply::{Again, Answer, Answers};
 use super::request::{Batched, Request, Verb};
 use crate::quorum::{is_reached, quorum};
 use crate::spans::Caller;
@@ -81,25 +81,29 @@ pub(super) fn ask_each<'n>(
 
 /// The nodes that are to be asked once more, on new connections, if there are any.
 fn silent<'n>(heard: &AllHeard<'n>, verb: &Verb) -> Option<Vec<(&'n Node, bool)>> {
-    let forgotten = |one: &Heard<'_>| one.answers.iter().find_map(|answer| answer.forgotten);
-    if heard.iter().all(|one| forgotten(one).is_none()) {
+    let again = |one: &Heard<'_>| {
+        let mut all = one.answers.iter().map(|answer| answer.again);
+        all.find(|again| *again != Again::Never)
+    };
+    if heard.iter().all(|one| again(one).is_none()) {
         return None;
     }
+    let is_left = heard.iter().any(|one| again(one) == Some(Again::Left));
     let has_answered = |one: &&Heard<'_>| {
         let mut answers = one.answers.iter();
         !one.answers.is_empty() && answers.all(|answer| answer.result.is_ok())
     };
     let answered = heard.iter().filter(has_answered).count();
     // Votes that a majority has cast are enough.
-    if matches!(verb, Verb::Keep | Verb::Drop) && is_reached(heard.len(), answered) {
+    if matches!(verb, Verb::Keep | Verb::Drop) && is_reached(heard.len(), answered) && !is_left {
         return None;
     }
     let silent = heard.iter().map(|one| {
-        let forgotten = forgotten(one);
-        if let Some(generation) = forgotten {
+        let again = again(one);
+        if let Some(Again::OnNewerThan(generation)) = again {
             one.node.retire(generation);
         }
-        (one.node, forgotten.is_some())
+        (one.node, again.is_some())
     });
     Some(silent.collect())
 }
@@ -191,7 +195,7 @@ pub(super) fn lead<'n>(
     let majority = if rings { quorum(nodes.len()) } else { 0 };
     let majority = nodes.iter().take(majority).filter(|(_, asked)| *asked);
     round.send(majority.count());
-    round.read();
+    round.read(rings);
     let heard = heard(nodes, |node| {
         (0..own.len())
             .map(|request| round.take_answer(node, request))
@@ -244,12 +248,17 @@ impl Round<'_> {
         }
     }
 
-    /// Reads the replies. Nodes whose connections are all in use come last.
-    fn read(&mut self) {
+    /// Reads the replies. Nodes whose connections are all in use come last; the first one after the others, if its bell rings.
+    fn read(&mut self, rings: bool) {
         let (all, lane) = (&mut self.exchanges, self.lane);
         loop {
             let under_way = count_under_way(all);
-            let waiting = all.iter_mut().find(|one| one.state == State::NoSlot);
+            let mut waiting = all.iter_mut().filter(|one| one.state == State::NoSlot);
+            let waiting = if rings {
+                waiting.next_back()
+            } else {
+                waiting.next()
+            };
             let mut patience = match (under_way, waiting) {
                 (0, None) => break,
                 // All other slots are back in their pools by now. Two threads that each keep a slot while they wait for one of
@@ -265,12 +274,12 @@ impl Round<'_> {
                 _ => PATIENCE,
             };
             // Replies that have come are read first: a node that hangs must not keep the connections to the others busy. Each
-            // pass waits for one exchange alone. That is the one which was sent last: when its reply is there, so are most others.
+            // pass waits for one exchange alone, most often the one which was sent last: when its reply is there, so are most others.
             let Some(now) = all.first().map(|one| one.node.now()) else {
                 break;
             };
             for exchange in all.iter_mut().rev() {
-                exchange.try_slot(now);
+                exchange.try_slot();
                 exchange.send();
                 if exchange.state == State::Sent {
                     exchange.poll(now, take(&mut patience));

@@ -11,7 +11,7 @@ use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::connection::no_connection;
 use crate::node::gate::Passage;
-use crate::node::reply::{Leftover, Said, hide_echo, kind};
+use crate::node::reply::{Again, Leftover, Said, hide_echo, kind};
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
 use crate::wire::transport::closed;
@@ -207,8 +207,10 @@ impl Exchange<'_> {
                 ..
             }) = self.requests.get_mut(place)
             {
-                let is_undone = self.state == State::Sent && request.verb.repair().is_some();
-                answer.forgotten = (!is_undone).then_some(self.generation);
+                let was_sent = self.state == State::Sent || self.may_be_sent;
+                if !(was_sent && request.verb.repair().is_some()) {
+                    answer.again = Again::Left;
+                }
             }
         }
         self.keep_undos();

@@ -361,9 +361,9 @@ fn a_slot_that_comes_free_is_taken_and_without_one_those_that_insist_get_a_conne
     };
     let lane = Lane::none(since);
     let mut exchange = Exchange::begin(&node, &[request], &lane);
-    exchange.try_slot(since);
+    exchange.try_slot();
     assert_eq!(exchange.state, State::NoSlot);
     drop(taken);
-    exchange.try_slot(since);
+    exchange.try_slot();
     assert_eq!(exchange.state, State::Idle);
 }

@@ -11,6 +11,7 @@ use super::super::command::probe;
 use super::super::doubles::{self, Double, release_of};
 use super::super::lanes;
 use super::super::lanes::Lanes;
+use super::super::reply::Said;
 use super::super::request::Places;
 use super::super::verbs::release_all;
 use super::*;
@@ -249,4 +250,30 @@ fn of_a_release_that_a_thread_sent_which_then_panicked_a_missing_key_says_nothin
     assert!(votes.next().is_none());
     // A release that was sent once is told what is so.
     assert!(matches!(release(&node), Vote::Missing));
+}
+
+#[test]
+fn what_a_thread_that_panicked_was_to_send_goes_also_where_a_majority_has_answered() {
+    let (_, nodes) = cluster([NEAR; 3], 1, u32::MAX);
+    for (last, expected) in [
+        (Again::Left, Some(vec![false, false, true])),
+        (Again::OnNewerThan(0), None),
+        (Again::Never, None),
+    ] {
+        let heard = nodes.iter().zip([Again::Never, Again::Never, last]);
+        let heard = heard.enumerate().map(|(place, (node, again))| {
+            let mut answer = Answer::lost(node.now());
+            answer.again = again;
+            if place < 2 {
+                answer.result = Ok(Said::Rang(true));
+            }
+            Heard {
+                node,
+                answers: iter::once(answer).collect(),
+            }
+        });
+        let asked = silent(&heard.collect(), &Verb::Drop);
+        let asked = asked.map(|nodes| nodes.iter().map(|(_, asked)| *asked).collect());
+        assert_eq!(asked, expected, "{last:?}");
+    }
 }
