@@ -34,7 +34,7 @@ pub use crate::black_hole::BlackHole;
 pub use crate::clock::Clock;
 pub use crate::ports::{free_port, own_port};
 pub use crate::processes::{assert_ends_well, tell_reaper};
-pub use crate::proxy::Proxy;
+pub use crate::proxy::{IdleClient, LinkMode, Proxy};
 pub use crate::resp::end_of_value;
 pub use crate::server::{NoServer, Server};
 pub use crate::stalls::Stalls;

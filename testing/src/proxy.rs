@@ -1,146 +1,357 @@
-//! A proxy that keeps the connections of its clients while the server behind it is another process, or forgets them.
+//! A proxy on loopback in front of a server, which fails as networks do and may keep a client when its server is another process.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use socket2::SockRef;
 
-use crate::waits::eventually;
+use crate::resp::end_of_value;
+use crate::waits::{eventually, pause};
 
-/// Listens for clients, and speaks for each of them to the server on a port. When that ends the connection, the client
-/// hears nothing of it: what it says next goes to whoever listens on the port then.
+/// What a proxy does with connections and bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkMode {
+    /// Hands everything on.
+    Pass,
+    /// Holds all bytes back, in both directions, until it passes again.
+    Hold,
+    /// Resets what there is, and what comes.
+    Refuse,
+    /// Swallows what the server says; such connections are reset afterwards.
+    LoseReplies,
+    /// Swallows what the client says; such connections are reset afterwards.
+    LoseRequests,
+}
+
+/// What becomes of a client whose server has ended the connection while nothing was under way. Otherwise its connection
+/// ends as well, because a reply must not be taken for that to another command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleClient {
+    /// It hears nothing of it: what it says next goes to the process that is there then.
+    Stays,
+    /// Its connection ends as well.
+    Goes,
+}
+
+/// Listens for clients, and has a connection to the server for each of them.
 #[derive(Debug)]
 pub struct Proxy {
-    port: u16,
-    state: Arc<State>,
+    address: (Ipv4Addr, u16),
+    link: Arc<Link>,
 }
 
 #[derive(Debug)]
-struct State {
-    upstream: u16,
-    /// How many connections to the server are open.
-    open: AtomicUsize,
-    /// How many clients have connected.
-    clients: AtomicUsize,
-    /// Connections of clients before this one are forgotten.
-    remembered_from: AtomicUsize,
-    over: AtomicBool,
+struct Link {
+    idle_client: IdleClient,
+    setting: Mutex<Setting>,
+    /// Of all clients that have ever connected.
+    connections: Mutex<Vec<Weak<Connection>>>,
+    /// The episodes whose fault has struck a connection or bytes.
+    struck: Mutex<BTreeSet<usize>>,
+    /// How many clients have gone on with another process.
+    kept: AtomicU64,
+    is_over: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Setting {
+    mode: LinkMode,
+    /// Which episode set it last.
+    episode: usize,
+    /// The port of the server on 127.0.0.1.
+    server: u16,
+}
+
+#[derive(Debug)]
+struct Connection {
+    client: TcpStream,
+    ends: Mutex<Ends>,
+}
+
+/// What is known of a connection at both ends.
+#[derive(Debug, Default)]
+struct Ends {
+    /// None when the server is gone and the client was kept.
+    server: Option<TcpStream>,
+    requests: Counted,
+    replies: Counted,
+    has_lost_bytes: bool,
+    is_forgotten: bool,
+}
+
+/// How many commands, or replies, have been read, and what was read of the next.
+#[derive(Debug, Default)]
+struct Counted {
+    whole: u64,
+    part: Vec<u8>,
+}
+
+impl Counted {
+    fn count(&mut self, bytes: &[u8]) {
+        self.part.extend_from_slice(bytes);
+        while let Some(end) = end_of_value(&self.part) {
+            self.part.drain(..end);
+            self.whole += 1;
+        }
+    }
+}
+
+impl Ends {
+    fn is_idle(&self) -> bool {
+        self.requests.whole == self.replies.whole
+            && self.requests.part.is_empty()
+            && self.replies.part.is_empty()
+            && !self.has_lost_bytes
+    }
 }
 
 impl Proxy {
-    /// Starts a proxy in front of the server on this port.
-    pub fn start(upstream: u16) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let state = Arc::new(State {
-            upstream,
-            open: AtomicUsize::new(0),
-            clients: AtomicUsize::new(0),
-            remembered_from: AtomicUsize::new(0),
-            over: AtomicBool::new(false),
+    /// Starts a proxy that keeps idle clients, in front of the server on this port.
+    pub fn start(server: u16) -> Self {
+        Self::start_at((Ipv4Addr::LOCALHOST, 0), server, IdleClient::Stays)
+    }
+
+    /// Starts a proxy at an address, whose port may be 0, in front of the server on this port of 127.0.0.1.
+    pub fn start_at((host, port): (Ipv4Addr, u16), server: u16, idle_client: IdleClient) -> Self {
+        let listener = TcpListener::bind((host, port)).unwrap();
+        let address = (host, listener.local_addr().unwrap().port());
+        let link = Arc::new(Link {
+            idle_client,
+            setting: Mutex::new(Setting {
+                mode: LinkMode::Pass,
+                episode: 0,
+                server,
+            }),
+            connections: Mutex::default(),
+            struck: Mutex::default(),
+            kept: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
         });
-        let of_thread = Arc::clone(&state);
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                if of_thread.over.load(Ordering::SeqCst) {
-                    return;
-                }
-                let Ok(client) = client else { continue };
-                let number = of_thread.clients.fetch_add(1, Ordering::SeqCst);
-                let state = Arc::clone(&of_thread);
-                thread::spawn(move || state.serve(client, number));
-            }
-        });
-        Self { port, state }
+        let own = Arc::clone(&link);
+        thread::spawn(move || own.take_in(&listener));
+        Self { address, link }
     }
 
     /// Its URL.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}", self.name())
     }
 
     /// Its name in reports and log lines.
     pub fn name(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("{}:{}", self.address.0, self.address.1)
     }
 
     /// How many clients have connected.
     pub fn clients(&self) -> usize {
-        self.state.clients.load(Ordering::SeqCst)
+        self.link.connections.lock().len()
     }
 
     /// Forgets the connections that it has now, as a load balancer does after some minutes without a byte: what comes on
     /// them is swallowed, and nobody is told. New ones are served.
     pub fn forget(&self) {
-        self.state
-            .remembered_from
-            .store(self.clients(), Ordering::SeqCst);
+        for connection in self.link.open_connections() {
+            connection.ends.lock().is_forgotten = true;
+        }
     }
 
     /// Waits until the proxy has seen that the server is gone.
     #[track_caller]
     pub fn has_lost_the_server(&self) {
-        let is_gone = || self.state.open.load(Ordering::SeqCst) == 0;
+        let is_served = |connection: &Arc<Connection>| connection.ends.lock().server.is_some();
+        let is_gone = || !self.link.open_connections().iter().any(is_served);
         assert!(eventually(Duration::from_secs(20), is_gone));
+    }
+
+    /// Begins the fault of an episode.
+    pub fn set(&self, mode: LinkMode, episode: usize) {
+        let mut setting = self.link.setting.lock();
+        (setting.mode, setting.episode) = (mode, episode);
+        drop(setting);
+        if mode == LinkMode::Refuse && self.link.resets(|_| true) {
+            self.link.struck.lock().insert(episode);
+        }
+    }
+
+    /// Ends the fault.
+    pub fn pass(&self) {
+        self.link.setting.lock().mode = LinkMode::Pass;
+        self.link.resets(|ends| ends.has_lost_bytes);
+    }
+
+    /// From now on the server has another port.
+    pub fn moved(&self, port: u16) {
+        self.link.setting.lock().server = port;
+    }
+
+    /// The episodes whose fault has struck a connection or bytes.
+    pub fn struck(&self) -> BTreeSet<usize> {
+        self.link.struck.lock().clone()
+    }
+
+    /// How many clients have gone on with another process.
+    pub fn kept(&self) -> u64 {
+        self.link.kept.load(Ordering::SeqCst)
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.state.over.store(true, Ordering::SeqCst);
+        self.link.is_over.store(true, Ordering::SeqCst);
         // So that the listener looks.
-        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok();
+        TcpStream::connect(self.address).ok();
     }
 }
 
-impl State {
-    /// Hands on what the client with this number says, until it is gone.
-    fn serve(self: Arc<Self>, mut client: TcpStream, number: usize) {
-        client.set_nodelay(true).ok();
-        let server: Arc<Mutex<Option<TcpStream>>> = Arc::default();
-        let mut bytes = [0; 16 * 1024];
-        while let Ok(n @ 1..) = client.read(&mut bytes) {
-            if number < self.remembered_from.load(Ordering::SeqCst) {
-                continue;
+impl Link {
+    fn take_in(self: Arc<Self>, listener: &TcpListener) {
+        for client in listener.incoming() {
+            if self.is_over.load(Ordering::SeqCst) {
+                return;
             }
-            let mut server_now = server.lock();
-            if server_now.is_none() {
-                let Ok(stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.upstream)) else {
-                    break;
-                };
-                stream.set_nodelay(true).ok();
-                self.open.fetch_add(1, Ordering::SeqCst);
-                let (state, place) = (Arc::clone(&self), Arc::clone(&server));
-                let (from, to) = (stream.try_clone().unwrap(), client.try_clone().unwrap());
-                thread::spawn(move || state.hand_back(from, to, &place));
-                *server_now = Some(stream);
-            }
-            let written = server_now
-                .as_mut()
-                .map(|server| server.write_all(&bytes[..n]));
-            if !matches!(written, Some(Ok(()))) {
-                break;
-            }
+            let Ok(client) = client else { continue };
+            client.set_nodelay(true).ok();
+            let ends = Mutex::default();
+            let connection = Arc::new(Connection { client, ends });
+            let mut connections = self.connections.lock();
+            connections.push(Arc::downgrade(&connection));
+            drop(connections);
+            let own = Arc::clone(&self);
+            thread::spawn(move || own.serve(&connection));
         }
-        if let Some(server) = server.lock().as_ref() {
-            server.shutdown(Shutdown::Both).ok();
-        }
-        client.shutdown(Shutdown::Both).ok();
     }
 
-    /// Hands on what the server says, until it is gone; the client stays.
-    fn hand_back(&self, mut from: TcpStream, mut to: TcpStream, place: &Mutex<Option<TcpStream>>) {
+    fn open_connections(&self) -> Vec<Arc<Connection>> {
+        let connections = self.connections.lock();
+        connections.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Resets those connections. Returns whether there was one.
+    fn resets(&self, which: impl Fn(&Ends) -> bool) -> bool {
+        let mut struck = self.open_connections();
+        struck.retain(|connection| which(&connection.ends.lock()));
+        for connection in &struck {
+            connection.reset();
+        }
+        !struck.is_empty()
+    }
+
+    /// Waits while bytes are held back, and returns what is done with them then.
+    fn mode(&self) -> LinkMode {
+        loop {
+            let setting = self.setting.lock();
+            if setting.mode != LinkMode::Hold {
+                return setting.mode;
+            }
+            self.struck.lock().insert(setting.episode);
+            drop(setting);
+            pause(Duration::from_millis(2));
+        }
+    }
+
+    /// Hands on what a client says, until it is gone.
+    fn serve(self: Arc<Self>, connection: &Arc<Connection>) {
+        if self.mode() == LinkMode::Refuse
+            || !self.connects(connection, &mut connection.ends.lock())
+        {
+            return connection.reset();
+        }
         let mut bytes = [0; 16 * 1024];
-        while let Ok(n @ 1..) = from.read(&mut bytes) {
-            if to.write_all(&bytes[..n]).is_err() {
+        while let Ok(n @ 1..) = (&connection.client).read(&mut bytes) {
+            self.mode();
+            let mut ends = connection.ends.lock();
+            if ends.is_forgotten {
+                continue;
+            }
+            ends.requests.count(&bytes[..n]);
+            if self.swallows(LinkMode::LoseRequests, &mut ends) {
+                continue;
+            }
+            if ends.server.is_none() {
+                if !self.connects(connection, &mut ends) {
+                    drop(ends);
+                    return connection.reset();
+                }
+                self.kept.fetch_add(1, Ordering::SeqCst);
+            }
+            let server = ends.server.as_ref().and_then(|s| s.try_clone().ok());
+            drop(ends);
+            if server.is_none_or(|mut server| server.write_all(&bytes[..n]).is_err()) {
                 break;
             }
         }
-        *place.lock() = None;
-        self.open.fetch_sub(1, Ordering::SeqCst);
+        // The last commands of a client that is gone still arrive.
+        let ends = connection.ends.lock();
+        ends.server.as_ref().map(|s| s.shutdown(Shutdown::Write));
+    }
+
+    /// Whether bytes are lost now.
+    fn swallows(&self, mode: LinkMode, ends: &mut Ends) -> bool {
+        let setting = self.setting.lock();
+        let is_lost = setting.mode == mode;
+        if is_lost {
+            ends.has_lost_bytes = true;
+            self.struck.lock().insert(setting.episode);
+        }
+        is_lost
+    }
+
+    /// A stopped server's kernel still takes connections, until its queue is full.
+    fn connects(self: &Arc<Self>, connection: &Arc<Connection>, ends: &mut Ends) -> bool {
+        let address = (Ipv4Addr::LOCALHOST, self.setting.lock().server).into();
+        let Ok(server) = TcpStream::connect_timeout(&address, Duration::from_millis(20)) else {
+            return false;
+        };
+        server.set_nodelay(true).ok();
+        let Ok(from) = server.try_clone() else {
+            return false;
+        };
+        ends.server = Some(server);
+        let (link, connection) = (Arc::clone(self), Arc::clone(connection));
+        thread::spawn(move || link.hand_back(from, &connection));
+        true
+    }
+
+    /// Hands on what the server says, until it is gone.
+    fn hand_back(&self, mut from: TcpStream, connection: &Connection) {
+        let mut bytes = [0; 16 * 1024];
+        while let Ok(n @ 1..) = from.read(&mut bytes) {
+            self.mode();
+            let mut ends = connection.ends.lock();
+            ends.replies.count(&bytes[..n]);
+            if self.swallows(LinkMode::LoseReplies, &mut ends) {
+                continue;
+            }
+            drop(ends);
+            if (&connection.client).write_all(&bytes[..n]).is_err() {
+                break;
+            }
+        }
+        self.mode();
+        let mut ends = connection.ends.lock();
+        if self.idle_client == IdleClient::Stays && ends.is_idle() {
+            ends.server = None;
+        } else {
+            connection.client.shutdown(Shutdown::Both).ok();
+        }
+    }
+}
+
+impl Connection {
+    /// Lets both streams end in a reset, and not in a regular close, when the threads that wait for them drop them.
+    fn reset(&self) {
+        SockRef::from(&self.client)
+            .set_linger(Some(Duration::ZERO))
+            .ok();
+        self.client.shutdown(Shutdown::Read).ok();
+        if let Some(server) = &self.ends.lock().server {
+            server.shutdown(Shutdown::Both).ok();
+        }
     }
 }

@@ -40,21 +40,12 @@ impl Server {
         Self::start_with(&[])
     }
 
-    /// Starts a server that has read a configuration before its arguments.
+    /// Starts a server that has read a configuration before its arguments. A sentinel also writes into that file.
     #[track_caller]
-    pub fn start_with_file(file: &Path) -> Self {
+    pub fn start_with_file(file: &Path, arguments: &[&str]) -> Self {
         Self::start_as(&Start {
             file: Some(file.to_owned()),
-            ..Start::default()
-        })
-    }
-
-    /// Starts a sentinel, which writes its configuration into this file.
-    #[track_caller]
-    pub fn start_sentinel(file: &Path) -> Self {
-        Self::start_as(&Start {
-            file: Some(file.to_owned()),
-            ..Start::of(&["--sentinel"])
+            ..Start::of(arguments)
         })
     }
 

@@ -41,8 +41,6 @@ mod options;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]
-mod proxy;
-#[cfg(test)]
 mod record;
 #[cfg(test)]
 mod report;

@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use parking_lot::Mutex;
 use redlatch::Protocol;
-use redlatch_testing::{eventually, now, own_port, pause};
+use redlatch_testing::{IdleClient, LinkMode, Proxy, eventually, now, own_port, pause};
 
 use crate::crew::{Crew, is_stopped};
 use crate::keys::{self, Key};
 use crate::node::{Memory, Node};
 use crate::options::{Clients, LAST, OFF_MS, Options, PREFIX, SERVERS, builder, urls};
 use crate::plan::{self, Class, Episode};
-use crate::proxy::{Mode, Proxy};
 use crate::record::{Record, Shared};
 
 /// How often the keys of a server are looked at.
@@ -44,7 +43,8 @@ pub(crate) struct Made {
 /// All that faults strike. Dropped in this order.
 struct Site {
     crew: Crew,
-    proxy: Proxy,
+    /// One in front of each server for each group of workers: those of the first group, then those of the second.
+    proxies: Vec<Proxy>,
     nodes: Vec<Node>,
     groups: Vec<Ipv4Addr>,
     ports: Vec<u16>,
@@ -59,14 +59,13 @@ pub(crate) fn run(options: &Options) -> Made {
     let mut start = |i| Node::start(i, options, rng.i64(-OFF_MS..=OFF_MS));
     let nodes: Vec<Node> = (0..SERVERS).map(&mut start).collect();
     let ports: Vec<u16> = (0..SERVERS).map(|_| port_for(&groups)).collect();
-    let own_ports: Vec<u16> = nodes.iter().map(|node| node.server().port()).collect();
-    let proxy = Proxy::start(&groups, &ports, &own_ports);
+    let proxies = proxies(&groups, &ports, &nodes);
     open(options, &urls(groups[0], &ports), PREFIX);
     let record = Arc::new(Mutex::new(Record::new(options)));
     let plan = plan::of(options, groups.len());
     let mut site = Site {
         crew: Crew::start(&groups, &ports, options, &record),
-        proxy,
+        proxies,
         nodes,
         groups,
         ports,
@@ -76,9 +75,9 @@ pub(crate) fn run(options: &Options) -> Made {
     };
     let started = now();
     let mut seen = site.suffer(&plan, started);
-    seen.extend(site.proxy.struck());
+    seen.extend(site.proxies.iter().flat_map(Proxy::struck));
     let (samples, kept, leaked) = if options.planted {
-        let (samples, kept) = (site.samples, site.proxy.kept());
+        let (samples, kept) = (site.samples, site.kept());
         drop(site);
         (samples, kept, Vec::new())
     } else {
@@ -100,7 +99,23 @@ pub(crate) fn run(options: &Options) -> Made {
     }
 }
 
-/// The addresses of the proxy, one for each group of workers.
+fn proxies(groups: &[Ipv4Addr], ports: &[u16], nodes: &[Node]) -> Vec<Proxy> {
+    let mut proxies = Vec::new();
+    for (group, host) in groups.iter().enumerate() {
+        for (i, (port, node)) in ports.iter().zip(nodes).enumerate() {
+            // Each server is behind a proxy that keeps clients, where there are two groups.
+            let idle_client = match (group + i) % 2 {
+                0 => IdleClient::Stays,
+                _ => IdleClient::Goes,
+            };
+            let server = node.server().port();
+            proxies.push(Proxy::start_at((*host, *port), server, idle_client));
+        }
+    }
+    proxies
+}
+
+/// The addresses of the proxies, one for each group of workers.
 fn groups() -> Vec<Ipv4Addr> {
     let second = Ipv4Addr::new(127, 0, 0, 2);
     if let Err(error) = TcpListener::bind((second, 0)) {
@@ -185,6 +200,15 @@ impl Site {
         self.options.planted && self.record.lock().overlaps() > 0
     }
 
+    fn proxy(&self, group: usize, server: usize) -> &Proxy {
+        &self.proxies[group * SERVERS + server]
+    }
+
+    /// How many clients the proxies kept.
+    fn kept(&self) -> u64 {
+        self.proxies.iter().map(Proxy::kept).sum()
+    }
+
     /// Returns whether it was seen to happen, if that can be told now.
     fn begin_fault(&mut self, number: usize, episode: &Episode) -> bool {
         let mut is_seen = false;
@@ -195,12 +219,12 @@ impl Site {
     }
 
     fn strike(&mut self, number: usize, episode: &Episode, target: usize) -> bool {
-        let set = |mode| self.proxy.set(episode.group, target, mode, number);
+        let set = |mode| self.proxy(episode.group, target).set(mode, number);
         match episode.class {
-            Class::Partition => set(Mode::Hold),
-            Class::Reset | Class::Refuse => set(Mode::Refuse),
-            Class::LoseReplies => set(Mode::LoseReplies),
-            Class::LoseRequests => set(Mode::LoseRequests),
+            Class::Partition => set(LinkMode::Hold),
+            Class::Reset | Class::Refuse => set(LinkMode::Refuse),
+            Class::LoseReplies => set(LinkMode::LoseReplies),
+            Class::LoseRequests => set(LinkMode::LoseRequests),
             Class::StopWorker => return self.crew.stop(target),
             Class::KillWorker => {
                 self.crew.replace(target);
@@ -226,7 +250,7 @@ impl Site {
         let mut is_seen = false;
         for &target in &episode.targets {
             match episode.class {
-                class if class.is_of_links() => self.proxy.pass(episode.group, target),
+                class if class.is_of_links() => self.proxy(episode.group, target).pass(),
                 Class::StopWorker => self.crew.resume(target),
                 Class::StopServers => {
                     self.nodes[target].server().resume();
@@ -235,7 +259,10 @@ impl Site {
                 Class::Promote => {
                     let node = &mut self.nodes[target];
                     is_seen |= node.promote();
-                    self.proxy.moved(target, node.server().port());
+                    let port = node.server().port();
+                    for group in 0..self.groups.len() {
+                        self.proxy(group, target).moved(port);
+                    }
                 }
                 Class::KillWorker | Class::Flush => {}
                 _ => return self.revive(episode),
@@ -325,9 +352,10 @@ impl Site {
         self.crew.wait_until_done(2);
         let mut leaked = self.keys_that_stay(GRACE, |left| left.iter().all(Key::is_hint));
         leaked.extend(self.keys_that_stay(HINTS_END, <[Key]>::is_empty));
+        let kept = self.kept();
         let Self { crew, .. } = self;
         crew.finish();
-        (self.samples, self.proxy.kept(), leaked)
+        (self.samples, kept, leaked)
     }
 
     fn keys_that_stay(&self, limit: Duration, is_over: impl Fn(&[Key]) -> bool) -> Vec<String> {

@@ -75,7 +75,7 @@ fn a_server_whose_info_is_longer_than_any_reply_that_is_read_gives_locks() {
     fs::create_dir_all(&dir).unwrap();
     let file = dir.join("redis.conf");
     fs::write(&file, "").unwrap();
-    let server = Server::start_with_file(&file);
+    let server = Server::start_with_file(&file, &[]);
     assert!(server.info("server").len() > 4 * 1024);
     let classic = fenced().protocol(Protocol::Classic).node(server.url());
     let guard = classic.build().unwrap().try_lock("job", TTL).unwrap();
