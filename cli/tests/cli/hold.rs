@@ -1,26 +1,25 @@
 //! `redlatch hold`: a lock without a command, from the line with its token until standard input ends.
 
-use std::io::Write;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use redlatch_testing::{eventually, pause};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::ended::Ended;
 use crate::process::{LIMIT, Nodes, REDLATCH, Running, ask, end_of, open_nodes, try_run};
 
-/// `redlatch hold` with these options on the lock `job`, and the other end of its standard input.
+/// `redlatch hold` with these options on the lock `job`, with an input that stays open.
 #[track_caller]
-fn hold(nodes: &Nodes, options: &[&str]) -> (Running, ChildStdin) {
+fn hold(nodes: &Nodes, options: &[&str]) -> Running {
     let arguments = [&["hold"], options, &["job"]].concat();
     Running::start_with_input(&mut nodes.redlatch(&arguments))
 }
 
 /// Nothing more than the exit code.
 #[track_caller]
-fn assert_ends_quietly(running: Running, code: i32) {
-    let ended = running.end();
+fn assert_silent(ended: &Ended, code: i32) {
     ended.is(code, "");
     ended.is_quiet(code);
 }
@@ -28,27 +27,25 @@ fn assert_ends_quietly(running: Running, code: i32) {
 #[test]
 fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends_or_a_signal_comes() {
     let nodes = Nodes::start(3).hasty();
-    let (mut running, mut input) = hold(&nodes, &["--ttl", "1500ms"]);
+    let mut running = hold(&nodes, &["--ttl", "1500ms"]);
     let token = running.line();
     assert!(token.len() == 40 && nodes.locked() >= 2, "{token}");
     // Twice the ttl: without renewal, the keys would have gone.
     pause(Duration::from_secs(3));
     // What is written to it is no end.
-    input.write_all(b"a line\nand a part of one").unwrap();
+    running.write("a line\nand a part of one");
     assert!(running.is_running());
     for server in &nodes.servers {
         assert!(server.get("job").unwrap().starts_with(&token));
     }
     try_run(&nodes, &["-n"], "echo ran").is(75, "");
-    drop(input);
-    assert_ends_quietly(running, 0);
+    assert_silent(&running.finish(), 0);
     assert_eq!(nodes.locked(), 0);
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
-        let (running, _input) = hold(&nodes, &[]);
+        let running = hold(&nodes, &[]);
         running.line();
         assert!(nodes.locked() >= 2);
-        running.signal(signal);
-        assert_ends_quietly(running, 0);
+        assert_silent(&running.end_by(signal), 0);
         assert_eq!(nodes.locked(), 0, "{signal:?}");
     }
 }
@@ -64,7 +61,7 @@ fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
         // One that can't notice it until the end.
         (&[], "deletion"),
     ] {
-        let (running, input) = hold(&nodes, options);
+        let running = hold(&nodes, options);
         let token = running.line();
         match by {
             "deletion" => nodes.command(&["DEL", "job"]),
@@ -79,13 +76,12 @@ fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
             }
             _ => {}
         }
-        let told = if options.is_empty() {
-            drop(input);
-            "noticed it when releasing it"
+        if options.is_empty() {
+            let ended = running.finish();
+            ended.is_refused(76, "noticed it when releasing it");
         } else {
-            "Z lost the lock job: "
-        };
-        running.end().is_refused(76, told);
+            running.end().is_refused(76, "Z lost the lock job: ");
+        }
         if by == "stop" {
             assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
             nodes.command(&["DEL", "job"]);
@@ -98,10 +94,9 @@ fn with_fenced_the_line_has_the_number_and_with_json_it_is_an_object() {
     let nodes = Nodes::start(3);
     open_nodes(&nodes);
     let line = |options: &[&str]| {
-        let (running, input) = hold(&nodes, options);
+        let running = hold(&nodes, options);
         let line = running.line();
-        drop(input);
-        assert_ends_quietly(running, 0);
+        assert_silent(&running.finish(), 0);
         line
     };
     let fenced = line(&["--fenced"]);
@@ -138,14 +133,13 @@ fn without_an_input_that_stays_open_or_an_output_nothing_is_kept() {
 fn who_waits_ends_when_its_input_does_and_has_nothing() {
     let nodes = Nodes::start(3);
     nodes.hold("another", 60_000);
-    let (running, input) = hold(&nodes, &["--wait", "10s"]);
+    let running = hold(&nodes, &["--wait", "10s"]);
     // Most of the time it waits by then.
     pause(Duration::from_millis(300));
-    drop(input);
-    assert_ends_quietly(running, 129);
+    assert_silent(&running.finish(), 129);
     assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
-    let (running, _input) = hold(&nodes, &["-qn", "-E", "9"]);
-    assert_ends_quietly(running, 9);
+    let running = hold(&nodes, &["-qn", "-E", "9"]);
+    assert_silent(&running.end(), 9);
 }
 
 /// The script of docs/command.md, which is the example of the manual page with all that can go wrong.
@@ -172,7 +166,7 @@ fn the_example_in_bash_works_under_the_lock_or_not_at_all() {
     ask(&nodes, &["status", "-q", "deploy"]).ends_with(1);
 
     let mut hold = nodes.redlatch(&["hold", "--fenced", "deploy"]);
-    let (holder, _input) = Running::start_with_input(&mut hold);
+    let holder = Running::start_with_input(&mut hold);
     holder.line();
     let brief = "node_timeout = \"300ms\"\nwait = \"300ms\"\n";
     nodes.write_config("redlatch.toml", brief);

@@ -1,7 +1,6 @@
 //! What holds for a lock of each kind: alone, fenced, a permit, several names, shared; and what is told of permits and names.
 
 use std::collections::BTreeSet;
-use std::process::ChildStdin;
 use std::time::Duration;
 
 use redlatch_testing::{Server, eventually, pause};
@@ -61,7 +60,7 @@ fn a_command_runs_under_the_lock_and_knows_it_and_its_exit_code_is_that_of_redla
         ] {
             command.env(foreign, "7");
         }
-        let (running, input) = Running::start_with_input(&mut command);
+        let running = Running::start_with_input(&mut command);
         let line = running.line();
         let words: Vec<&str> = line.split(' ').collect();
         let token = running.line();
@@ -81,8 +80,7 @@ fn a_command_runs_under_the_lock_and_knows_it_and_its_exit_code_is_that_of_redla
         // The servers don't tell who reads.
         assert_eq!(ended.stdout.contains(&token), i != 4, "{ended:?}");
         try_run(&nodes, &[&["-n"], status].concat(), "echo ran").is(75, "");
-        drop(input);
-        running.end().ends_with(7);
+        running.finish().ends_with(7);
         assert!(is_free(&nodes, i, "job"));
     }
 }
@@ -104,7 +102,7 @@ fn a_signal_ends_the_wait_and_goes_to_the_command_once_it_runs() {
             &[name, "--", "sh", "-c", "echo has; read -r line"],
         ]
         .concat();
-        let (holder, input) = Running::start_with_input(&mut nodes.redlatch(&words));
+        let holder = Running::start_with_input(&mut nodes.redlatch(&words));
         holder.line();
         let wait = [kind, &["--wait", "5m", "--verbose"][..]].concat();
         let waits = Running::start(&mut nodes.run(&wait, script));
@@ -113,8 +111,7 @@ fn a_signal_ends_the_wait_and_goes_to_the_command_once_it_runs() {
         waits.end().is(143, "");
         let next = Running::start(&mut nodes.run(&wait, script));
         told(&next, "waiting: ");
-        drop(input);
-        holder.end();
+        holder.finish();
         told(&next, " after ");
         assert_eq!(next.line(), "ready");
         next.signal(Signal::TERM);
@@ -166,7 +163,7 @@ fn a_loss_is_76_and_ends_the_command_with_term() {
 
 /// A command that runs under a permit of the semaphore `job`, says which, and ends with its standard input.
 #[track_caller]
-fn run_permit(nodes: &Nodes, options: &[&str]) -> (Running, ChildStdin) {
+fn run_permit(nodes: &Nodes, options: &[&str]) -> Running {
     Running::start_with_input(&mut nodes.run(options, "echo $REDLATCH_SLOT; read -r line; exit 0"))
 }
 
@@ -179,9 +176,9 @@ fn status(nodes: &Nodes, options: &[&str]) -> Ended {
 fn so_many_run_at_a_time_each_in_a_slot_and_the_next_one_waits_for_its_turn() {
     let nodes = Nodes::start(3);
     status(&nodes, &["--max", "2"]).ends_with(1);
-    let (first, first_input) = run_permit(&nodes, &["--max", "2"]);
+    let first = run_permit(&nodes, &["--max", "2"]);
     let mut hold = nodes.redlatch(&["hold", "--max", "2", "--json", "job"]);
-    let (second, second_input) = Running::start_with_input(&mut hold);
+    let second = Running::start_with_input(&mut hold);
     let object: serde_json::Value = serde_json::from_str(&second.line()).unwrap();
     let slots = BTreeSet::from([first.line(), object["slot"].to_string()]);
     assert_eq!(slots, BTreeSet::from(["0".to_owned(), "1".to_owned()]));
@@ -202,13 +199,11 @@ fn so_many_run_at_a_time_each_in_a_slot_and_the_next_one_waits_for_its_turn() {
     assert_eq!(object["slots"][1]["state"], "held", "{object}");
     status(&nodes, &["--max", "2", "-q"]).is(0, "");
 
-    let (third, input) = run_permit(&nodes, &["--max", "2"]);
-    drop(first_input);
-    first.end().ends_with(0);
+    let third = run_permit(&nodes, &["--max", "2"]);
+    first.finish().ends_with(0);
     assert!(slots.contains(&third.line()));
-    drop((second_input, input));
     for running in [second, third] {
-        running.end().ends_with(0);
+        running.finish().ends_with(0);
     }
     status(&nodes, &["--max", "2"]).ends_with(1);
 }
@@ -216,7 +211,7 @@ fn so_many_run_at_a_time_each_in_a_slot_and_the_next_one_waits_for_its_turn() {
 #[test]
 fn unlock_releases_the_permit_in_a_slot() {
     let nodes = Nodes::start(3);
-    let (killed, _input) = run_permit(&nodes, &["--max", "1", "--ttl", "10m"]);
+    let killed = run_permit(&nodes, &["--max", "1", "--ttl", "10m"]);
     assert_eq!(killed.line(), "0");
     killed.signal(Signal::KILL);
     let object = status(&nodes, &["--max", "1", "--json"]).json();
@@ -256,7 +251,7 @@ fn keys_of_names(nodes: &Nodes) -> usize {
 fn each_is_a_lock_to_others_and_the_one_that_is_in_the_way_is_named() {
     let nodes = Nodes::start(3);
     let mut run = nodes.run(&ALSO, "echo has; read -r line; exit 0");
-    let (running, input) = Running::start_with_input(&mut run);
+    let running = Running::start_with_input(&mut run);
     running.line();
     for name in NAMES {
         let status = ask(&nodes, &["status", name]);
@@ -264,8 +259,7 @@ fn each_is_a_lock_to_others_and_the_one_that_is_in_the_way_is_named() {
         ask(&nodes, &["run", "-n", name, "--", "echo", "ran"])
             .is_refused(75, &format!(" has the lock {name} (on "));
     }
-    drop(input);
-    running.end().ends_with(0);
+    running.finish().ends_with(0);
     assert_eq!(keys_of_names(&nodes), 0);
 
     for server in &nodes.servers {

@@ -107,15 +107,14 @@ fn a_holder_is_told_once_that_renewals_fail_and_when_they_succeed_again() {
     let run = nodes.run(&["--ttl", "6s"], "echo ready; read -r line; exit 0");
     let hold = nodes.redlatch(&["hold", "--ttl", "6s", "job"]);
     for mut command in [run, hold] {
-        let (running, input) = Running::start_with_input(&mut command);
+        let running = Running::start_with_input(&mut command);
         running.line();
         nodes.servers[..2].iter().for_each(Server::stop);
         told(&running, "renewals of lock \"job\" fail on 2 of 3 nodes");
         nodes.servers[..2].iter().for_each(Server::resume);
         let next = running.error_line();
         assert!(next.contains("lock \"job\" is renewed again"), "{next}");
-        drop(input);
-        running.end().is_quiet(0);
+        running.finish().is_quiet(0);
     }
 }
 
@@ -125,12 +124,11 @@ fn a_loss_that_is_noticed_only_at_the_end_is_told() {
     for (options, code) in [(&[][..], 76), (&["--on-loss", "ignore"], 0)] {
         // The first renewal would be seconds away.
         let mut run = nodes.run(options, "echo ready; read -r line; exit 0");
-        let (running, input) = Running::start_with_input(&mut run);
+        let running = Running::start_with_input(&mut run);
         running.line();
         take_away(&nodes);
-        drop(input);
         running
-            .end()
+            .finish()
             .is_refused(code, "noticed it when releasing it");
         nodes.command(&["DEL", "job"]);
     }

@@ -253,7 +253,7 @@ fn the_screens_of_the_page_are_printed_again() {
     // Without the sign that leaves it in the background.
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let arguments = arguments.split_last().unwrap().1;
-    let (holder, input) = Running::start_with_input(&mut nodes.redlatch(arguments));
+    let holder = Running::start_with_input(&mut nodes.redlatch(arguments));
     let is_held = || {
         let mut servers = nodes.servers.iter();
         servers.all(|server| server.get("nightly-report").is_some())
@@ -269,6 +269,5 @@ fn the_screens_of_the_page_are_printed_again() {
         seen += 1;
     }
     assert!(seen >= 3, "{seen}");
-    drop(input);
-    holder.end().ends_with(0);
+    holder.finish().ends_with(0);
 }

@@ -80,13 +80,12 @@ fn a_kept_lock_outlives_a_change_of_the_password() {
         if named[0] == "--password-file" {
             run.env("REDLATCH_PASSWORD", "wr0ng");
         }
-        let (running, input) = Running::start_with_input(&mut run);
+        let running = Running::start_with_input(&mut run);
         assert_eq!(running.line(), "started");
         fs::write(&file, NEW).unwrap();
         rotate(&nodes);
         assert_is_renewed(&nodes, NEW);
-        drop(input);
-        let ended = running.end();
+        let ended = running.finish();
         ended.is(0, "done\n");
         ended.is_quiet(0);
         command(&nodes, NEW, &["CONFIG", "SET", "requirepass", OLD]);
@@ -122,9 +121,9 @@ fn a_password_that_can_be_read_only_once_is_kept() {
     let options = ["--ttl", "10s", "--password-file", "/dev/stdin"];
     // The input ends with the first line, so the command goes on until a file is there.
     let script = "echo started; while [ ! -e go ]; do sleep 0.02; done";
-    let (running, mut input) = Running::start_with_input(&mut nodes.run(&options, script));
-    std::io::Write::write_all(&mut input, OLD.as_bytes()).unwrap();
-    drop(input);
+    let mut running = Running::start_with_input(&mut nodes.run(&options, script));
+    running.write(OLD);
+    running.end_input();
     assert_eq!(running.line(), "started");
     end_connections(&nodes, OLD);
     assert_is_renewed(&nodes, OLD);
@@ -161,7 +160,7 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
         let mut with_variable = bare(&[&["run", "--config", &config], &job[..]].concat());
         with_variable.env("REDLATCH_PASSWORD", OLD);
         for command in [&mut with_file, &mut with_variable] {
-            let (running, input) = Running::start_with_input(command.env("REDLATCH_NODES", &url));
+            let running = Running::start_with_input(command.env("REDLATCH_NODES", &url));
             assert_eq!(running.line(), "started", "{user}");
             let clients = server.command(&["CLIENT", "LIST"]);
             let clients: String = redis::from_redis_value(clients).unwrap();
@@ -169,8 +168,7 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
                 clients.contains(&format!(" user={user} ")),
                 "{user}: {clients}"
             );
-            drop(input);
-            running.end().is_quiet(0);
+            running.finish().is_quiet(0);
         }
     }
 }

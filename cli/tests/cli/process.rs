@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Once};
@@ -66,15 +66,14 @@ impl Nodes {
     /// Writes a file that only its owner can read.
     #[track_caller]
     pub(crate) fn write_secret(&self, name: &str, text: &str) -> PathBuf {
-        let file = self.file(name);
-        fs::write(&file, text).unwrap();
+        let file = self.write_config(name, text);
         set_mode(&file, 0o600);
         file
     }
 
     pub(crate) fn urls(&self) -> String {
-        let urls: Vec<String> = self.servers.iter().map(Server::url).collect();
-        urls.join(",")
+        let urls = self.servers.iter().map(Server::url);
+        urls.collect::<Vec<_>>().join(",")
     }
 
     /// A folder for files of the test, which is removed with the servers.
@@ -205,12 +204,10 @@ impl Running {
         Self::piped(command.stdin(Stdio::null()))
     }
 
-    /// Starts it with a standard input that ends when the other end is dropped.
+    /// Starts it with a standard input that stays open.
     #[track_caller]
-    pub(crate) fn start_with_input(command: &mut Command) -> (Self, ChildStdin) {
-        let mut running = Self::piped(command.stdin(Stdio::piped()));
-        let input = running.child.stdin.take().unwrap();
-        (running, input)
+    pub(crate) fn start_with_input(command: &mut Command) -> Self {
+        Self::piped(command.stdin(Stdio::piped()))
     }
 
     #[track_caller]
@@ -249,6 +246,23 @@ impl Running {
     #[track_caller]
     pub(crate) fn end_by(self, signal: Signal) -> Ended {
         self.signal(signal);
+        self.end()
+    }
+
+    #[track_caller]
+    pub(crate) fn write(&mut self, text: &str) {
+        let input = self.child.stdin.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn end_input(&mut self) {
+        self.child.stdin = None;
+    }
+
+    /// Ends its standard input, by which it ends.
+    #[track_caller]
+    pub(crate) fn finish(mut self) -> Ended {
+        self.end_input();
         self.end()
     }
 
@@ -364,11 +378,8 @@ fn lines_of(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
 /// A pid as a script prints it.
 #[track_caller]
 pub(crate) fn pid(text: &str) -> Pid {
-    text.trim()
-        .parse()
-        .ok()
-        .and_then(Pid::from_raw)
-        .unwrap_or_else(|| panic!("no pid: {text}"))
+    let pid = text.trim().parse().ok().and_then(Pid::from_raw);
+    pid.unwrap_or_else(|| panic!("no pid: {text}"))
 }
 
 /// The letter of a process's state, if it is there: T for one that is stopped, Z for one that has ended.
@@ -381,14 +392,6 @@ pub(crate) fn state(pid: Pid) -> Option<char> {
 /// Whether a process is there and not merely waiting to be waited for.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     state(pid).is_some_and(|state| !['Z', 'X'].contains(&state))
-}
-
-/// Waits until a process runs the program of this name.
-#[track_caller]
-pub(crate) fn assert_becomes(pid: Pid, name: &str) {
-    let comm = format!("/proc/{}/comm", pid.as_raw_nonzero());
-    let is_it = || fs::read_to_string(&comm).is_ok_and(|text| text.trim() == name);
-    assert!(eventually(LIMIT, is_it), "{pid:?} does not become {name}");
 }
 
 #[track_caller]

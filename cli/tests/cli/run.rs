@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use redlatch_testing::{Server, eventually, now, pause};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::{
-    Nodes, REDLATCH, Running, ask, assert_becomes, assert_dies, end_of, is_alive, pid, told,
-    try_run,
+    LIMIT, Nodes, REDLATCH, Running, ask, assert_dies, end_of, is_alive, pid, told, try_run,
 };
 
 #[test]
@@ -139,6 +138,14 @@ const ALL: [(Signal, &str, i32); 4] = [
     (Signal::HUP, "HUP", 1),
     (Signal::QUIT, "QUIT", 3),
 ];
+
+/// Waits until a process runs the program of this name.
+#[track_caller]
+fn assert_becomes(pid: Pid, name: &str) {
+    let comm = format!("/proc/{}/comm", pid.as_raw_nonzero());
+    let is_it = || std::fs::read_to_string(&comm).is_ok_and(|text| text.trim() == name);
+    assert!(eventually(LIMIT, is_it), "{pid:?} does not become {name}");
+}
 
 #[test]
 fn signals_reach_the_command_and_its_grandchildren_and_are_its_exit_code_if_they_end_it() {
@@ -277,13 +284,12 @@ fn a_leader_says_who_stands_by_and_does_not_give_way_to_that() {
 fn a_holder_without_a_command_says_so_and_holds_on() {
     let nodes = Nodes::start(3).hasty();
     let arguments = [&["hold"], &TTL[..], &["job"]].concat();
-    let (holder, input) = Running::start_with_input(&mut nodes.redlatch(&arguments));
+    let holder = Running::start_with_input(&mut nodes.redlatch(&arguments));
     holder.line();
     let second = Running::start(&mut nodes.run(&TTL, "echo ran"));
     told(&holder, "somebody waits for the lock job");
     let status = ask(&nodes, &["status", "job"]);
     status.shows("\nwaiting  somebody");
-    drop(input);
-    holder.end().ends_with(0);
+    holder.finish().ends_with(0);
     assert_eq!(second.end().stdout, "ran\n");
 }

@@ -263,10 +263,9 @@ fn a_device_and_a_pipe_are_configurations_as_well() {
     );
     ended.ends_with(1);
     let mut command = nodes.redlatch(&["status", "job", "--config", "/dev/stdin"]);
-    let (running, mut input) = Running::start_with_input(&mut command);
-    std::io::Write::write_all(&mut input, b"node = 7\n").unwrap();
-    drop(input);
+    let mut running = Running::start_with_input(&mut command);
+    running.write("node = 7\n");
     running
-        .end()
+        .finish()
         .is_refused(64, "/dev/stdin: line 1: unknown key node");
 }

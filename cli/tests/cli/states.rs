@@ -1,7 +1,5 @@
 //! What others learn of a lock: that readers share it, that it rests, and who has it.
 
-use std::process::ChildStdin;
-
 use redlatch_testing::eventually;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -10,7 +8,7 @@ use crate::process::{LIMIT, Nodes, Running, ask, assert_dies, open_nodes, pid, t
 
 /// A command that shares the lock `job`, says its token and process, and ends with its standard input.
 #[track_caller]
-fn reader(nodes: &Nodes, options: &[&str]) -> (Running, ChildStdin) {
+fn reader(nodes: &Nodes, options: &[&str]) -> Running {
     let options = [&["--shared"], options].concat();
     let mut command = nodes.run(
         &options,
@@ -25,7 +23,7 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
     open_nodes(&nodes);
     for protocol in [&[][..], &["--fenced"]] {
         let readers = [(); 3].map(|()| reader(&nodes, protocol));
-        let tokens = readers.each_ref().map(|(running, _)| running.line());
+        let tokens = readers.each_ref().map(Running::line);
         assert!(tokens[0] != tokens[1] && tokens[1] != tokens[2]);
         let ended = ask(&nodes, &["status", "job"]);
         ended.ends_with(0);
@@ -51,17 +49,15 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
         try_run(&nodes, &[protocol, &["-n"]].concat(), "echo ran")
             .is_refused(75, "3 readers have the lock job (on ");
         let mut alone = nodes.run(protocol, "echo ran; read -r line");
-        let (writer, writer_input) = Running::start_with_input(&mut alone);
-        for (running, input) in readers {
-            drop(input);
-            running.end().ends_with(0);
+        let writer = Running::start_with_input(&mut alone);
+        for running in readers {
+            running.finish().ends_with(0);
         }
         assert_eq!(writer.line(), "ran");
         let shared = [protocol, &["--shared", "-n"]].concat();
         // It waited before it had the lock. So for a moment a reader is told of a writer that waits, and then of a holder.
         try_run(&nodes, &shared, "echo ran").is_refused(75, " the lock job (on ");
-        drop(writer_input);
-        writer.end();
+        writer.finish();
         try_run(&nodes, &shared, "echo .$REDLATCH_FENCING_TOKEN").is(0, ".\n");
     }
 }
@@ -69,11 +65,11 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
 #[test]
 fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share() {
     let nodes = Nodes::start(3);
-    let (first, input) = reader(&nodes, &[]);
+    let first = reader(&nodes, &[]);
     first.line();
     let wait = ["--wait", "5m", "--verbose"];
     let mut alone = nodes.run(&wait, "echo ran; read -r line");
-    let (writer, writer_input) = Running::start_with_input(&mut alone);
+    let writer = Running::start_with_input(&mut alone);
     told(&writer, "waiting: job is read for another ");
     let intent = || nodes.servers[0].get("job:redlatch:intent").is_some();
     assert!(eventually(LIMIT, intent));
@@ -81,23 +77,20 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
     ended.is_refused(75, "a writer waits for the lock job (on ");
     // It would not show who waits.
     assert!(!ended.complaint().contains("redlatch status"), "{ended:?}");
-    let (later, later_input) = reader(&nodes, &wait);
-    drop(input);
-    first.end();
+    let later = reader(&nodes, &wait);
+    first.finish();
     assert_eq!(writer.line(), "ran");
-    drop(writer_input);
-    writer.end();
+    writer.finish();
     later.line();
-    drop(later_input);
-    later.end().ends_with(0);
+    later.finish().ends_with(0);
 }
 
 #[test]
 fn a_reader_whose_entry_is_gone_is_lost_and_the_others_run_on() {
     let nodes = Nodes::start(3).hasty();
-    let (running, _input) = reader(&nodes, &["--ttl", "1500ms"]);
+    let running = reader(&nodes, &["--ttl", "1500ms"]);
     let (token, command) = (running.line(), pid(&running.line()));
-    let (other, input) = reader(&nodes, &["--ttl", "1m"]);
+    let other = reader(&nodes, &["--ttl", "1m"]);
     other.line();
     let unlock = ["unlock", "job", "--token", &token];
     ask(&nodes, &unlock).is(0, "job: released\n");
@@ -106,8 +99,7 @@ fn a_reader_whose_entry_is_gone_is_lost_and_the_others_run_on() {
     assert_dies(command);
     ask(&nodes, &unlock).is_refused(76, "a reader's token is its REDLATCH_TOKEN");
     ask(&nodes, &["status", "job"]).shows("\nreaders  1 reader\n");
-    drop(input);
-    other.end().ends_with(0);
+    other.finish().ends_with(0);
     ask(&nodes, &["status", "job"]).ends_with(1);
 }
 
