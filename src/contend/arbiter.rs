@@ -88,9 +88,9 @@ enum Next {
     Attempt(Vec<u32>),
     /// Another look.
     Look,
-    /// Another look at once: to see which slot was released, or which other one of several resources is in the way, or to be
+    /// To see which slot was released, or which other one of several resources is in the way, or to be
     /// announced.
-    Woken,
+    LookAtOnce,
     /// A sleep, and then an attempt at all nodes.
     Sleep,
 }
@@ -237,7 +237,7 @@ impl<'c> Wait<'c> {
                     return self.round(Reach::ArbiterFirst, slots);
                 }
                 Next::Look => self.hints = 0,
-                Next::Woken => {}
+                Next::LookAtOnce => {}
                 Next::Sleep => {
                     self.hints = 0;
                     self.patience.sleep(&cluster.clock, cluster.delay()?);
@@ -306,7 +306,7 @@ impl<'c> Wait<'c> {
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
             (LockState::Free, WhenFree::Intend) => delay,
             // The node has not announced this client, which is to listen now.
-            (LockState::Held(_), WhenFree::Intend) => return Next::Woken,
+            (LockState::Held(_), WhenFree::Intend) => return Next::LookAtOnce,
             (LockState::Held(held), WhenFree::Take) => delay.min(held.saturating_add(PRECISION)),
             // Readers that were just woken have the time that the node names, also where this client looks more often.
             (LockState::Held(held), WhenFree::Yield) => {
@@ -327,7 +327,7 @@ impl<'c> Wait<'c> {
                 cluster.stats.woken.count();
                 // Another slot may be free, or another one of several resources be held.
                 if is_semaphore || self.resource.kind.names().is_some() {
-                    Next::Woken
+                    Next::LookAtOnce
                 } else {
                     Next::Attempt(Vec::new())
                 }

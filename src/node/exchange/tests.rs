@@ -124,16 +124,29 @@ fn server(events: impl IntoIterator<Item = Event>) -> (Server, Arc<Node>) {
 
 /// What requests come to that go together.
 fn ask_together<const N: usize>(node: &Node, verbs: &[Verb; N]) -> [Answer; N] {
+    let answers = with_requests(node, verbs, |requests, lane| {
+        let heard = lead(&[(node, true)], requests, lane, &[]);
+        let answers = heard.into_iter().flat_map(|one| one.answers);
+        answers.collect::<Vec<_>>()
+    });
+    answers.try_into().ok().unwrap()
+}
+
+/// Requests that have no lane.
+fn with_requests<R>(
+    node: &Node,
+    verbs: &[Verb],
+    act: impl FnOnce(&[Request<'_>], &Lane<'_>) -> R,
+) -> R {
     let (packed, caller, since) = (probe(), Caller::here(), node.now());
-    let requests = verbs.each_ref().map(|verb| Request {
+    let request = |verb| Request {
         packed: &packed,
         verb,
         since,
         caller: &caller,
-    });
-    let heard = lead(&[(node, true)], &requests, &Lane::none(since), &[]);
-    let answers: Vec<Answer> = heard.into_iter().flat_map(|one| one.answers).collect();
-    answers.try_into().ok().unwrap()
+    };
+    let all: Vec<Request<'_>> = verbs.iter().map(request).collect();
+    act(&all, &Lane::none(since))
 }
 
 fn is_time_out(answer: &Answer) -> bool {
@@ -188,6 +201,11 @@ fn requests_go_on_three_further_connections_if_they_break_and_those_with_an_answ
 
 #[test]
 fn a_release_that_was_sent_twice_says_nothing_of_a_key_that_is_not_ours() {
+    let release = |node: &Node| {
+        let nodes = [(node, true)].into_iter();
+        let mut released = release_all(nodes, &release_of("job"), SECOND);
+        released.nodes.remove(0).vote
+    };
     // The first one may have deleted our key, and others may have set theirs since.
     for (reply, is_ours) in [
         (number(-2), false),
@@ -196,21 +214,13 @@ fn a_release_that_was_sent_twice_says_nothing_of_a_key_that_is_not_ours() {
         (Event::Reply(Reply::Int(1)), true),
     ] {
         let (_, node) = server([Closes, reply]);
-        let nodes = [(&*node, true)].into_iter();
-        let vote = release_all(nodes, &release_of("job"), SECOND)
-            .nodes
-            .remove(0)
-            .vote;
+        let vote = release(&node);
         let is_told = !matches!(vote, Vote::Failed(NodeError::Closed { .. }));
         assert_eq!(is_told, is_ours, "{vote}");
     }
     // One that was sent once does.
     let (_, node) = server([number(-2)]);
-    let nodes = [(&*node, true)].into_iter();
-    let vote = release_all(nodes, &release_of("job"), SECOND)
-        .nodes
-        .remove(0)
-        .vote;
+    let vote = release(&node);
     assert!(matches!(vote, Vote::Missing), "{vote}");
 }
 
@@ -293,19 +303,12 @@ fn a_write_that_takes_too_long_is_not_repeated_and_a_cut_one_of_several_requests
 /// An exchange of these requests that has waited so long for a slot, with a node timeout of a second, when it sends.
 fn sent(verbs: &[Verb], waited: Duration, check: impl FnOnce(&mut Exchange<'_>)) {
     let (_, node) = server([]);
-    let (packed, caller, since) = (probe(), Caller::here(), node.now());
-    let request = |verb| Request {
-        packed: &packed,
-        verb,
-        since,
-        caller: &caller,
-    };
-    let all: Vec<Request<'_>> = verbs.iter().map(request).collect();
-    let lane = Lane::none(since);
-    let mut exchange = Exchange::begin(&node, &all, &lane);
-    exchange.waited = waited;
-    exchange.send();
-    check(&mut exchange);
+    with_requests(&node, verbs, |requests, lane| {
+        let mut exchange = Exchange::begin(&node, requests, lane);
+        exchange.waited = waited;
+        exchange.send();
+        check(&mut exchange);
+    });
 }
 
 #[test]
@@ -352,18 +355,12 @@ fn a_slot_that_comes_free_is_taken_and_without_one_those_that_insist_get_a_conne
     let without = answers.each_ref().map(is_without);
     assert_eq!(without, [true, false, true]);
 
-    let (packed, caller, since) = (probe(), Caller::here(), node.now());
-    let request = Request {
-        packed: &packed,
-        verb: &Verb::Probe,
-        since,
-        caller: &caller,
-    };
-    let lane = Lane::none(since);
-    let mut exchange = Exchange::begin(&node, &[request], &lane);
-    exchange.try_slot();
-    assert_eq!(exchange.state, State::NoSlot);
-    drop(taken);
-    exchange.try_slot();
-    assert_eq!(exchange.state, State::Idle);
+    with_requests(&node, &[Verb::Probe], |requests, lane| {
+        let mut exchange = Exchange::begin(&node, requests, lane);
+        exchange.try_slot();
+        assert_eq!(exchange.state, State::NoSlot);
+        drop(taken);
+        exchange.try_slot();
+        assert_eq!(exchange.state, State::Idle);
+    });
 }

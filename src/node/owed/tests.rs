@@ -12,7 +12,6 @@ use super::super::{Leftover, Node, Setup};
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::error::{NodeError, Vote};
-use crate::sync::AtomicBool;
 use crate::wire::resp::{Reply, ServerError};
 use crate::wire::transport::{closed, unconnected};
 
@@ -24,15 +23,25 @@ struct Server {
     link: Option<(u32, Arc<()>)>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Mood {
+    #[default]
+    Well,
+    /// It takes no connections.
+    Away,
+    Silent,
+    /// Connections end before the next reply.
+    Cut,
+    /// It answers with an error.
+    Refuses,
+}
+
+use Mood::{Away, Cut, Refuses, Silent, Well};
+
 #[derive(Default)]
 struct Shared {
     clock: FakeClock,
-    is_away: AtomicBool,
-    is_silent: AtomicBool,
-    /// Connections end before the next reply.
-    is_cut: AtomicBool,
-    /// It answers with an error.
-    refuses: AtomicBool,
+    mood: Mutex<Mood>,
     /// The names of the locks that were released, in their order.
     released: Mutex<Vec<String>>,
     links: Arc<()>,
@@ -52,8 +61,26 @@ impl Server {
         (server, node)
     }
 
-    fn set(&self, flag: impl Fn(&Shared) -> &AtomicBool, value: bool) {
-        flag(&self.shared).store(value, Ordering::SeqCst);
+    fn away() -> (Self, Arc<Node>) {
+        let (server, node) = Self::start();
+        server.set(Away);
+        (server, node)
+    }
+
+    fn set(&self, mood: Mood) {
+        *self.shared.mood.lock() = mood;
+    }
+
+    fn mood(&self) -> Mood {
+        *self.shared.mood.lock()
+    }
+
+    /// These locks were released, and in the next minute no other.
+    #[track_caller]
+    fn assert_released(&self, names: &[&str]) {
+        assert_eq!(self.released(), names);
+        self.advance(Duration::from_mins(1));
+        assert_eq!(self.released(), names);
     }
 
     fn advance(&self, span: Duration) {
@@ -73,7 +100,7 @@ impl Double for Server {
     fn connected(&self) -> Result<Self, NodeError> {
         let tried_at = self.shared.clock.elapsed();
         self.shared.tries.lock().push(tried_at);
-        if self.shared.is_away.load(Ordering::SeqCst) {
+        if self.mood() == Away {
             return Err(unconnected(io::ErrorKind::ConnectionRefused.into()));
         }
         let number = self.shared.made.fetch_add(1, Ordering::SeqCst);
@@ -99,7 +126,7 @@ impl Double for Server {
             .link
             .as_ref()
             .is_some_and(|(number, _)| *number < forgotten);
-        if !is_forgotten && !self.shared.is_silent.load(Ordering::SeqCst) {
+        if !is_forgotten && self.mood() != Silent {
             return true;
         }
         let now = Clock::from(self.shared.clock.clone()).now();
@@ -111,13 +138,11 @@ impl Double for Server {
         if !self.has_a_reply(deadline) {
             return Err(NodeError::TimedOut);
         }
-        if self.shared.is_cut.load(Ordering::SeqCst) {
-            return Err(closed(io::ErrorKind::ConnectionReset));
+        match self.mood() {
+            Cut => Err(closed(io::ErrorKind::ConnectionReset)),
+            Refuses => Ok(Reply::Error(ServerError::new("LOADING wait"))),
+            Well | Away | Silent => Ok(Reply::Int(1)),
         }
-        if self.shared.refuses.load(Ordering::SeqCst) {
-            return Ok(Reply::Error(ServerError::new("LOADING wait")));
-        }
-        Ok(Reply::Int(1))
     }
 }
 
@@ -139,28 +164,25 @@ fn fail_to_release(node: &Node, name: &str) {
 
 #[test]
 fn a_release_is_repeated_until_the_node_has_answered_it_once() {
-    let (server, node) = Server::start();
-    server.set(|server| &server.is_away, true);
+    let (server, node) = Server::away();
     fail_to_release(&node, "a");
     fail_to_release(&node, "b");
     server.advance(SECOND * 10);
     assert_eq!(server.released(), [""; 0]);
-    server.set(|server| &server.is_away, false);
+    server.set(Well);
     server.advance(SECOND * 2);
-    assert_eq!(server.released(), ["a", "b"]);
-    server.advance(SECOND * 60);
-    assert_eq!(server.released(), ["a", "b"]);
+    server.assert_released(&["a", "b"]);
 }
 
 #[test]
 fn an_error_is_no_answer_to_a_release() {
     let (server, node) = Server::start();
-    server.set(|server| &server.refuses, true);
+    server.set(Refuses);
     fail_to_release(&node, "a");
     server.advance(SECOND * 2);
     let before = server.released().len();
     assert!(before > 2, "{before}");
-    server.set(|server| &server.refuses, false);
+    server.set(Well);
     server.advance(SECOND * 2);
     assert_eq!(server.released().len(), before + 1);
     server.advance(SECOND * 60);
@@ -169,14 +191,13 @@ fn an_error_is_no_answer_to_a_release() {
 
 #[test]
 fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
-    let (server, node) = Server::start();
-    server.set(|server| &server.is_away, true);
+    let (server, node) = Server::away();
     let nodes = [(&*node, true)].into_iter();
     let until = node.now().saturating_add(SECOND * 60);
     release_and(nodes, &[release_of("rest")], |node| {
         node.owe(release_of("a"), until, SECOND * 60);
     });
-    server.set(|server| &server.is_away, false);
+    server.set(Well);
     server.advance(SECOND * 59);
     assert_eq!(server.released(), [""; 0]);
     server.advance(SECOND * 2);
@@ -185,15 +206,14 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
 
 #[test]
 fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_that_live() {
-    let (server, node) = Server::start();
-    server.set(|server| &server.is_away, true);
+    let (server, node) = Server::away();
     fail_to_release(&node, "a");
     let short = release_of("short");
     for _ in 0..MOST_RELEASES {
         release_all([(&*node, true)].into_iter(), &short, SECOND * 10);
     }
     server.advance(SECOND * 12);
-    server.set(|server| &server.is_away, false);
+    server.set(Well);
     server.advance(SECOND * 2);
     assert_eq!(server.released(), ["a"]);
 }
@@ -201,11 +221,11 @@ fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_t
 /// Asks for a lock of a server that is silent, so that an undo goes behind it.
 #[track_caller]
 fn is_undone(server: &Server, node: &Node, name: &str) {
-    server.set(|server| &server.is_silent, true);
+    server.set(Silent);
     let command = probe();
     let verb = doubles::acquire_of(&format!("job {name}"));
     assert_eq!(ask(node, &command, &verb).leftover, Leftover::Undone);
-    server.set(|server| &server.is_silent, false);
+    server.set(Well);
 }
 
 #[test]
@@ -216,10 +236,10 @@ fn a_connection_stays_open_until_the_undo_on_it_is_answered() {
         (server.open(), server.released()),
         (1, vec!["a".to_owned()])
     );
-    server.set(|server| &server.is_silent, true);
+    server.set(Silent);
     server.advance(SECOND * 60);
     let open = server.open();
-    server.set(|server| &server.is_silent, false);
+    server.set(Well);
     server.advance(SECOND * 2);
     // That of the probe is left.
     assert_eq!((open, server.open()), (1, 1));
@@ -231,26 +251,20 @@ fn an_undo_goes_again_if_its_connection_is_silent_and_the_node_answers_on_others
     let (server, node) = Server::start();
     is_undone(&server, &node, "a");
     // The first connection is forgotten on the way; those that come are not.
-    server.set(|server| &server.is_silent, true);
     let made = server.shared.made.load(Ordering::SeqCst);
     server.shared.forgotten.store(made, Ordering::SeqCst);
-    server.set(|server| &server.is_silent, false);
     server.advance(SECOND * 5);
-    assert_eq!(server.released(), ["a", "a"]);
-    server.advance(SECOND * 60);
-    assert_eq!(server.released(), ["a", "a"]);
+    server.assert_released(&["a", "a"]);
 }
 
 #[test]
 fn an_undo_goes_again_on_another_connection_if_its_own_ends_or_it_is_refused() {
-    let flags: [fn(&Shared) -> &AtomicBool; 2] =
-        [|server| &server.is_cut, |server| &server.refuses];
-    for flag in flags {
+    for mood in [Cut, Refuses] {
         let (server, node) = Server::start();
         is_undone(&server, &node, "a");
-        server.set(flag, true);
+        server.set(mood);
         server.advance(SECOND / 10);
-        server.set(flag, false);
+        server.set(Well);
         server.advance(SECOND * 5);
         let released = server.released();
         assert!(released.len() > 1 && released.iter().all(|name| name == "a"));
@@ -273,8 +287,7 @@ fn no_more_than_so_many_connections_stay_open_and_the_undos_of_the_others_go_aga
 
 #[test]
 fn a_node_that_failed_is_probed_after_pauses_that_double_up_to_a_bound_until_it_is_back() {
-    let (server, node) = Server::start();
-    server.set(|server| &server.is_away, true);
+    let (server, node) = Server::away();
     // The breaker opens, closes and opens again: that makes one chain of probes.
     for _ in 0..2 {
         node.close_breaker();
@@ -289,18 +302,17 @@ fn a_node_that_failed_is_probed_after_pauses_that_double_up_to_a_bound_until_it_
         .map(Duration::as_millis)
         .collect();
     assert_eq!(tries, [20, 60, 140, 300, 500, 700]);
-    server.set(|server| &server.is_away, false);
+    server.set(Well);
     server.advance(SECOND / 5);
     assert!(node.is_closed());
 }
 
 #[test]
 fn nothing_is_planned_for_a_node_that_is_gone() {
-    let (server, node) = Server::start();
-    server.set(|server| &server.is_away, true);
+    let (server, node) = Server::away();
     fail_to_release(&node, "a");
     drop(node);
-    server.set(|server| &server.is_away, false);
+    server.set(Well);
     server.advance(SECOND * 60);
     assert_eq!(server.released(), [""; 0]);
 }

@@ -46,23 +46,28 @@ fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
-fn answers(vote: &Vote) -> Vec<NodeReport> {
-    vec![NodeReport::new(&"a".into(), vote.clone(), Duration::ZERO); 3]
-}
+type Renewing = thread::JoinHandle<Result<(), Error>>;
 
-/// A renewal that began at the beginning and asked for that validity.
-fn renew(lease: &LeaseState, validity: Duration, vote: &Vote) -> Result<(), Error> {
-    lease.extended(at(0)..at(1), validity, None, &mut answers(vote))
+/// Acts on a lock during a renewal that began at the beginning, asked for that validity, and has these votes.
+fn while_renewed(
+    validity: Duration,
+    vote: Vote,
+    act: impl Fn(&LeaseState, Renewing) + Sync + Send + 'static,
+) {
+    loom::model(move || {
+        let lease = lease();
+        let (renewed, vote) = (Arc::clone(&lease), vote.clone());
+        let renewal = thread::spawn(move || {
+            let report = NodeReport::new(&"a".into(), vote, Duration::ZERO);
+            renewed.extended(at(0)..at(1), validity, None, &mut vec![report; 3])
+        });
+        act(&lease, renewal);
+    });
 }
 
 #[test]
 fn a_loss_that_is_found_while_the_lock_is_given_back_is_known_there_or_came_too_late() {
-    loom::model(|| {
-        let lease = lease();
-        let renewal = thread::spawn({
-            let lease = Arc::clone(&lease);
-            move || renew(&lease, TTL, &Vote::Missing)
-        });
+    while_renewed(TTL, Vote::Missing, |lease, renewal| {
         let known = lease.end().loss;
         let Err(Error::Lost { cause, .. }) = renewal.join().unwrap() else {
             panic!("it can't be renewed");
@@ -79,12 +84,7 @@ fn a_loss_that_is_found_while_the_lock_is_given_back_is_known_there_or_came_too_
 
 #[test]
 fn a_renewal_while_the_lock_is_given_back_counts_for_the_next_holder_or_came_too_late() {
-    loom::model(|| {
-        let lease = lease();
-        let renewal = thread::spawn({
-            let lease = Arc::clone(&lease);
-            move || renew(&lease, TTL * 2, &Vote::Granted)
-        });
+    while_renewed(TTL * 2, Vote::Granted, |lease, renewal| {
         let ended = lease.end();
         assert!(ended.loss.is_none());
         let validity = match renewal.join().unwrap() {
@@ -101,12 +101,7 @@ fn a_renewal_while_the_lock_is_given_back_counts_for_the_next_holder_or_came_too
 
 #[test]
 fn no_renewal_lasts_beyond_a_limit_that_is_set_meanwhile() {
-    loom::model(|| {
-        let lease = lease();
-        let renewal = thread::spawn({
-            let lease = Arc::clone(&lease);
-            move || renew(&lease, TTL * 2, &Vote::Granted)
-        });
+    while_renewed(TTL * 2, Vote::Granted, |lease, renewal| {
         let until = Some(at(0).saturating_add(TTL / 2));
         lease.keep(Renewal { ttl: TTL, until });
         renewal.join().unwrap().unwrap();
@@ -116,12 +111,7 @@ fn no_renewal_lasts_beyond_a_limit_that_is_set_meanwhile() {
 
 #[test]
 fn who_waits_for_a_loss_is_told_of_each() {
-    loom::model(|| {
-        let lease = lease();
-        let renewal = thread::spawn({
-            let lease = Arc::clone(&lease);
-            move || renew(&lease, TTL, &Vote::Missing)
-        });
+    while_renewed(TTL, Vote::Missing, |lease, renewal| {
         let cause = lease.wait_lost(Duration::MAX);
         assert!(matches!(cause, Some(LossCause::Vanished { .. })));
         assert!(renewal.join().unwrap().is_err());

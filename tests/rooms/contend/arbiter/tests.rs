@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
+use super::Reach::{AllNodes, ArbiterFirst};
 use super::*;
 use crate::clock::Timestamp;
 use crate::contend::held::tests::lease;
@@ -82,8 +83,26 @@ impl World {
     /// Waits, without a bound, for an attempt at these nodes, until the clock shows this.
     #[track_caller]
     fn assert_waits(&self, wait: &mut Wait<'_>, reach: Reach, until: Duration) {
-        assert_eq!(self.wait(wait, WhenFree::Take, None), reach);
+        assert_eq!(self.take(wait), reach);
         assert_eq!(self.clock.elapsed(), until);
+    }
+
+    /// Waits for an attempt, without a bound.
+    fn take(&self, wait: &mut Wait<'_>) -> Reach {
+        self.wait(wait, WhenFree::Take, None)
+    }
+
+    /// Gives the lock to another holder on all nodes but the first, for `ttl`.
+    fn hold_behind_the_first(&self, ttl: Duration) {
+        for node in &self.nodes[1..] {
+            node.hold("job", "another", ttl);
+        }
+    }
+
+    /// Which of the nodes have this of those who wait for the lock.
+    fn left(&self, suffix: &str) -> [bool; 3] {
+        let key = format!("job:redlatch:{suffix}");
+        [0, 1, 2].map(|place| self.nodes[place].ttl_of(&key).is_some())
     }
 
     /// Gives the lock to another holder on all nodes, for `ttl`.
@@ -94,36 +113,19 @@ impl World {
     }
 }
 
-fn hinted() -> Reach {
-    Reach::ArbiterFirst
-}
-
-fn full() -> Reach {
-    Reach::AllNodes
-}
-
 #[test]
-fn hints_that_come_to_nothing_are_heeded_three_times_and_then_slept_on() {
-    let world = world();
-    let mut wait = world.begin();
-    for round in 1..=4 {
-        for _ in 0..MOST_HINTS {
-            assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+fn hints_that_come_to_nothing_are_heeded_a_few_times_and_then_slept_on() {
+    for (resource, most) in [(&JOB, MOST_HINTS), (&READ_JOB, MOST_HINTS_TO_READ)] {
+        let world = world();
+        let mut wait = world.begin_for(resource);
+        for round in 1..=4 {
+            for _ in 0..most {
+                assert_eq!(world.take(&mut wait), ArbiterFirst);
+            }
+            assert_eq!(world.clock.elapsed(), DELAY * (round - 1));
+            world.assert_waits(&mut wait, AllNodes, DELAY * round);
         }
-        assert_eq!(world.clock.elapsed(), DELAY * (round - 1));
-        world.assert_waits(&mut wait, full(), DELAY * round);
     }
-}
-
-#[test]
-fn a_reader_heeds_more_of_them() {
-    let world = world();
-    let mut wait = world.begin_for(&READ_JOB);
-    for _ in 0..MOST_HINTS_TO_READ {
-        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    }
-    assert_eq!(world.clock.elapsed(), Duration::ZERO);
-    world.assert_waits(&mut wait, full(), DELAY);
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn hints_with_some_time_between_them_are_all_heeded() {
     let mut wait = world.begin();
     for _ in 0..MOST_HINTS * 3 {
         world.hold(DELAY / 2);
-        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+        assert_eq!(world.take(&mut wait), ArbiterFirst);
     }
 }
 
@@ -143,11 +145,8 @@ fn the_first_node_that_does_not_fail_is_asked_and_no_other() {
     world.nodes[0].refuse();
     // That would show if it were asked.
     world.nodes[2].hang();
-    world.assert_waits(
-        &mut world.begin(),
-        hinted(),
-        DELAY * 2 + DELAY / 2 + PRECISION,
-    );
+    let over = DELAY * 2 + DELAY / 2 + PRECISION;
+    world.assert_waits(&mut world.begin(), ArbiterFirst, over);
 }
 
 #[test]
@@ -157,7 +156,10 @@ fn one_whose_time_is_over_looks_at_no_further_node() {
         node.hang();
     }
     let end = Some(Duration::from_millis(10));
-    assert_eq!(world.wait(&mut world.begin(), WhenFree::Take, end), full());
+    assert_eq!(
+        world.wait(&mut world.begin(), WhenFree::Take, end),
+        AllNodes
+    );
     let timeout = world.manager.cluster().options.node_timeout;
     assert_eq!(world.clock.elapsed(), timeout);
 }
@@ -167,14 +169,12 @@ fn all_nodes_are_asked_after_eight_looks_or_at_the_end() {
     let world = world();
     world.hold(DELAY * 100);
     let mut wait = world.begin();
-    world.assert_waits(&mut wait, full(), DELAY * MOST_POLLS);
+    world.assert_waits(&mut wait, AllNodes, DELAY * MOST_POLLS);
     let end = DELAY * 2 + DELAY / 2;
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(end)), full());
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(end)), AllNodes);
     assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
-    assert_eq!(
-        world.wait(&mut wait, WhenFree::Take, Some(Duration::ZERO)),
-        full()
-    );
+    let over = Some(Duration::ZERO);
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, over), AllNodes);
     assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
 }
 
@@ -186,13 +186,7 @@ fn refused(votes: [Vote; 3]) -> Error {
         waited: Duration::ZERO,
         holder: None,
         nodes: nodes
-            .map(|(node, vote)| NodeReport {
-                node,
-                vote,
-                elapsed: Duration::ZERO,
-                is_wanted: false,
-                server: None,
-            })
+            .map(|(node, vote)| NodeReport::new(&node, vote, Duration::ZERO))
             .collect(),
     }
 }
@@ -205,49 +199,40 @@ fn not_a_lock() -> Vote {
     })
 }
 
-fn a_writer_waits() -> Vote {
-    Vote::WriterWaits { remaining: DELAY }
+fn held() -> Vote {
+    Vote::held(Some(DELAY))
+}
+
+fn failed() -> Vote {
+    Vote::Failed(NodeError::TimedOut)
 }
 
 #[test]
 fn one_who_was_granted_the_first_node_alone_waits_where_it_was_refused() {
     let world = world();
-    for node in &world.nodes[1..] {
-        node.hold("job", "another", DELAY * 2 + DELAY / 2);
-    }
+    world.hold_behind_the_first(DELAY * 2 + DELAY / 2);
     let mut wait = world.begin();
-    world.assert_waits(&mut wait, hinted(), Duration::ZERO);
-    let held = || Vote::held(Some(DELAY));
+    world.assert_waits(&mut wait, ArbiterFirst, Duration::ZERO);
     wait.refused(&refused([Vote::Granted, held(), held()]));
-    world.assert_waits(&mut wait, hinted(), DELAY * 2 + DELAY / 2 + PRECISION);
+    world.assert_waits(&mut wait, ArbiterFirst, DELAY * 2 + DELAY / 2 + PRECISION);
     wait.refused(&refused([held(), Vote::Granted, held()]));
-    world.assert_waits(&mut wait, hinted(), DELAY * 2 + DELAY / 2 + PRECISION);
+    world.assert_waits(&mut wait, ArbiterFirst, DELAY * 2 + DELAY / 2 + PRECISION);
 }
 
 /// It abstains, or its memory is full: it answers a look, and no attempt.
 #[test]
 fn a_node_that_failed_in_the_last_attempt_is_not_where_one_waits() {
     let world = world_with(LockManager::builder().pool_size(4));
-    let failed = || Vote::Failed(NodeError::TimedOut);
-    let held = || Vote::held(Some(DELAY));
     let mut wait = world.begin();
-    for node in &world.nodes[1..] {
-        node.hold("job", "another", DELAY * 2 + DELAY / 2);
-    }
+    world.hold_behind_the_first(DELAY * 2 + DELAY / 2);
     wait.refused(&refused([failed(), held(), held()]));
-    world.assert_waits(&mut wait, hinted(), DELAY * 2 + DELAY / 2 + PRECISION);
+    world.assert_waits(&mut wait, ArbiterFirst, DELAY * 2 + DELAY / 2 + PRECISION);
     // A writer among readers waits at the second node, too.
     wait.refused(&refused([failed(), Vote::Granted, a_reader()]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    let left = |suffix: &str| {
-        let key = format!("job:redlatch:{suffix}");
-        let nodes = world.nodes.iter();
-        nodes
-            .map(|node| node.ttl_of(&key).is_some())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(left("intent"), [false, true, false]);
-    assert_eq!(left("waiting"), [false, true, false]);
+    assert_eq!(world.take(&mut wait), ArbiterFirst);
+    for left in ["intent", "waiting"] {
+        assert_eq!(world.left(left), [false, true, false]);
+    }
     // A node that was not asked, because it had failed before, is looked at if it is back.
     let left_out = Vote::Failed(NodeError::BreakerOpen {
         failure: "timed out".into(),
@@ -255,7 +240,7 @@ fn a_node_that_failed_in_the_last_attempt_is_not_where_one_waits() {
     world.nodes[0].hold("job", "another", DELAY / 2);
     wait.refused(&refused([left_out, held(), held()]));
     let end = world.clock.elapsed() + DELAY / 2 + PRECISION;
-    world.assert_waits(&mut wait, hinted(), end);
+    world.assert_waits(&mut wait, ArbiterFirst, end);
 }
 
 fn a_reader() -> Vote {
@@ -272,26 +257,22 @@ fn a_reader_that_a_writer_keeps_out_asks_the_first_node_alone_after_eight_looks(
     let world = world();
     world.hold(DELAY * 100);
     let mut wait = world.begin_for(&READ_JOB);
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
-    wait.refused(&refused([a_writer_waits(), Vote::NotAsked, Vote::NotAsked]));
-    world.assert_waits(&mut wait, hinted(), DELAY * MOST_POLLS * 2);
+    let writer_waits = Vote::WriterWaits { remaining: DELAY };
+    assert_eq!(world.take(&mut wait), AllNodes);
+    wait.refused(&refused([writer_waits, Vote::NotAsked, Vote::NotAsked]));
+    world.assert_waits(&mut wait, ArbiterFirst, DELAY * MOST_POLLS * 2);
     // The last attempt of a call tells of every node.
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(DELAY)), full());
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(DELAY)), AllNodes);
 }
 
 #[test]
 fn one_who_is_polite_waits_a_little_for_a_lock_that_is_free() {
     let world = world();
     let mut wait = world.begin();
-    assert_eq!(world.wait(&mut wait, WhenFree::Yield, None), hinted());
+    assert_eq!(world.wait(&mut wait, WhenFree::Yield, None), ArbiterFirst);
     assert_eq!(world.clock.elapsed(), POLITENESS);
-}
-
-#[test]
-fn one_who_stays_away_does_so_for_a_moment() {
-    let world = world();
-    world.begin().stay_away();
-    assert_eq!(world.clock.elapsed(), POLITENESS);
+    wait.stay_away();
+    assert_eq!(world.clock.elapsed(), POLITENESS * 2);
 }
 
 impl World {
@@ -322,15 +303,15 @@ impl World {
 #[test]
 fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_none_is() {
     let world = world();
-    let all = (full(), vec![0, 1, 2]);
+    let all = (AllNodes, vec![0, 1, 2]);
     assert_eq!(world.begin_for_a_permit(DELAY), all);
     world.hold_permits(&[0, 2], DELAY);
-    assert_eq!(world.begin_for_a_permit(DELAY), (full(), vec![1]));
+    assert_eq!(world.begin_for_a_permit(DELAY), (AllNodes, vec![1]));
     world.hold_permits(&[1], DELAY / 2);
     // Who does not wait asks all nodes: the keys on the first node may be the rest of a lock that nobody has.
     assert_eq!(world.begin_for_a_permit(Duration::ZERO), all);
     assert_eq!(world.clock.elapsed(), Duration::ZERO);
-    assert_eq!(world.begin_for_a_permit(DELAY), (hinted(), vec![1]));
+    assert_eq!(world.begin_for_a_permit(DELAY), (ArbiterFirst, vec![1]));
     assert_eq!(world.clock.elapsed(), DELAY / 2 + PRECISION);
 }
 
@@ -344,7 +325,7 @@ fn one_whose_own_slots_a_node_has_forgotten_waits_and_asks_for_none_of_them() {
     }
     let mut wait = world.begin_for(&THREE_EXPORTS);
     let round = wait.wait(WhenFree::Take).unwrap();
-    assert_eq!((round.reach, round.slots), (full(), Some(Vec::new())));
+    assert_eq!((round.reach, round.slots), (AllNodes, Some(Vec::new())));
     assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
 }
 
@@ -356,12 +337,10 @@ fn one_who_waits_for_a_permit_passes_over_nodes_that_failed_and_no_others() {
     for (node, spans) in world.nodes.iter().zip(1..) {
         node.hold("exports:redlatch:slot:0", "another", DELAY / 4 * spans);
     }
-    let held = || Vote::held(Some(DELAY));
-    let failed = || Vote::Failed(NodeError::TimedOut);
     let mut at = |votes: [Vote; 3]| {
         wait.refused(&refused(votes));
         let round = wait.wait(WhenFree::Take).unwrap();
-        assert_eq!((round.reach, round.slots), (hinted(), Some(vec![0])));
+        assert_eq!((round.reach, round.slots), (ArbiterFirst, Some(vec![0])));
         world.clock.elapsed()
     };
     // To the end of the key on the first node, on the second, and on the third.
@@ -380,7 +359,7 @@ fn each_free_slot_may_be_the_first_one_that_is_asked_for_and_so_many_are() {
         let slots: Vec<u32> = (0..count).map(|slot| slot.saturating_mul(3)).collect();
         let mut first = BTreeSet::new();
         while first.len() < slots.len() {
-            let round = wait.round(Reach::AllNodes, slots.clone()).unwrap();
+            let round = wait.round(AllNodes, slots.clone()).unwrap();
             let round = round.slots.unwrap();
             assert_eq!(round.len(), slots.len().min(MOST_SLOTS));
             let different: BTreeSet<&u32> = round.iter().collect();
@@ -389,6 +368,6 @@ fn each_free_slot_may_be_the_first_one_that_is_asked_for_and_so_many_are() {
         }
         assert!(first.into_iter().eq(slots), "{count}");
     }
-    let none = wait.round(Reach::AllNodes, Vec::new()).unwrap();
+    let none = wait.round(AllNodes, Vec::new()).unwrap();
     assert_eq!(none.slots, Some(Vec::new()));
 }
