@@ -10,8 +10,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
 use crate::busy::Busy;
 use crate::locker::{Locker, Redlatch};
-use crate::pairs::{Crew, Pairs, Side, float, own_key, take_turns};
-use crate::raw::Raw;
+use crate::pairs::{Crew, Pairs, Side, float, take_turns};
 
 /// How much worse than the baseline a figure may be.
 const TOLERANCE: f64 = 1.25;
@@ -108,16 +107,12 @@ impl Case {
         self.threads > 2
     }
 
-    /// Raw TCP, where each thread has its own connections, and this crate.
+    /// Raw TCP and this crate.
     fn sides(&self, urls: &[String]) -> [Side; 2] {
         let (threads, span) = (self.threads, SPAN);
         let crew = Crew { threads, span };
-        let raw = |n| -> Box<dyn Locker> { Box::new(Raw::connect(urls, self.fanout, &own_key(n))) };
-        let raw = (0..threads).map(raw).collect();
-        [
-            crew.side(raw),
-            crew.side(vec![Box::new(manager(urls, self.fanout))]),
-        ]
+        let ours = crew.side(vec![Box::new(manager(urls, self.fanout))]);
+        [crew.raw_side(urls, self.fanout), ours]
     }
 
     /// Prints a line, without its end, and returns the ratio: the time of a pair here, of the time by raw TCP.

@@ -5,10 +5,12 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use redlatch::Fanout;
 use redlatch_testing::now;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::locker::Locker;
+use crate::raw::Raw;
 use crate::samples::Samples;
 
 /// What a side has done in its turns.
@@ -65,6 +67,12 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
+    /// Raw TCP, where each thread has its own connections.
+    pub(crate) fn raw_side(self, urls: &[String], fanout: Fanout) -> Side {
+        let raw = |n| -> Box<dyn Locker> { Box::new(Raw::connect(urls, fanout, &own_key(n))) };
+        self.side((0..self.threads).map(raw).collect())
+    }
+
     /// The threads share one locker, or have one each.
     pub(crate) fn side(self, lockers: Vec<Box<dyn Locker>>) -> Side {
         Box::new(move |pairs| {

@@ -32,16 +32,16 @@ impl Samples {
         self.0.len()
     }
 
-    /// The smallest sample that is not below `percent` percent of all: the smallest for 0, the largest for 100.
-    pub(crate) fn percentile(&self, percent: usize) -> Duration {
+    /// The smallest sample that is not below `percent` percent of all, in milliseconds: the smallest for 0, the largest for 100.
+    pub(crate) fn percentile_ms(&self, percent: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         let rank = (sorted.len() * percent).div_ceil(100);
-        sorted[rank.saturating_sub(1)]
+        1e3 * sorted[rank.saturating_sub(1)].as_secs_f64()
     }
 
     /// The ratio of the medians.
     pub(crate) fn against(&self, other: &Self) -> f64 {
-        self.percentile(50).as_secs_f64() / other.percentile(50).as_secs_f64()
+        self.percentile_ms(50) / other.percentile_ms(50)
     }
 }

@@ -34,7 +34,7 @@ struct Outcome {
 }
 
 /// On servers of its own, because it ends them.
-pub(crate) fn one_of_five(report: &mut Report, _: &[Server], effort: Effort) {
+pub(crate) fn one_of_five(report: &mut Report, _: &[String], effort: Effort) {
     let mut rows = Vec::new();
     for (kind, name) in [(Kind::Dead, "1 of 5 dead"), (Kind::Hung, "1 of 5 hung")] {
         let outcomes: Vec<_> = crates().map(|who| suffer(kind, who, effort)).collect();
@@ -55,10 +55,6 @@ pub(crate) fn one_of_five(report: &mut Report, _: &[Server], effort: Effort) {
     report.table("faults", &head, &rows);
 }
 
-fn millis(samples: &Samples, percent: usize) -> f64 {
-    1e3 * samples.percentile(percent).as_secs_f64()
-}
-
 impl Outcome {
     fn call(&mut self, locker: &dyn Locker, span: Duration) {
         let end = now() + span;
@@ -75,7 +71,7 @@ impl Outcome {
 
     fn row(&self, name: &str, rslock: &Samples) -> Vec<String> {
         let mut row = vec![name.to_owned()];
-        row.extend([50, 99, 100].map(|percent| short(millis(&self.times, percent))));
+        row.extend([50, 99, 100].map(|percent| short(self.times.percentile_ms(percent))));
         row.push(format!("{} of {}", self.had, self.times.len()));
         // The time of a failure is no time of a lock.
         row.push(match (self.had, self.is_stuck) {
@@ -83,7 +79,7 @@ impl Outcome {
             (0, _) => "never has the lock".to_owned(),
             _ => times(self.times.against(rslock)),
         });
-        row.push(short(millis(&self.back, 50)));
+        row.push(short(self.back.percentile_ms(50)));
         row
     }
 }

@@ -6,20 +6,20 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use redlatch_testing::{Server, now, pause};
+use redlatch_testing::{now, pause};
 
 const ONE_WAY: Duration = Duration::from_micros(500);
 
 /// Returns a URL for each server; the links last as long as this process.
-pub(crate) fn urls(servers: &[Server]) -> Vec<String> {
-    let url = |server: &Server| {
+pub(crate) fn urls(servers: &[String]) -> Vec<String> {
+    let url = |server: &String| {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let port = server.port();
+        let server = server.trim_start_matches("redis://").to_owned();
         thread::spawn(move || {
             for near in listener.incoming() {
                 let near = near.unwrap();
-                let far = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+                let far = TcpStream::connect(&server).unwrap();
                 carry(&near, &far);
                 carry(&far, &near);
             }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use redlatch_testing::Server;
-
 use crate::crowd::{self, Crowd};
 use crate::effort::Effort;
 use crate::report::{Report, short};
@@ -16,10 +14,10 @@ const PROCESSES: usize = 4;
 /// What a process of the crowd is started with, and then its side, its span and the servers.
 const CONTENDER: &str = "--contender";
 
-pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
-    let crowds = SIDES.map(|who| (who, threads(who, servers, effort.threads)));
+pub(crate) fn all(report: &mut Report, urls: &[String], effort: Effort) {
+    let crowds = SIDES.map(|who| (who, threads(who, urls, effort.threads)));
     let mut rows = rows("8 threads", &crowds);
-    let crowd = |who| (who, processes(who, servers, effort.processes));
+    let crowd = |who| (who, processes(who, urls, effort.processes));
     let crowds: Vec<_> = crates().map(crowd).collect();
     rows.extend(self::rows("4 processes", &crowds));
     let head = [
@@ -34,21 +32,20 @@ pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
     report.table("one-lock", &head, &rows);
 }
 
-fn threads(who: Who, servers: &[Server], span: Duration) -> Crowd {
-    let urls: Vec<String> = servers.iter().map(Server::url).collect();
+fn threads(who: Who, urls: &[String], span: Duration) -> Crowd {
     match who {
-        Who::Rslock(workers) => tasks::crowd(&Rslock::new(&urls, workers), THREADS, span),
-        _ => crowd::threads(&*who.locker(&urls), THREADS, span),
+        Who::Rslock(workers) => tasks::crowd(&Rslock::new(urls, workers), THREADS, span),
+        _ => crowd::threads(&*who.locker(urls), THREADS, span),
     }
 }
 
-fn processes(who: Who, servers: &[Server], span: Duration) -> Crowd {
+fn processes(who: Who, urls: &[String], span: Duration) -> Crowd {
     let mut arguments = vec![
         CONTENDER.to_owned(),
         who.name().to_owned(),
         span.as_millis().to_string(),
     ];
-    arguments.extend(servers.iter().map(Server::url));
+    arguments.extend_from_slice(urls);
     crowd::processes(&arguments, PROCESSES, span)
 }
 
@@ -69,14 +66,11 @@ fn rows(setting: &str, crowds: &[(Who, Crowd)]) -> Vec<Vec<String>> {
     let row = |(who, crowd): &(Who, Crowd)| {
         let name = format!("{setting}: {}", who.name());
         let mut row = vec![name, short(crowd.per_second())];
-        let [p50, p99, max] = [50, 99, 100].map(|percent| wait_ms(crowd, percent));
+        let waits = crowd.waits();
+        let [p50, p99, max] = [50, 99, 100].map(|percent| waits.percentile_ms(percent));
         row.extend([crowd.evenness(), p50, p99, max].map(short));
         row.push(crowd.gave_up().to_string());
         row
     };
     crowds.iter().map(row).collect()
-}
-
-fn wait_ms(crowd: &Crowd, percent: usize) -> f64 {
-    1e3 * crowd.waits().percentile(percent).as_secs_f64()
 }

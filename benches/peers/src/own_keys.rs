@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use redlatch_testing::Server;
-
 use crate::effort::Effort;
 use crate::link;
-use crate::locker::Locker;
-use crate::pairs::{Crew, Pairs, Side, own_key, take_turns};
-use crate::raw::Raw;
+use crate::pairs::{Crew, Pairs, Side, take_turns};
 use crate::report::{Report, printed, short, times};
 use crate::tasks;
 use crate::who::{Rslock, SIDES, Who};
@@ -16,18 +12,17 @@ use crate::who::{Rslock, SIDES, Who};
 const THREADS: [usize; 6] = [1, 2, 4, 8, 16, 64];
 const THREADS_AWAY: usize = 8;
 
-pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
-    let urls: Vec<String> = servers.iter().map(Server::url).collect();
+pub(crate) fn all(report: &mut Report, urls: &[String], effort: Effort) {
     let (mut rates, mut costs) = (Vec::new(), Vec::new());
     for threads in THREADS {
-        let pairs = measure(SIDES, &urls, threads, effort.own_keys);
+        let pairs = measure(SIDES, urls, threads, effort.own_keys);
         let name = if threads == 1 { "thread" } else { "threads" };
         let name = format!("{threads} {name}");
         rates.push(row_of_rates(&name, &pairs));
         costs.push(row(&name, pairs.each_ref().map(Pairs::processor_each)));
     }
     // Without the processor time, because the link is in this process.
-    let pairs = measure(SIDES, &link::urls(servers), THREADS_AWAY, effort.own_keys);
+    let pairs = measure(SIDES, &link::urls(urls), THREADS_AWAY, effort.own_keys);
     let name = format!("{THREADS_AWAY} threads, 1 ms away");
     rates.push(row_of_rates(&name, &pairs));
 
@@ -51,11 +46,7 @@ pub(crate) fn measure<const SIDES: usize>(
 
 fn side(who: Who, urls: &[String], crew: Crew) -> Side {
     match who {
-        // Each thread has its own connections.
-        Who::Raw(fanout) => {
-            let raw = |n| -> Box<dyn Locker> { Box::new(Raw::connect(urls, fanout, &own_key(n))) };
-            crew.side((0..crew.threads).map(raw).collect())
-        }
+        Who::Raw(fanout) => crew.raw_side(urls, fanout),
         Who::Redlatch(_) | Who::Redlock => crew.side(vec![who.locker(urls)]),
         Who::Rslock(workers) => tasks::side(Rslock::new(urls, workers), crew),
     }

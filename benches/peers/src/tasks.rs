@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redlatch_testing::{now, pause};
+use tokio::task::JoinHandle;
 
 use crate::crowd::{Crowd, RESOURCE, SECTION, Share};
 use crate::locker::TTL;
@@ -20,17 +21,19 @@ pub(crate) fn side(rslock: Rslock, crew: Crew) -> Side {
         };
         runtime.block_on(async {
             // The first pairs connect.
-            for task in begin(now()) {
-                task.await.unwrap();
-            }
+            results(begin(now())).await;
             let clocks = Clocks::start();
-            let mut times = Vec::new();
-            for task in begin(now() + crew.span) {
-                times.push(task.await.unwrap());
-            }
-            clocks.stop(pairs, times);
+            clocks.stop(pairs, results(begin(now() + crew.span)).await);
         });
     })
+}
+
+async fn results<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
+    let mut results = Vec::new();
+    for task in tasks {
+        results.push(task.await.unwrap());
+    }
+    results
 }
 
 /// At least one pair.
@@ -58,12 +61,7 @@ pub(crate) fn crowd(rslock: &Rslock, number: usize, span: Duration) -> Crowd {
         lock.release().await;
         let end = now() + span;
         let task = |_| runtime.spawn(contend(manager.clone(), end));
-        let tasks: Vec<_> = (0..number).map(task).collect();
-        let mut shares = Vec::new();
-        for task in tasks {
-            shares.push(task.await.unwrap());
-        }
-        shares
+        results((0..number).map(task).collect()).await
     });
     Crowd { shares, span }
 }
