@@ -305,7 +305,7 @@ impl Link {
     /// A stopped server's kernel still takes connections, until its queue is full.
     fn connects(self: &Arc<Self>, connection: &Arc<Connection>, ends: &mut Ends) -> bool {
         let address = (Ipv4Addr::LOCALHOST, self.setting.lock().server).into();
-        let Ok(server) = TcpStream::connect_timeout(&address, Duration::from_millis(20)) else {
+        let Ok(server) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) else {
             return false;
         };
         server.set_nodelay(true).ok();
