@@ -233,10 +233,8 @@ impl World {
         if self.is(Kind::Permit) {
             return manager.release_slot(&self.name, 0, token);
         }
-        let names = self.names();
-        names
-            .iter()
-            .try_for_each(|name| manager.release(name, token))
+        let mut names = self.names().into_iter();
+        names.try_for_each(|name| manager.release(&name, token))
     }
 
     /// What the other process is told of each resource.
@@ -245,11 +243,8 @@ impl World {
         if self.is(Kind::Permit) {
             return other.semaphore_status(&self.name, 1).unwrap();
         }
-        let names = self.names();
-        names
-            .iter()
-            .map(|name| other.status(name).unwrap())
-            .collect()
+        let names = self.names().into_iter();
+        names.map(|name| other.status(&name).unwrap()).collect()
     }
 
     pub(crate) fn nodes(&self) -> usize {
