@@ -162,7 +162,7 @@ impl Node {
     }
 
     /// Whether the breaker is closed: the node has not failed lately.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub(crate) fn is_well(&self) -> bool {
         self.recent_failure().is_none()
     }
 
@@ -224,7 +224,7 @@ impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Node")
             .field("name", &self.name)
-            .field("closed", &self.is_closed())
+            .field("closed", &self.is_well())
             .finish_non_exhaustive()
     }
 }

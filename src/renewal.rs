@@ -86,7 +86,7 @@ impl Keeper {
 
     /// Tells the hooks of a lock that somebody waits for it.
     pub(crate) fn tell_wanted(self: &Arc<Self>, lease: &Arc<LeaseState>) {
-        lease.call_wanted();
+        lease.mark_wishes_due();
         self.tell_news(lease);
     }
 

@@ -38,8 +38,8 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// The signal by which it ends a wait, where a TSTP stops this process. The others concern a command.
-    pub(crate) fn ends_wait(&self) -> Option<i32> {
+    /// A TSTP stops this process. Returns the signal that ends the wait, if it is one. The other events concern a command.
+    pub(crate) fn heed_in_wait(&self) -> Option<i32> {
         match self {
             Self::Signal(SIGTSTP) => terminal::stop_here(),
             Self::Signal(signal) if *signal != SIGCONT => return Some(*signal),

@@ -78,7 +78,7 @@ fn is_lost(session: &Session<'_>) -> bool {
             output::complain(&format!("somebody waits for the lock {claim}"));
         }
         // The lock is lost if this process is stopped for too long, which is the next event then.
-        if event.ends_wait().is_some() {
+        if event.heed_in_wait().is_some() {
             break;
         }
     }

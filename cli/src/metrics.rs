@@ -22,7 +22,7 @@ use crate::clock;
 use crate::failure::{Failure, IO, start_thread};
 use crate::figures::Figures;
 use crate::output;
-use crate::supervise::Term;
+use crate::supervise::Outcome;
 
 /// How often the file is written when nothing happens, so that its age tells whether `redlatch` lives.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -110,7 +110,7 @@ impl Metrics {
     }
 
     /// The command has ended.
-    pub(crate) fn ended(&self, term: Term) {
+    pub(crate) fn ended(&self, term: Outcome) {
         self.job.record(term);
         self.wake.send(()).ok();
     }
@@ -160,7 +160,7 @@ impl Job {
         })))
     }
 
-    fn record(&self, term: Term) {
+    fn record(&self, term: Outcome) {
         let mut last = self.0.lock();
         last.duration = Some(term.ran.as_secs_f64());
         last.exit_code = Some(term.code.into());
@@ -242,7 +242,7 @@ mod tests {
         // None of these waits for the writing, or this would not end.
         for _ in 0..100 {
             metrics.held();
-            metrics.ended(Term::default());
+            metrics.ended(Outcome::default());
         }
         metrics.finish(0);
         drop(hung);
@@ -288,11 +288,11 @@ mod tests {
                     let job = Job::carried_over(&file, name);
                     figures.add(Arc::clone(&job));
                     for (code, is_lost) in terms {
-                        job.record(Term {
+                        job.record(Outcome {
                             code: *code,
                             is_lost: *is_lost,
                             ran: Duration::from_millis(2500),
-                            ..Term::default()
+                            ..Outcome::default()
                         });
                     }
                 });

@@ -20,7 +20,7 @@ use crate::refusal::refusal;
 use crate::request::Request;
 use crate::session::Session;
 use crate::state::{self, State, short};
-use crate::supervise::{self, Term};
+use crate::supervise::{self, Outcome};
 
 /// How often a standby looks who leads.
 const LOOK: Duration = Duration::from_secs(30);
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
 
 impl Job<'_> {
     /// Runs the command under this lock, and releases the lock.
-    fn work(&self, held: LockGuard) -> Result<Term, Failure> {
+    fn work(&self, held: LockGuard) -> Result<Outcome, Failure> {
         self.session.watch(&held);
         if let Some(metrics) = &self.metrics {
             metrics.held();
@@ -221,7 +221,7 @@ impl Service<'_> {
     }
 
     /// Says why it does not lead any more.
-    fn resign(&mut self, result: &Result<Term, Failure>, pause: Duration) {
+    fn resign(&mut self, result: &Result<Outcome, Failure>, pause: Duration) {
         let why = match result {
             Ok(term) if term.is_lost => "leads no more".to_owned(),
             Ok(term) => format!("resigned: the command ended with {}", term.code),

@@ -73,7 +73,7 @@ impl Session<'_> {
                     None if caller.is_finished() => is_over = true,
                     None if interrupted.is_none() => tick(),
                     event => {
-                        if let Some(signal) = event.and_then(|event| event.ends_wait()) {
+                        if let Some(signal) = event.and_then(|event| event.heed_in_wait()) {
                             interrupted.get_or_insert(code_of_signal(signal));
                             cancel.cancel();
                         }
@@ -91,7 +91,7 @@ impl Session<'_> {
     /// Waits for so long without asking for the lock. Returns the exit code of a signal that ends it.
     pub(crate) fn pause(&self, span: Duration) -> Option<u8> {
         let end = clock::now().checked_add(span);
-        let signal = iter::from_fn(|| self.events.next(end)).find_map(|event| event.ends_wait());
+        let signal = iter::from_fn(|| self.events.next(end)).find_map(|event| event.heed_in_wait());
         signal.map(code_of_signal)
     }
 

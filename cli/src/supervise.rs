@@ -23,7 +23,7 @@ use crate::watchdog::Watchdog;
 
 /// How one run of the command ended.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Term {
+pub(crate) struct Outcome {
     /// The exit code that it has for `redlatch`.
     pub(crate) code: u8,
     pub(crate) ran: Duration,
@@ -39,16 +39,16 @@ pub(crate) fn run(
     session: &Session<'_>,
     held: &LockGuard,
     notifier: &Notifier,
-) -> Result<Term, Failure> {
+) -> Result<Outcome, Failure> {
     let (request, events) = (&session.request, &session.events);
-    let group = Watchdog::start().map_err(|error| no_system("process", &error))?;
-    let terminal = Terminal::find().inspect(|terminal| terminal.hand_to(group.group()));
+    let watchdog = Watchdog::start().map_err(|error| no_system("process", &error))?;
+    let terminal = Terminal::find().inspect(|terminal| terminal.hand_to(watchdog.group()));
     let mut supervisor = Supervisor {
         arguments,
         request,
         held,
         notifier,
-        group,
+        watchdog,
         terminal,
         started: clock::now(),
         tell_at: None,
@@ -66,10 +66,10 @@ pub(crate) fn run(
     let hidden = arguments.forever.then_some(notify::VARIABLE);
     // This process may have been stopped up to now.
     let started = held.check().map_err(Failure::from).and_then(|()| {
-        let group = supervisor.group.group();
+        let group = supervisor.watchdog.group();
         command::spawn(&arguments.command, request.claim, held, group, hidden)
     });
-    let command = started.inspect_err(|_| supervisor.group.dismiss())?;
+    let command = started.inspect_err(|_| supervisor.watchdog.dismiss())?;
     // If no thread can be started for it, the watchdog is dropped without a goodbye, and kills the command.
     events.watch(command)?;
     Ok(supervisor.wait(events, command))
@@ -86,7 +86,7 @@ struct Supervisor<'a> {
     held: &'a LockGuard,
     /// Told when the command is sent a signal that is to end it.
     notifier: &'a Notifier,
-    group: Watchdog,
+    watchdog: Watchdog,
     terminal: Option<Terminal>,
     started: Instant,
     /// When the next plan is sent to the watchdog.
@@ -107,12 +107,12 @@ struct Supervisor<'a> {
 
 impl Supervisor<'_> {
     /// Handles events until the command has ended.
-    fn wait(mut self, events: &Events, command: Pid) -> Term {
+    fn wait(mut self, events: &Events, command: Pid) -> Outcome {
         loop {
             let event = events.next(self.tell_at.into_iter().chain(self.kill_at).min());
             // If the time of the last plan has passed, the watchdog has begun to end the command. That counts as a loss,
             // even if the lock is still held.
-            if clock::since_boot() >= self.group.plan.term_at {
+            if clock::since_boot() >= self.watchdog.plan.term_at {
                 self.lose("redlatch was stopped, or had no processor, for too long to renew it");
             }
             match event {
@@ -127,7 +127,7 @@ impl Supervisor<'_> {
                 Some(Event::Wanted) => self.make_room(),
                 None if self.kill_at.is_some_and(|time| time <= clock::now()) => {
                     self.kill_at = None;
-                    self.group.kill(self.terminal.as_ref());
+                    self.watchdog.kill(self.terminal.as_ref());
                 }
                 Some(Event::Answered | Event::InputEnded | Event::Lost(_)) | None => {}
             }
@@ -150,7 +150,7 @@ impl Supervisor<'_> {
         let now = clock::since_boot();
         let remaining = self.held.remaining();
         let ttl = self.request.ttl;
-        self.group.tell(Plan::of(grace, ttl, now, remaining));
+        self.watchdog.tell(Plan::of(grace, ttl, now, remaining));
         self.tell_at = clock::now().checked_add(Plan::lasts(remaining));
     }
 
@@ -158,14 +158,14 @@ impl Supervisor<'_> {
         self.is_lost && self.arguments.on_loss != OnLoss::Ignore
     }
 
-    fn end(mut self, code: u8) -> Term {
+    fn end(mut self, code: u8) -> Outcome {
         if self.is_ending() {
             // Processes that the command has left behind would run without a lock.
-            self.group.kill(self.terminal.as_ref());
+            self.watchdog.kill(self.terminal.as_ref());
         }
-        self.group.dismiss();
+        self.watchdog.dismiss();
         let by_hangup = self.had_hangup && code == code_of_signal(SIGHUP);
-        Term {
+        Outcome {
             code,
             ran: clock::now().saturating_duration_since(self.started),
             is_lost: self.is_lost,
@@ -181,14 +181,14 @@ impl Supervisor<'_> {
                     self.terminal = Terminal::find_anyhow();
                 }
                 if let Some(terminal) = &self.terminal {
-                    terminal.hand_to(self.group.group());
+                    terminal.hand_to(self.watchdog.group());
                 }
-                self.group.signal(Signal::CONT);
+                self.watchdog.signal(Signal::CONT);
             }
             SIGTSTP if self.expects_tstp => self.expects_tstp = false,
             _ => {
                 if let Some(signal) = Signal::from_named_raw(signal) {
-                    self.group.signal(signal);
+                    self.watchdog.signal(signal);
                 }
                 self.stops_too |= signal == SIGTSTP;
                 self.had_hangup |= signal == SIGHUP;
@@ -211,8 +211,8 @@ impl Supervisor<'_> {
                 self.wants_terminal = true;
                 self.terminal = Terminal::find_anyhow();
                 if let Some(terminal) = &self.terminal {
-                    terminal.hand_to(self.group.group());
-                    self.group.signal(Signal::CONT);
+                    terminal.hand_to(self.watchdog.group());
+                    self.watchdog.signal(Signal::CONT);
                 } else if !self.is_ending() {
                     self.stand_still(terminal::stop_in_background);
                 }
@@ -232,7 +232,7 @@ impl Supervisor<'_> {
     /// Stops this process because the command is stopped. A stopped command does nothing, so the watchdog must not end
     /// it. The command goes on together with this process, which then checks the lock.
     fn stand_still(&mut self, stop: impl FnOnce()) {
-        self.group.tell(Plan::NEVER);
+        self.watchdog.tell(Plan::NEVER);
         stop();
         self.put_off();
     }
@@ -249,18 +249,18 @@ impl Supervisor<'_> {
             |what: &str| output::complain(&format!("lost the lock {claim}: {cause}; {what}"));
         match self.arguments.on_loss {
             OnLoss::Term => {
-                self.group.signal(Signal::TERM);
+                self.watchdog.signal(Signal::TERM);
                 // A command that is stopped gets its signals when it goes on.
-                self.group.signal(Signal::CONT);
+                self.watchdog.signal(Signal::CONT);
                 // The watchdog sends KILL if this process is stopped meanwhile.
                 let kill_at = clock::since_boot().saturating_add(grace);
-                self.group.tell(Plan::kill_at(kill_at));
+                self.watchdog.tell(Plan::kill_at(kill_at));
                 self.kill_at = clock::now().checked_add(grace);
                 let grace = durations::exact(grace);
                 tell(&format!("the command gets TERM, and KILL after {grace}"));
             }
             OnLoss::Kill => {
-                self.group.kill(self.terminal.as_ref());
+                self.watchdog.kill(self.terminal.as_ref());
                 tell("the command gets KILL");
             }
             OnLoss::Ignore => tell("the command goes on without it (--on-loss ignore)"),
@@ -276,7 +276,7 @@ impl Supervisor<'_> {
         if let Some(name) = &self.arguments.on_wanted {
             output::complain(&format!("{told}; the command gets {}", name.to_uppercase()));
             if let Some(signal) = signal_called(name) {
-                self.group.signal(signal);
+                self.watchdog.signal(signal);
             }
         } else if self.arguments.forever {
             output::complain(&told);

@@ -65,7 +65,7 @@ fn is_over(events: &Events, every: Duration, screen: &mut Option<Screen>) -> boo
     while let Some(event) = events.next(end) {
         let is_stop = matches!(event, Event::Signal(SIGTSTP));
         let had_screen = is_stop && screen.take().is_some();
-        if event.ends_wait().is_some() {
+        if event.heed_in_wait().is_some() {
             return true;
         }
         if had_screen {

@@ -231,7 +231,7 @@ impl Orders {
                 let timeout = timeout.filter(|_| self.plan != Plan::NEVER);
                 let mut inputs = [PollFd::new(self.input.get_ref(), PollFlags::IN)];
                 match poll(&mut inputs, timeout.as_ref()) {
-                    Ok(0) if self.is_kill_due() => return false,
+                    Ok(0) if self.act_on_plan() => return false,
                     Ok(0) | Err(Errno::INTR) => continue,
                     Ok(_) => {}
                     Err(_) => return false,
@@ -260,8 +260,8 @@ impl Orders {
         next.saturating_sub(clock::since_boot()).min(LONGEST_NAP)
     }
 
-    /// Sends TERM when it is due. Returns whether KILL is due.
-    fn is_kill_due(&mut self) -> bool {
+    /// Sends TERM if it is due. Returns whether KILL is due.
+    fn act_on_plan(&mut self) -> bool {
         let now = clock::since_boot();
         let has_term = self.plan.term_at < self.plan.kill_at;
         if has_term && !self.has_sent_term && now >= self.plan.term_at {

@@ -156,7 +156,7 @@ impl<'c> Wait<'c> {
 
     /// The first attempts of a call. Which slots of a semaphore are free is asked before, at the first node that
     /// answers.
-    pub(crate) fn begin(&mut self) -> Result<Round, Error> {
+    pub(crate) fn first_round(&mut self) -> Result<Round, Error> {
         let look = match self.permits() {
             // One look is made even by a call that does not wait, unless this manager has all slots itself.
             Some(permits) if !self.free_slots(0..permits).is_empty() => {
@@ -267,7 +267,7 @@ impl<'c> Wait<'c> {
         let skipped = self.passed_over.iter().copied();
         let nodes = self.cluster.each().zip(skipped.chain(iter::repeat(false)));
         let closed =
-            nodes.filter_map(|(node, skipped)| (!skipped && node.is_closed()).then_some(node));
+            nodes.filter_map(|(node, skipped)| (!skipped && node.is_well()).then_some(node));
         closed.take_while(|_| !is_over()).find_map(|node| {
             let listens = !span.is_zero() && when_free != WhenFree::Intend;
             let listener = listens.then(|| node.listener()).flatten();

@@ -53,7 +53,7 @@ impl Transport for FakeConnection {
         Ok(())
     }
 
-    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
+    fn wait_for_reply(&mut self, until: Timestamp, _: Timestamp) -> bool {
         self.wait(&mut self.node.server.state.lock(), until)
     }
 
@@ -163,7 +163,7 @@ mod tests {
 
     fn has_a_reply(connection: &mut Box<dyn Transport>) -> bool {
         let now = Timestamp::from_nanos(0);
-        connection.is_ready(now, now)
+        connection.wait_for_reply(now, now)
     }
 
     /// Makes one release, and says whether it wakes the client.

@@ -47,6 +47,7 @@ impl LockGuard {
     /// Extends the lock. From then on `renewal` replaces the keep-alive of the lock, if there is one.
     fn extend_and_keep(&self, ttl: Duration, renewal: Option<Renewal>) -> Result<(), Error> {
         let cluster = self.shared.cluster().refuse_fork()?;
+        // Refuses a ttl that is invalid by itself. Below, max_hold may shorten it.
         cluster.options.term(ttl)?;
         self.check()?;
         let started = cluster.clock.now();
@@ -57,6 +58,7 @@ impl LockGuard {
         let mut extension = Extension::new(cluster, &self.lease, term, started);
         let asked = extension.counted.clone();
         ask(cluster, slice::from_mut(&mut extension), &asked);
+        // A key that is set again may complete the majority.
         if extension.verdict() == Verdict::Unknown {
             heal(cluster, &mut extension);
         }

@@ -1,7 +1,7 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
 //!
-//! `holding` is what each node may have of the lock, and `nodes` who may set the key again there. `rounds` applies what the nodes say of
+//! `holding` is what each node may have of the lock, and `healer` says who may set the key again there. `rounds` applies what the nodes say of
 //! an extension or a release. `hooks` are those of the program.
 
 use std::mem::take;
@@ -251,7 +251,7 @@ impl LeaseState {
     }
 
     /// Counts and logs the end of the lock from now on, because a program has it.
-    pub(crate) fn count(&self) {
+    pub(crate) fn count_its_end(&self) {
         let mut state = self.state.lock();
         state.is_counted = true;
         // It may have been lost before.

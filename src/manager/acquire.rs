@@ -99,7 +99,7 @@ impl<'m> Acquire<'m> {
                     wait.wait(WhenFree::Take)?
                 }
                 _ if self.yields() => wait.wait(WhenFree::Yield)?,
-                _ => wait.begin()?,
+                _ => wait.first_round()?,
             }
         };
         loop {

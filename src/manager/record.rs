@@ -83,7 +83,7 @@ impl Acquire<'_> {
         }
         if let Ok(guard) = &result {
             stats.waits.record(waited);
-            guard.lease.count();
+            guard.lease.count_its_end();
             match self.attempts {
                 0 | 1 => log_lines::acquired(&self.demand.resource, waited),
                 attempts => log_lines::waited(&self.demand.resource, waited, attempts),

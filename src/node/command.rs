@@ -131,6 +131,7 @@ pub(crate) fn take(claim: &Claim, ttl: Duration, times: Times) -> Packed {
         ];
         return Packed::new("acquire", &words);
     }
+    // A reader, too, asks by the fenced protocol. Its extension and its release are classic, which is what `of` is for.
     let fence = claim.fence.as_ref();
     let arguments = Arguments {
         fence,

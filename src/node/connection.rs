@@ -152,7 +152,7 @@ impl OpenConnection {
         if self.is_out_of_order {
             return Some(Err(no_connection()));
         }
-        if !self.transport.is_ready(until, deadline) {
+        if !self.transport.wait_for_reply(until, deadline) {
             self.is_out_of_order = until >= deadline;
             return self.is_out_of_order.then_some(Err(NodeError::TimedOut));
         }
@@ -215,7 +215,7 @@ impl OpenConnection {
         if self.in_flight == 0 {
             return None;
         }
-        if !self.transport.is_ready(now, now) {
+        if !self.transport.wait_for_reply(now, now) {
             return Some(Err(NodeError::TimedOut));
         }
         let reply = self.transport.recv(now);

@@ -52,7 +52,7 @@ impl<D: Double> Transport for D {
         commands.try_for_each(|command| self.take_in(command))
     }
 
-    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
+    fn wait_for_reply(&mut self, until: Timestamp, _: Timestamp) -> bool {
         self.has_a_reply(until)
     }
 

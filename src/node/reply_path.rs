@@ -123,7 +123,7 @@ impl Stage {
     }
 
     fn check(&self, answer: &RawAnswer) {
-        if answer.verb == Verb::Probe && self.node.is_closed() {
+        if answer.verb == Verb::Probe && self.node.is_well() {
             // Without a connection, the breaker opens.
             self.ask(Verb::Acquire);
         }
@@ -168,7 +168,7 @@ impl Stage {
             }
             Verb::Probe => {
                 self.probes.advance(Duration::from_secs(1));
-                if self.node.is_closed() {
+                if self.node.is_well() {
                     Vote::Granted
                 } else {
                     Vote::NotAsked

@@ -193,8 +193,8 @@ pub(super) fn lead<'n>(
     // is not kept waiting for longer than that.
     let rings = all.iter().any(|request| request.verb.rings_the_bell());
     let majority = if rings { quorum(nodes.len()) } else { 0 };
-    let majority = nodes.iter().take(majority).filter(|(_, asked)| *asked);
-    round.send(majority.count());
+    let of_it = nodes.iter().take(majority).filter(|(_, asked)| *asked);
+    round.send(of_it.count());
     round.read(rings);
     let heard = heard(nodes, |node| {
         (0..own.len())
@@ -237,7 +237,8 @@ impl Round<'_> {
         }
     }
 
-    /// Sends the requests; to the first nodes, which are so many, from the last to the first one.
+    /// Sends the requests in the order of the nodes; to the first `reversed` nodes in reverse, so that the first node comes last of the
+    /// first majority.
     fn send(&mut self, reversed: usize) {
         // On the open connections first: connecting to a dead node takes time, and must not delay the others.
         for is_last_pass in [false, true] {

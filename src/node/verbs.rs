@@ -149,7 +149,8 @@ pub(crate) fn extend_all<'n>(
     commands: &[Packed],
 ) -> Vec<Outcome> {
     let mut heard = ask_each(nodes, commands, &Verb::Keep);
-    let last_of_all = |_| {
+    // The answers of a node are popped, so the last lock comes first.
+    let next_from_the_end = |_| {
         let mut extended = Outcome::default();
         for Heard { node, answers } in &mut heard {
             let (ballot, woken) = node.ballot(answers.pop());
@@ -158,7 +159,7 @@ pub(crate) fn extend_all<'n>(
         one_vote_each(&mut extended.nodes);
         extended
     };
-    let mut locks: Vec<Outcome> = commands.iter().map(last_of_all).collect();
+    let mut locks: Vec<Outcome> = commands.iter().map(next_from_the_end).collect();
     locks.reverse();
     locks
 }
@@ -198,8 +199,8 @@ pub(crate) fn release_and<'n>(
         let is_granted = |answer: &Answer| matches!(&answer.result, Ok(Said::Vote(vote, _)) if vote.is_granted());
         let telling = answers.iter().position(is_granted);
         let telling = telling.or_else(|| answers.iter().position(Answer::is_silent));
-        let others = telling.unwrap_or_default().min(answers.len());
-        released.add_release(node, answers.drain(others..).next());
+        let telling = telling.unwrap_or_default();
+        released.add_release(node, (telling < answers.len()).then(|| answers.swap_remove(telling)));
     }
     one_vote_each(&mut released.nodes);
     released

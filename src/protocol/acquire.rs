@@ -180,9 +180,9 @@ fn votes(ballots: &[Ballot]) -> impl Iterator<Item = &Vote> + Clone {
 
 /// The ballots before any node was asked. They say which nodes are left out because they failed a moment ago.
 pub(super) fn unasked(cluster: &Cluster) -> Ballots {
-    // If the other nodes are a majority.
-    let closed = cluster.each().filter(|node| node.is_closed()).count();
-    let heed_breakers = quorum::is_reached(cluster.nodes().len(), closed);
+    let well = cluster.each().filter(|node| node.is_well()).count();
+    // Breakers are heeded only while the nodes that did not fail are a majority.
+    let heed_breakers = quorum::is_reached(cluster.nodes().len(), well);
     let ballot = |node: &Node| {
         let failure = node.recent_failure().filter(|_| heed_breakers);
         node.unasked(failure.map_or(Vote::NotAsked, |failure| {

@@ -57,7 +57,7 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
 pub(crate) fn wanted(cluster: &Cluster, extension: &Extension) -> Places {
     let healer = extension.healer.as_ref();
     healer.map_or_else(Places::new, |healer| {
-        cluster.only(&healer.wanted(&extension.nodes), Node::is_closed)
+        cluster.only(&healer.wanted(&extension.nodes), Node::is_well)
     })
 }
 

@@ -93,8 +93,7 @@ impl List {
             return Err(self.incomplete(cluster, failed));
         }
         let scans = cluster.each().zip(&mut self.scans);
-        let open =
-            scans.filter_map(|(node, scan)| Some((scan.rank(node.is_closed())?, node, scan)));
+        let open = scans.filter_map(|(node, scan)| Some((scan.rank(node.is_well())?, node, scan)));
         let Some((_, node, scan)) = open.min_by_key(|(rank, ..)| *rank) else {
             return Err(self.incomplete(cluster, failed));
         };

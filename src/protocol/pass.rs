@@ -29,7 +29,7 @@ pub(crate) struct Pass {
 pub(crate) fn pass(
     cluster: &Cluster,
     held: &Claim,
-    ended: &[Holding],
+    holdings: &[Holding],
     demand: &Demand,
 ) -> Result<Pass, Error> {
     let label = demand.label.as_ref();
@@ -37,7 +37,7 @@ pub(crate) fn pass(
     let attempt = bid.attempt();
     let command = command::pass(held, &bid.claim, demand.term.ttl);
     let mut ballots = unasked(cluster);
-    let owed = places(ended, |node| node.has_to_be_released());
+    let owed = places(holdings, |node| node.has_to_be_released());
     let left_out = places(&ballots, Ballot::is_left_out);
     let is_asked = |place: &usize| owed.contains(place) || !left_out.contains(place);
     let asked: Places = (0..ballots.len()).filter(is_asked).collect();
@@ -51,7 +51,7 @@ pub(crate) fn pass(
     if !silent.is_empty() {
         let (nodes, life) = (cluster.asking(&silent), cluster.options.max_ttl);
         let release = command::release(held);
-        if is_reached(ended.len(), answered_by) {
+        if is_reached(holdings.len(), answered_by) {
             // In the background, because the next thread waits for this one.
             for (node, _) in nodes.filter(|(_, is_silent)| *is_silent) {
                 node.owe(release.clone(), node.now(), life);

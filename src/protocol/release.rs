@@ -19,11 +19,11 @@ use crate::wire::pack::Packed;
 pub(crate) fn release(
     cluster: &Cluster,
     claim: &Claim,
-    ended: &[Holding],
+    holdings: &[Holding],
     rest: Option<Duration>,
 ) -> Outcome {
     let release = command::release(claim);
-    let owed = places(ended, |node| node.has_to_be_released());
+    let owed = places(holdings, |node| node.has_to_be_released());
     let nodes = cluster.asking(&owed);
     // An extension without a reply may have given the key this much.
     let life = cluster.options.max_ttl;

@@ -53,7 +53,7 @@ impl Keeper {
     ) {
         while let Some(chunk) = next_chunk(&mut due) {
             self.step(&chunk, unfinished, |unfinished| {
-                self.renew(&chunk, Node::is_closed, unfinished);
+                self.renew(&chunk, Node::is_well, unfinished);
             });
         }
     }

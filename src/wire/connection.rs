@@ -22,7 +22,7 @@ pub(crate) struct Connection<S> {
     stream: S,
     /// Bytes that were received and not yet returned as a reply.
     bytes: Vec<u8>,
-    /// The next reply, or why there is none, if `is_ready` has found it.
+    /// The next reply, or why there is none, if `wait_for_reply` has found it.
     ready: Option<Result<Reply, NodeError>>,
     /// The most bytes in a reply.
     longest_reply: usize,
@@ -83,7 +83,7 @@ impl<S: Stream> Transport for Connection<S> {
         }
     }
 
-    fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
+    fn wait_for_reply(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
         let chunk = if self.longest_reply > LONGEST_REPLY {
             LONG_CHUNK
         } else {
@@ -114,7 +114,7 @@ impl<S: Stream> Transport for Connection<S> {
     }
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        self.is_ready(deadline, deadline);
+        self.wait_for_reply(deadline, deadline);
         self.ready.take().unwrap_or(Err(NodeError::TimedOut))
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let deadline = clock.now().saturating_add(Duration::from_mins(1));
         for part in ["*2\r\n", ":1\r\n:", "2"] {
             peer.write_all(part.as_bytes()).unwrap();
-            assert!(!connection.is_ready(clock.now(), deadline), "{part}");
+            assert!(!connection.wait_for_reply(clock.now(), deadline), "{part}");
         }
         peer.write_all(b"\r\n+OK\r\n+").unwrap();
         for reply in [
@@ -161,14 +161,14 @@ mod tests {
         ] {
             // It stays ready until it is received.
             for _ in 0..2 {
-                assert!(connection.is_ready(clock.now(), deadline));
+                assert!(connection.wait_for_reply(clock.now(), deadline));
             }
             assert_eq!(connection.recv(clock.now()).unwrap(), reply);
         }
         assert!(connection.has_surplus());
-        assert!(!connection.is_ready(clock.now(), deadline));
+        assert!(!connection.wait_for_reply(clock.now(), deadline));
         drop(peer);
-        assert!(connection.is_ready(clock.now(), deadline));
+        assert!(connection.wait_for_reply(clock.now(), deadline));
         let error = connection.recv(deadline).unwrap_err();
         assert!(matches!(error, NodeError::Broken { .. }), "{error}");
     }

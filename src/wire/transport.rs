@@ -21,7 +21,7 @@ pub(crate) trait Transport: Send {
 
     /// Waits until `until`, or for a little longer where that costs less, but never beyond the deadline. Returns whether a whole reply
     /// is there, or none will come: it can be received without waiting.
-    fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool;
+    fn wait_for_reply(&mut self, until: Timestamp, deadline: Timestamp) -> bool;
 
     /// Reads one reply.
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError>;

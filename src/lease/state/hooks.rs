@@ -35,12 +35,12 @@ impl LeaseState {
         self.is_wanted.store(is_wanted, Ordering::Relaxed);
         drop(state);
         if is_wanted {
-            self.call_wanted();
+            self.mark_wishes_due();
         }
     }
 
-    /// Has the hooks called that wait to hear that the lock is wanted.
-    pub(crate) fn call_wanted(&self) {
+    /// The hooks that wait to hear that the lock is wanted are due from now on.
+    pub(crate) fn mark_wishes_due(&self) {
         for hook in &mut self.state.lock().hooks {
             if hook.news == News::Wish {
                 hook.news = News::DueWish;

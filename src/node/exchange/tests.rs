@@ -318,7 +318,7 @@ fn a_time_out_is_excused_if_more_than_a_quarter_of_the_time_went_by_before_there
     for (waited, is_excused) in [(Duration::ZERO, false), (quarter, false), (more, true)] {
         sent(&[Verb::Probe], waited, |exchange| {
             exchange.tell(0, Some(&NodeError::TimedOut));
-            assert_eq!(exchange.node.is_closed(), is_excused, "{waited:?}");
+            assert_eq!(exchange.node.is_well(), is_excused, "{waited:?}");
         });
     }
 }

@@ -327,7 +327,7 @@ fn one_who_was_turned_away_neither_opens_the_breaker_nor_discards_connections() 
         let generation = node.generation();
         assert_vote(&node, does);
         assert_eq!(server.connections(), 3, "{does:?}");
-        assert!(node.is_closed(), "{does:?}");
+        assert!(node.is_well(), "{does:?}");
         assert_eq!(node.generation(), generation, "{does:?}");
         drop(taken);
     }

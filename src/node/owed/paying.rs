@@ -76,7 +76,7 @@ impl Node {
         let (closing, releases) = (take(&mut owed.closing), take(&mut owed.releases));
         drop(owed);
         let before = (closing.len(), releases.len());
-        let patience = if self.is_closed() {
+        let patience = if self.is_well() {
             SILENT_FOR
         } else {
             REPEATED_FOR
@@ -105,7 +105,7 @@ impl Node {
     /// that it has refused, so that they are in nobody's way.
     fn unanswered(&self, releases: VecDeque<Release>, now: Timestamp) -> VecDeque<Release> {
         // While the breaker is open, its probes ask whether the node is back.
-        let mut answers = self.is_closed();
+        let mut answers = self.is_well();
         let end = now.saturating_add(LONGEST_TRY);
         let (mut left, mut refused) = (VecDeque::new(), VecDeque::new());
         for release in releases.into_iter().filter(|it| now < it.until) {

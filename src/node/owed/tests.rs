@@ -304,7 +304,7 @@ fn a_node_that_failed_is_probed_after_pauses_that_double_up_to_a_bound_until_it_
     assert_eq!(tries, [20, 60, 140, 300, 500, 700]);
     server.set(Well);
     server.advance(SECOND / 5);
-    assert!(node.is_closed());
+    assert!(node.is_well());
 }
 
 #[test]

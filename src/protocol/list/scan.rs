@@ -46,10 +46,10 @@ impl Scan {
     }
 
     /// How soon it is to go on: one that is under way at once, then those of nodes that did not fail lately. None if it is over.
-    pub(super) fn rank(&self, is_closed: bool) -> Option<u8> {
+    pub(super) fn rank(&self, is_well: bool) -> Option<u8> {
         match (&self.end, self.cursor.at) {
             (Some(_), _) => None,
-            (None, 0) => Some(if is_closed { 1 } else { 2 }),
+            (None, 0) => Some(if is_well { 1 } else { 2 }),
             (None, _) => Some(0),
         }
     }
