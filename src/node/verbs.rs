@@ -200,7 +200,8 @@ pub(crate) fn release_and<'n>(
         let telling = answers.iter().position(is_granted);
         let telling = telling.or_else(|| answers.iter().position(Answer::is_silent));
         let telling = telling.unwrap_or_default();
-        released.add_release(node, (telling < answers.len()).then(|| answers.swap_remove(telling)));
+        let answer = (telling < answers.len()).then(|| answers.swap_remove(telling));
+        released.add_release(node, answer);
     }
     one_vote_each(&mut released.nodes);
     released
