@@ -294,7 +294,7 @@ impl LockManager {
         let won = protocol::adopt::adopt(cluster, &lease)?;
         let mut guard = LockGuard::new(&self.shared, won);
         cluster.stats.adopted.count();
-        guard.lease.count();
+        guard.lease.count_its_end();
         if !guard.is_read() {
             // Where another thread of this manager is asking for the lock, that thread keeps its turn.
             let lines = lines(&guard.lease.claim.resource);

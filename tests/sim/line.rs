@@ -76,7 +76,7 @@ impl Transport for Line {
         Ok(())
     }
 
-    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
+    fn wait_for_reply(&mut self, until: Timestamp, _: Timestamp) -> bool {
         if let Some(is_ready) = self.world.state().has_come_in_records() {
             return is_ready;
         }

@@ -284,7 +284,7 @@ impl World {
         };
         let mut wait = self.begin_for(&THREE_EXPORTS);
         wait.patience = &patience;
-        let round = wait.begin().unwrap();
+        let round = wait.first_round().unwrap();
         let mut slots = round.slots.unwrap();
         slots.sort_unstable();
         (round.reach, slots)
