@@ -27,6 +27,8 @@ mod queue;
 struct Time {
     now: AtomicU64,
     pauses: u64,
+    /// Told that the visitor is in the line.
+    is_in_line: Option<Arc<Word>>,
 }
 
 impl VirtualTime for Time {
@@ -35,6 +37,9 @@ impl VirtualTime for Time {
     }
 
     fn sleep_until(&self, _: Timestamp) {
+        if let Some(word) = &self.is_in_line {
+            word.give();
+        }
         if self.now.load(Ordering::SeqCst) < self.pauses {
             self.now.fetch_add(1, Ordering::SeqCst);
         }
@@ -52,6 +57,29 @@ fn nap<T>(clock: &Clock, admitted: &Condvar, lines: &mut MutexGuard<'_, T>, unti
         admitted.wait(lines);
     } else {
         lines.bump();
+    }
+}
+
+/// What one thread tells another.
+struct Word(sync::Mutex<bool>, Condvar);
+
+impl std::fmt::Debug for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Word")
+    }
+}
+
+impl Word {
+    fn give(&self) {
+        *self.0.lock() = true;
+        self.1.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut is_given = self.0.lock();
+        while !*is_given {
+            self.1.wait(&mut is_given);
+        }
     }
 }
 
@@ -76,16 +104,18 @@ impl Drop for Baton {
 }
 
 /// A thread that wants the turn.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Visitor {
     end: Option<u64>,
     pauses: u64,
+    is_in_line: Option<Arc<Word>>,
 }
 
 /// Waits until it is called, without a bound.
 const PATIENT: Visitor = Visitor {
     end: None,
     pauses: 0,
+    is_in_line: None,
 };
 
 /// Time passes for it, so it sees a lock end.
@@ -107,6 +137,8 @@ struct Scene {
     resource: Arc<str>,
     /// Whether a thread is in the section where only one may be.
     is_taken: Arc<AtomicBool>,
+    /// Who was there, in order.
+    visits: Arc<std::sync::Mutex<Vec<u32>>>,
     lost: Arc<AtomicUsize>,
 }
 
@@ -128,10 +160,11 @@ impl Scene {
     }
 
     /// Waits in the line, and is there for a moment.
-    fn visit(&self, visitor: Visitor) {
+    fn visit(&self, who: u32, visitor: Visitor) {
         let time = Time {
             now: AtomicU64::new(0),
             pauses: visitor.pauses,
+            is_in_line: visitor.is_in_line,
         };
         let clock = &Clock::Virtual(Arc::new(time));
         let (answer_by, tell) = (None, &|_: &_| ());
@@ -151,22 +184,15 @@ impl Scene {
         });
         if has_turn {
             self.come();
+            self.visits.lock().unwrap().push(who);
             self.go();
         }
         drop(turn);
     }
 
-    fn spawn(&self, visitors: [Visitor; 2]) -> [thread::JoinHandle<()>; 2] {
-        visitors.map(|visitor| {
-            let scene = self.clone();
-            thread::spawn(move || scene.visit(visitor))
-        })
-    }
-}
-
-fn join(visitors: [thread::JoinHandle<()>; 2]) {
-    for visitor in visitors {
-        visitor.join().unwrap();
+    fn spawn(&self, who: u32, visitor: Visitor) -> thread::JoinHandle<()> {
+        let scene = self.clone();
+        thread::spawn(move || scene.visit(who, visitor))
     }
 }
 
@@ -179,6 +205,7 @@ fn check(model: impl Fn(&Scene) + Sync + Send + 'static) {
             queue: Queue::new(),
             resource: "job".into(),
             is_taken: Arc::new(AtomicBool::new(false)),
+            visits: Arc::default(),
             lost: Arc::default(),
         };
         model(&scene);
@@ -192,10 +219,13 @@ fn check_with(visitors: [Visitor; 2], act: impl Fn(&Scene, Turn<Baton>) + Sync +
     check(move |scene| {
         let turn = scene.queue.try_enter(&scene.resource).unwrap();
         scene.come();
-        let visitors = scene.spawn(visitors);
+        let [first, second] = visitors.clone();
+        let visitors = [scene.spawn(1, first), scene.spawn(2, second)];
         scene.go();
         act(scene, turn);
-        join(visitors);
+        for visitor in visitors {
+            visitor.join().unwrap();
+        }
     });
 }
 
@@ -229,9 +259,11 @@ fn check_late(act: fn(&Scene, Turn<Baton>)) {
     check(move |scene| {
         let turn = scene.queue.try_enter(&scene.resource).unwrap();
         turn.got(lease(0, at(1)));
-        let heirs = scene.spawn([SLOW, PATIENT]);
+        let heirs = [scene.spawn(1, SLOW), scene.spawn(2, PATIENT)];
         act(scene, turn);
-        join(heirs);
+        for heir in heirs {
+            heir.join().unwrap();
+        }
     });
 }
 
@@ -256,21 +288,56 @@ fn dismiss(scene: &Scene, turn: Turn<Baton>) {
 }
 
 #[test]
-fn all_readers_of_a_line_go_at_once_and_one_whose_time_is_over_receives_what_it_is_given() {
-    for second in [PATIENT, HASTY] {
-        check_with([PATIENT, second], dismiss);
-    }
+fn all_readers_of_a_line_go_at_once_and_none_is_left_behind() {
+    check_with([PATIENT, PATIENT], dismiss);
+}
+
+#[test]
+fn a_reader_whose_time_is_over_receives_what_it_is_given_when_all_go() {
+    check_with([PATIENT, HASTY], dismiss);
 }
 
 #[test]
 fn nobody_has_to_be_there_first() {
     check(|scene| {
-        let visitors = scene.spawn([PATIENT; 2]);
+        let visitors = [1, 2].map(|who| scene.spawn(who, PATIENT));
         if let Some(turn) = scene.queue.try_enter(&scene.resource) {
             scene.come();
             scene.go();
             drop(turn);
         }
-        join(visitors);
+        for visitor in visitors {
+            visitor.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn who_is_in_the_line_first_is_first() {
+    check(|scene| {
+        let turn = scene.queue.try_enter(&scene.resource).unwrap();
+        let word = Arc::new(Word(sync::Mutex::new(false), Condvar::new()));
+        let (told, first) = (Arc::clone(&word), scene.clone());
+        let first = thread::spawn(move || {
+            let is_in_line = Some(Arc::clone(&told));
+            first.visit(
+                1,
+                Visitor {
+                    is_in_line,
+                    ..PATIENT
+                },
+            );
+            // Where it did not have to wait.
+            told.give();
+        });
+        let second = scene.clone();
+        let second = thread::spawn(move || {
+            word.wait();
+            second.visit(2, PATIENT);
+        });
+        drop(turn);
+        first.join().unwrap();
+        second.join().unwrap();
+        assert_eq!(*scene.visits.lock().unwrap(), [1, 2]);
     });
 }
