@@ -236,6 +236,13 @@ fn system_time() -> Duration {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::disallowed_types,
+        reason = "no thread decides by who asks first"
+    )
+)]
 fn system_time() -> Duration {
     use std::sync::OnceLock;
     use std::time::Instant;

@@ -135,6 +135,7 @@
 //! lists all of them. The repository has programs to run in `examples/`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(not(test), warn(clippy::disallowed_types))]
 
 mod callbacks;
 mod claim;

@@ -10,12 +10,22 @@ pub(crate) mod model;
 pub(crate) mod points;
 
 #[cfg(not(test))]
-pub(crate) use std::sync::OnceLock;
-#[cfg(not(test))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+pub(crate) use self::real::{
+    AtomicBool, AtomicU32, AtomicU64, Condvar, Mutex, MutexGuard, OnceLock,
+};
 
+/// Types of their own names, so that clippy tells a lock that is taken from elsewhere (`disallowed-types`).
 #[cfg(not(test))]
-pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+#[expect(clippy::disallowed_types, reason = "this is the seam")]
+mod real {
+    pub(crate) type AtomicBool = std::sync::atomic::AtomicBool;
+    pub(crate) type AtomicU32 = std::sync::atomic::AtomicU32;
+    pub(crate) type AtomicU64 = std::sync::atomic::AtomicU64;
+    pub(crate) type OnceLock<T> = std::sync::OnceLock<T>;
+    pub(crate) type Condvar = parking_lot::Condvar;
+    pub(crate) type Mutex<T> = parking_lot::Mutex<T>;
+    pub(crate) type MutexGuard<'a, T> = parking_lot::MutexGuard<'a, T>;
+}
 
 #[cfg(test)]
 pub(crate) use self::points::{

@@ -277,7 +277,6 @@ mod house {
     mod examples;
     mod guide;
     mod links;
-    mod locks;
     #[cfg(target_os = "linux")]
     mod packaging;
     mod pages;

@@ -93,6 +93,16 @@ fn an_import_that_goes_up_is_found() {
     assert_eq!(down, Vec::<String>::new());
 }
 
+/// What threads decide by goes through `src/sync.rs`, so that the simulation and loom see it. Clippy knows the types (clippy.toml).
+#[test]
+fn threads_of_the_library_are_woken_by_nothing_beside_its_seam() {
+    let wakes = ["futex", "mpsc", "park", "park_timeout", "unpark"];
+    let wakes = |file: &&Code| wakes.iter().any(|word| file.source.words.contains(*word));
+    let names = library().iter().filter(wakes).map(|file| &file.name);
+    // There one waits while a manager is built, before any thread has it.
+    assert_eq!(names.collect::<Vec<_>>(), ["src/clock.rs"]);
+}
+
 #[test]
 fn the_page_lists_every_public_type() {
     let mut public = HashSet::from(["FakeNode".to_owned()]);
