@@ -43,9 +43,10 @@ mod kinds {
 /// What a unit test of a user sees: fake nodes in its own process.
 #[cfg(test)]
 mod fakes {
-    pub(crate) mod clock;
     pub(crate) mod faults;
-    pub(crate) mod woken;
+    /// One lock on several resources.
+    pub(crate) mod several;
+    pub(crate) mod waiting;
 
     /// The calls for a lock, its guard and its lease.
     pub(crate) mod locking {
@@ -58,22 +59,11 @@ mod fakes {
         pub(crate) mod shown;
     }
 
-    /// One lock on several resources.
-    pub(crate) mod several {
-        pub(crate) mod names;
-    }
-
     /// Keep-alive, and what a holder is told when its lock is lost.
     pub(crate) mod keeping {
         pub(crate) mod healed;
         pub(crate) mod loss;
         pub(crate) mod schedule;
-    }
-
-    /// Locks that rest after they were given back, because of their minimum.
-    pub(crate) mod resting {
-        #[cfg(target_os = "linux")]
-        pub(crate) mod queue;
     }
 
     /// What a builder takes: addresses, logins, certificates.
@@ -109,10 +99,8 @@ mod servers {
     /// The calls for a lock, its guard and its lease.
     pub(crate) mod locking {
         pub(crate) mod guard;
-        pub(crate) mod lease;
         pub(crate) mod lock;
         pub(crate) mod memory;
-        pub(crate) mod tokens;
     }
 
     /// The label of a holder, and who is told of it.
@@ -157,12 +145,9 @@ mod servers {
 
     /// One lock on several resources.
     pub(crate) mod several {
-        pub(crate) mod hostile;
-        pub(crate) mod leases;
         #[cfg(target_os = "linux")]
         pub(crate) mod lines;
         pub(crate) mod on_servers;
-        pub(crate) mod waiting;
     }
 
     /// Read-write locks: many readers at a time, or one writer.

@@ -3,18 +3,18 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause};
+use redlatch::fake::FakeNode;
+use redlatch::{Error, KeepAlive, LockGuard, LossCause};
 use redlatch_testing::{Server, assert_ends_well};
 use signal_hook::low_level::exit as leave;
+
+use crate::managers::{over, over_fakes};
 
 const TTL: Duration = Duration::from_secs(10);
 
 #[test]
 fn work_under_a_lock_is_done_once_and_its_result_comes_back_whatever_becomes_of_the_lock() {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(3, &clock);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let (clock, nodes, manager) = over_fakes(3);
     let work = |act: &dyn Fn(&LockGuard)| {
         manager.with_lock("report", TTL, |guard| {
             act(guard);
@@ -41,8 +41,7 @@ fn work_under_a_lock_is_done_once_and_its_result_comes_back_whatever_becomes_of_
 
 #[test]
 fn a_guard_outlives_its_manager_and_still_releases() {
-    let nodes = FakeNode::cluster(3);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let (_, nodes, manager) = over_fakes(3);
     let guard = manager.lock("report", TTL).unwrap();
     drop(manager);
     guard.extend(TTL).unwrap();
@@ -51,18 +50,9 @@ fn a_guard_outlives_its_manager_and_still_releases() {
 }
 
 #[test]
-fn guards_and_managers_can_be_sent_and_shared() {
-    fn assert_traits<T: Send + Sync + 'static>() {}
-    assert_traits::<LockGuard>();
-    assert_traits::<LockManager>();
-    assert_traits::<Error>();
-}
-
-#[test]
 fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     let servers = Server::cluster(3);
-    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let builder = builder.node_timeout(Duration::from_secs(1));
+    let builder = over(&servers).node_timeout(Duration::from_secs(1));
     let manager = builder.build().unwrap();
     let guard = manager.lock("report", TTL * 6).unwrap();
     let unlocked = manager.lock("unlocked-in-the-child", TTL * 6).unwrap();
@@ -71,6 +61,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     let mut locks = manager.locks("").unwrap();
     match fork::fork().unwrap() {
         fork::Fork::Child => {
+            let kept_on = guard.keep_alive(TTL, KeepAlive::unbounded());
             let are_good = [
                 manager.stats().acquired == 3,
                 matches!(manager.try_lock("x", TTL), Err(Error::Forked)),
@@ -80,10 +71,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
                 matches!(locks.next(), Some(Err(Error::Forked))),
                 matches!(guard.extend(TTL), Err(Error::Forked)),
                 matches!(manager.release("kept", kept.token()), Err(Error::Forked)),
-                matches!(
-                    guard.keep_alive(TTL, KeepAlive::unbounded()),
-                    Err(Error::Forked)
-                ),
+                matches!(kept_on, Err(Error::Forked)),
                 // Nothing renews it here, whatever the parent's threads were at.
                 matches!(kept.wait_lost(TTL), Some(LossCause::Expired { .. })),
                 matches!(kept.check(), Err(Error::Lost { .. })),
@@ -92,9 +80,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
             ];
             let first_bad = are_good.iter().position(|is_good| !is_good);
             // The last of the manager goes as well.
-            drop(guard);
-            drop(manager);
-            drop(locks);
+            drop((guard, manager, locks));
             // Zero, or the number of the one that is not.
             leave(first_bad.map_or(0, |at| i32::try_from(at).unwrap() + 1));
         }
@@ -107,9 +93,9 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     // The parent's connections were not disturbed either.
     assert_eq!(locks.count(), 3);
     kept.check().unwrap();
-    kept.unlock().unwrap();
     guard.extend(TTL).unwrap();
-    guard.unlock().unwrap();
-    unlocked.unlock().unwrap();
+    for guard in [kept, guard, unlocked] {
+        guard.unlock().unwrap();
+    }
     assert!(servers.iter().all(|server| server.keys() == 0));
 }

@@ -1,111 +1,173 @@
-//! Acquiring and releasing on healthy servers.
+//! What a call asks for, what is under a key already, and leases as JSON.
 
 use std::time::Duration;
 
-use redlatch::{Error, LockManager, NodeError, Protocol, Vote};
+#[cfg(feature = "serde")]
+use redlatch::Lease;
+use redlatch::fake::FakeNode;
+use redlatch::{Error, LockManager, LockStatus, NodeError, Vote};
 use redlatch_testing::Server;
 
-use crate::managers::{BOTH, PATIENCE, patient, two_processes, with_protocol};
+use crate::managers::{BOTH, invalid_field, over, over_fakes, patient, processes_by};
 
 const TTL: Duration = Duration::from_secs(10);
-
-fn manager(servers: &[Server]) -> LockManager {
-    patient(servers.iter().map(Server::url))
-}
 
 #[test]
 fn the_order_of_the_urls_does_not_matter() {
     let servers = Server::cluster(5);
-    let names = |manager: &LockManager| {
-        let guard = manager.lock("report", TTL).unwrap();
-        guard
-            .votes()
-            .iter()
-            .map(|r| r.node.to_string())
-            .collect::<Vec<_>>()
-    };
-    let forwards = names(&manager(&servers));
-    let backwards = names(&patient(servers.iter().rev().map(Server::url)));
-    assert_eq!(forwards, backwards);
+    let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let mut expected: Vec<String> = servers.iter().map(Server::name).collect();
     expected.sort();
-    assert_eq!(forwards, expected);
+    for urls in [urls.clone(), urls.into_iter().rev().collect()] {
+        let votes = patient(urls).lock("report", TTL).unwrap().votes();
+        assert!(votes.iter().map(|report| &*report.node).eq(&expected));
+    }
 }
 
 #[test]
 fn a_request_takes_its_ttl_or_the_default() {
-    let servers = Server::cluster(3);
-    let manager = LockManager::builder()
-        .nodes(servers.iter().map(Server::url))
-        .node_timeout(PATIENCE)
-        .default_ttl(Duration::from_secs(7))
-        .key_prefix("app:")
-        .build()
-        .unwrap();
-    let guard = manager.request("a").lock().unwrap();
-    assert_eq!(guard.resource(), "a");
-    assert!((6_000..=7_000).contains(&servers[0].pttl("app:a")));
-    let guard = manager
-        .request("b")
-        .ttl(Duration::from_secs(20))
-        .try_lock()
-        .unwrap();
-    assert!((19_000..=20_000).contains(&servers[0].pttl("app:b")));
-    guard.unlock().unwrap();
+    let nodes = FakeNode::cluster(3);
+    let builder = LockManager::builder().fakes(&nodes).key_prefix("app:");
+    let manager = builder.default_ttl(TTL).build().unwrap();
+    let of_default = manager.request("a").lock().unwrap();
+    let _of_request = manager.request("b").ttl(TTL * 2).lock().unwrap();
+    assert_eq!(of_default.resource(), "a");
+    for (key, ttl) in [("app:a", TTL), ("app:b", TTL * 2)] {
+        let left = nodes[0].ttl_of(key).unwrap();
+        assert!(left <= ttl && left > ttl / 2, "{key}: {left:?}");
+    }
 }
 
 #[test]
 fn a_key_that_is_no_lock_is_a_failure_that_says_so_and_stays() {
-    let (servers, _) = two_processes(Protocol::Fenced);
+    let servers = Server::cluster(3);
     for server in &servers {
         server.command(&["LPUSH", "list", "x"]);
         server.command(&["SET", "forever", "x"]);
     }
-    let keys = [("list", "another type"), ("forever", "never expires")];
-    for (protocol, (key, what)) in BOTH.into_iter().flat_map(|one| keys.map(|key| (one, key))) {
-        let manager = with_protocol(protocol).nodes(servers.iter().map(Server::url));
-        let manager = manager.build().unwrap();
-        let waiting = manager.try_lock_for(key, TTL, Duration::from_millis(300));
-        for error in [manager.try_lock(key, TTL), waiting].map(Result::unwrap_err) {
-            let Error::NotALock { nodes, .. } = &error else {
-                panic!("{error}");
-            };
-            let vote = &nodes[0].vote;
+    for protocol in BOTH {
+        let [manager] = processes_by(&over(&servers), protocol);
+        for (key, what) in [("list", "another type"), ("forever", "never expires")] {
+            let waiting = manager.try_lock_for(key, TTL, Duration::from_millis(300));
+            for error in [manager.try_lock(key, TTL), waiting].map(Result::unwrap_err) {
+                let Error::NotALock { nodes, .. } = &error else {
+                    panic!("{error}");
+                };
+                let vote = &nodes[0].vote;
+                let is_told = matches!(vote, Vote::Failed(NodeError::NotALock { .. }));
+                assert!(is_told, "{vote}");
+                let text = error.to_string();
+                // What a program prints that returns the error from `main`.
+                assert_eq!(format!("{error:?}"), text);
+                let expected = format!("the key of {key:?} is in use by something else");
+                assert!(text.starts_with(&expected), "{text}");
+                // What several nodes say is told once.
+                assert_eq!(text.matches(what).count(), 1, "{text}");
+                assert!(text.contains("delete the key"), "{text}");
+            }
+            // Nobody can give it back either.
+            let refused = manager.release(key, "another");
             assert!(
-                matches!(vote, Vote::Failed(NodeError::NotALock { .. })),
-                "{vote}"
+                matches!(refused, Err(Error::NotALock { .. })),
+                "{refused:?}"
             );
-            let text = error.to_string();
-            // What a program prints that returns the error from `main`.
-            assert_eq!(format!("{error:?}"), text);
-            let expected = format!("the key of {key:?} is in use by something else");
-            assert!(text.starts_with(&expected), "{text}");
-            // What several nodes say is told once.
-            assert_eq!(text.matches(what).count(), 1, "{text}");
-            assert!(text.contains("delete the key"), "{text}");
+            assert!(servers.iter().all(|server| server.pttl(key) == -1));
         }
-        // Nobody can give it back either.
-        let refused = manager.release(key, "another");
-        assert!(
-            matches!(refused, Err(Error::NotALock { .. })),
-            "{refused:?}"
-        );
     }
-    for server in &servers {
-        assert_eq!(server.pttl("list"), -1);
-        assert_eq!(server.pttl("forever"), -1);
+}
+
+/// Another program has the lock, by a value of any bytes.
+fn hold(servers: &[Server], value: &[u8]) {
+    for server in servers {
+        let client = redis::Client::open(server.url()).unwrap();
+        let mut set = redis::cmd("SET");
+        set.arg("job").arg(value).arg("PX").arg(600_000);
+        set.exec(&mut client.get_connection().unwrap()).unwrap();
+    }
+}
+
+#[track_caller]
+fn shown(manager: &LockManager) -> String {
+    let status = manager.status("job").unwrap();
+    let LockStatus::Held { token, .. } = status else {
+        panic!("{status}");
+    };
+    token
+}
+
+/// Every byte is in one of the values. That any value is shown and read back, the room `shown` tests.
+#[test]
+fn what_status_shows_of_any_value_is_what_release_takes() {
+    let servers = Server::cluster(3);
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    for protocol in BOTH {
+        let [manager] = processes_by(&over(&servers), protocol);
+        let (text, invalid) = (b"it's \"so\" --json \\x41", b"\xed\xa0\x80\xc3\x28\xf8");
+        for value in [&b""[..], text, invalid, &all[..128], &all[128..]] {
+            hold(&servers, value);
+            let token = shown(&manager);
+            assert!(!token.contains(char::is_control), "{token:?}");
+            // Another one is not it.
+            let another = manager.release("job", &format!("{token}x"));
+            assert!(matches!(another, Err(Error::Lost { .. })), "{another:?}");
+            manager.release("job", &token).unwrap();
+            assert!(
+                servers.iter().all(|server| server.pttl("job") == -2),
+                "{token}"
+            );
+        }
     }
 }
 
 #[test]
-fn a_request_outlives_the_text_of_its_name() {
-    let nodes = redlatch::fake::FakeNode::cluster(3);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let account = 7;
-    let request = manager.request(&format!("account:{account}")).ttl(TTL);
-    assert_eq!(request.lock().unwrap().resource(), "account:7");
-    let permits = manager.semaphore(&format!("exports:{account}"), 2);
-    assert_eq!(permits.lock().unwrap().resource(), "exports:7");
-    let ledger = manager.rw_lock(&format!("ledger:{account}"));
-    assert!(ledger.read().unwrap().is_read());
+fn a_long_value_is_shown_by_its_beginning_and_its_length_and_not_given_back() {
+    let servers = Server::cluster(3);
+    let manager = over(&servers).build().unwrap();
+    for length in [257, 512, 513, 9000] {
+        let value = "{\"user\":\"anna\",\"session\":\"".to_owned() + &"secret".repeat(length);
+        let value = &value[..length];
+        hold(&servers, value.as_bytes());
+        let status = manager.status("job").unwrap();
+        let text = format!("{status} {status:?}");
+        assert!(!text.contains("secret"), "{text}");
+        let token = shown(&manager);
+        let expected = format!("{{\"user\":\"anna\",\"\u{2026} ({length} bytes)");
+        assert_eq!(token, expected);
+        let error = manager.release("job", &token).unwrap_err();
+        assert_eq!(invalid_field(&error), "token", "{error:?}");
+        assert!(error.to_string().contains("beginning"), "{error}");
+        // Who knows it can give it back.
+        manager.release("job", value).unwrap();
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_lease_is_serialised_as_its_text() {
+    let (_, _nodes, manager) = over_fakes(3);
+    let lease = manager.try_lock("the report", TTL).unwrap().into_lease();
+    let json = serde_json::to_string(&lease).unwrap();
+    assert_eq!(json, format!("\"{lease}\""));
+    assert_eq!(serde_json::from_str::<Lease>(&json).unwrap(), lease);
+    let error = serde_json::from_str::<Lease>("\"redlatch1:x\"").unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("its token is damaged"), "{text}");
+    assert!(serde_json::from_str::<Lease>("7").is_err());
+}
+
+#[test]
+fn two_urls_of_one_server_are_one_vote_for_the_adopter() {
+    let server = Server::start_with(&["--bind", "127.0.0.1", "127.0.0.2"]);
+    let other = server.url().replace("127.0.0.1", "127.0.0.2");
+    let third = Server::start();
+    let alone = patient([server.url()]);
+    let lease = alone.lock("job", TTL).unwrap().into_lease().to_string();
+    let lease = lease.replace(":1:job", ":111:job").parse().unwrap();
+    let manager = patient([server.url(), other, third.url()]);
+    let Err(Error::Unavailable { nodes, .. }) = manager.adopt(lease) else {
+        panic!("one server is no majority of three nodes");
+    };
+    let is_granted = |vote: &Vote| matches!(vote, Vote::Granted);
+    let granted = nodes.iter().filter(|node| is_granted(&node.vote));
+    assert_eq!(granted.count(), 1, "{nodes:?}");
 }

@@ -1,4 +1,4 @@
-//! What a lock takes of the memory while it is held.
+//! What a lock takes of the memory while it is held. That of the whole process is counted, so each test is alone in its own.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use redlatch::{Fanout, KeepAlive, LockManager, LockRequest};
 use redlatch_testing::{Server, is_alone};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
-use crate::managers::{fenced_over, patient};
+use crate::managers::{fenced_over, over};
 
 /// Nothing is renewed while it is measured.
 const TTL: Duration = Duration::from_mins(10);
@@ -28,89 +28,55 @@ fn bytes_of_each<T>(manager: &LockManager, hold: impl Fn(LockRequest) -> T) -> u
 
 #[test]
 fn a_lock_that_is_held_takes_a_few_hundred_bytes() {
-    // The bytes of the whole process are counted.
     if !is_alone("servers::locking::memory::a_lock_that_is_held_takes_a_few_hundred_bytes") {
         return;
     }
-    let servers = Server::cluster(5);
-    let manager = patient(servers.iter().map(Server::url));
     let plain = |request: LockRequest| request.lock().unwrap();
     let kept = |request: LockRequest| plain(request.keep_alive(KeepAlive::unbounded()));
-
+    let servers = Server::cluster(5);
+    let manager = over(&servers).build().unwrap();
     let bytes = bytes_of_each(&manager, plain);
     assert!(bytes <= 600, "{bytes} for a lock");
     let bytes = bytes_of_each(&manager, kept);
     assert!(bytes <= 760, "{bytes} for a lock that is kept alive");
-
-    let left = bytes_of_each(&manager, |request| drop(plain(request).into_lease()));
-    assert!(
-        left <= 8,
-        "{left} for a lock that is on its way to another holder"
-    );
+    let bytes = bytes_of_each(&manager, |request| drop(plain(request).into_lease()));
+    assert!(bytes <= 8, "{bytes} for a lock that is on its way");
 
     drop(manager);
     let servers = Server::cluster(5);
-    let fenced = fenced_over(&servers);
-    let bytes = bytes_of_each(&fenced, plain);
+    let bytes = bytes_of_each(&fenced_over(&servers), plain);
     assert!(bytes <= 640, "{bytes} for a lock with a fencing token");
+}
+
+/// The fewest allocations of some runs. Another thread of the process may allocate in between, but not each time.
+fn allocations(run: impl Fn()) -> usize {
+    // The first ones connect, teach the servers the scripts and start threads.
+    (0..10).for_each(|_| run());
+    let count = |_| {
+        let region = Region::new(&INSTRUMENTED_SYSTEM);
+        run();
+        let change = region.change();
+        change.allocations + change.reallocations
+    };
+    (0..20).map(count).min().unwrap()
 }
 
 /// The name, the key, what the lock is on, and the guard; the acquire and the release as they are sent; and room for the answers to
 /// each of them.
-const MOST_OF_A_PAIR: usize = 8;
-
 #[test]
-fn a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations() {
-    // Those of the whole process are counted.
+fn a_lock_that_nobody_else_wants_takes_eight_allocations_and_a_read_three_more() {
     if !is_alone(
-        "servers::locking::memory::a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations",
+        "servers::locking::memory::a_lock_that_nobody_else_wants_takes_eight_allocations_and_a_read_three_more",
     ) {
         return;
     }
     let servers = Server::cluster(5);
     for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-        let manager = LockManager::builder()
-            .nodes(servers.iter().map(Server::url))
-            .fanout(fanout)
-            .node_timeout(Duration::from_secs(10))
-            .build()
-            .unwrap();
-        let take = || manager.lock("job", TTL).unwrap().unlock().unwrap();
-        // The first ones connect, teach the servers the scripts and start threads.
-        (0..10).for_each(|_| take());
-        // Another thread of the process may allocate in between, but not each time.
-        let count = || {
-            let region = Region::new(&INSTRUMENTED_SYSTEM);
-            take();
-            let change = region.change();
-            change.allocations + change.reallocations
-        };
-        let fewest = (0..20).map(|_| count()).min().unwrap();
-        assert!(fewest <= MOST_OF_A_PAIR, "{fewest} {fanout:?}");
+        let manager = over(&servers).fanout(fanout).build().unwrap();
+        let lock = allocations(|| manager.lock("job", TTL).unwrap().unlock().unwrap());
+        assert!(lock <= 8, "{lock} {fanout:?}");
+        let ledger = manager.rw_lock("ledger").ttl(TTL);
+        let read = allocations(|| ledger.try_read().unwrap().unlock().unwrap());
+        assert!(read <= lock + 3, "{read} for a read, {lock} for a lock");
     }
-}
-
-#[test]
-fn a_read_takes_few_allocations_more_than_a_lock() {
-    // The allocations of the whole process are counted.
-    if !is_alone("servers::locking::memory::a_read_takes_few_allocations_more_than_a_lock") {
-        return;
-    }
-    let servers = Server::cluster(3);
-    let manager = patient(servers.iter().map(Server::url));
-    let of_each = |run: &dyn Fn()| {
-        run();
-        let region = Region::new(&INSTRUMENTED_SYSTEM);
-        (0..100).for_each(|_| run());
-        region.change().allocations / 100
-    };
-    let lock = of_each(&|| {
-        let guard = manager.request("ledger").ttl(TTL).try_lock().unwrap();
-        guard.unlock().unwrap();
-    });
-    let read = of_each(&|| {
-        let guard = manager.rw_lock("ledger").ttl(TTL).try_read().unwrap();
-        guard.unlock().unwrap();
-    });
-    assert!(read <= lock + 3, "{read} for a read, {lock} for a lock");
 }

@@ -1,74 +1,64 @@
 //! Several resources over real servers: all or nothing on each node, and each key an ordinary lock to everybody else.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use redlatch::{Error, Fanout, LockGuard, LockManager, Protocol};
-use redlatch_testing::Server;
+use redlatch::{Error, Fanout, LockGuard, LockManager, Vote};
+use redlatch_testing::{Server, eventually, now, side_by_side};
 
-use crate::managers::{patient, with_protocol};
-use crate::waiters::{TTL, cluster};
+use crate::managers::{BOTH, over, patient, two_processes};
+use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, assert_nothing_is_left, cluster, process};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 fn overlapped(servers: &[Server]) -> LockManager {
-    let builder = with_protocol(Protocol::Classic).fanout(Fanout::Overlapped);
-    let builder = builder.nodes(servers.iter().map(Server::url));
-    builder.build().unwrap()
+    over(servers).fanout(Fanout::Overlapped).build().unwrap()
 }
 
 fn take(manager: &LockManager, names: &[&str]) -> Result<LockGuard, Error> {
     manager.request_all(names).ttl(TTL).try_lock()
 }
 
-/// Which of these keys a server has.
-fn keys<'n>(server: &Server, names: &[&'n str]) -> Vec<&'n str> {
-    let has = |name: &&&str| server.get(name).is_some();
-    names.iter().filter(has).copied().collect()
+/// Which of the four a server has.
+fn keys(server: &Server) -> Vec<&str> {
+    let has = |name: &&str| server.get(name).is_some();
+    NAMES.into_iter().filter(has).collect()
 }
 
 #[test]
 fn the_resource_that_most_nodes_name_is_in_the_way_and_its_holder_is_named() {
     let servers = cluster(3);
-    let manager = overlapped(&servers);
-    let holder = patient(servers.iter().map(Server::url));
-    let _b = holder
-        .request("b")
-        .holder("worker of b")
-        .ttl(TTL)
-        .lock()
-        .unwrap();
+    let (manager, holder) = (overlapped(&servers), overlapped(&servers));
+    let _b = holder.request("b").holder("worker of b").lock().unwrap();
     // A remainder, which no majority has.
     servers[0].hold("a", "another", 60_000);
     let error = take(&manager, &NAMES).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.starts_with("the lock on \"b\" is held by worker of b since "),
-        "{text}"
-    );
-    assert!(
-        text.contains(": \"a\" held by another, for another "),
-        "{text}"
-    );
-    assert!(
-        text.contains(": \"b\" held by worker of b since "),
-        "{text}"
-    );
+    let head = "the lock on \"b\" is held by worker of b since ";
+    assert!(text.starts_with(head), "{text}");
+    for part in [
+        ": \"a\" held by another, for another ",
+        ": \"b\" held by worker of b since ",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
     assert_eq!(&*error.holder().unwrap().label, "worker of b");
-    assert_eq!(keys(&servers[0], &NAMES), ["a", "b"]);
+    assert_eq!(keys(&servers[0]), ["a", "b"]);
 }
 
 #[test]
 fn a_guard_says_that_it_is_lost_when_one_of_its_keys_is() {
     let servers = cluster(3);
-    let manager = overlapped(&servers);
-    let guard = take(&manager, &NAMES).unwrap();
+    let guard = take(&overlapped(&servers), &NAMES).unwrap();
     for server in &servers[..2] {
         server.command(&["SET", "c", "another", "PX", "60000"]);
     }
     let error = guard.extend(TTL).unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, Error::Lost { .. }), "{text}");
-    assert!(text.starts_with("the lock on \"a, b, c and 1 more\" is no longer held: a majority of the nodes has lost it, most of them to another holder"), "{text}");
+    let head = "the lock on \"a, b, c and 1 more\" is no longer held: a majority of the nodes has lost it, most of them to \
+                another holder";
+    assert!(text.starts_with(head), "{text}");
     assert!(
         text.contains("\"c\" held by another, for another "),
         "{text}"
@@ -76,12 +66,8 @@ fn a_guard_says_that_it_is_lost_when_one_of_its_keys_is() {
     // A guard that was lost gives back what it has, and nothing else.
     guard.unlock().unwrap_err();
     assert_eq!(servers[0].get("c").as_deref(), Some("another"));
-    assert!(
-        servers
-            .iter()
-            .all(|server| keys(server, &["a", "b", "d"]).is_empty())
-    );
-    assert_eq!(servers[2].get("c"), None);
+    let left: Vec<_> = servers.iter().map(keys).collect();
+    assert_eq!(left, [vec!["c"], vec!["c"], vec![]]);
 }
 
 #[test]
@@ -101,6 +87,79 @@ fn a_key_that_may_not_be_written_leaves_none_of_the_others() {
     let manager = patient(servers.iter().map(url));
     let error = take(&manager, &["a", "b", "c"]).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-    assert!(servers.iter().all(|server| keys(server, &NAMES).is_empty()));
+    assert!(servers.iter().all(|server| keys(server).is_empty()));
     drop(take(&manager, &["a", "b"]).unwrap());
+}
+
+#[test]
+fn sixty_four_names_of_the_greatest_length_are_locked_and_given_back() {
+    let servers = cluster(3);
+    let manager = overlapped(&servers);
+    let long = "x".repeat(64 * 1024 - 2);
+    let names: Vec<String> = (0..64).map(|n| format!("{long}{n:02}")).collect();
+    let guard = manager.lock_all(&names, TTL).unwrap();
+    let is_granted = |vote: &Vote| matches!(vote, Vote::Granted);
+    assert!(guard.votes().iter().all(|report| is_granted(&report.vote)));
+    guard.extend(TTL).unwrap();
+    assert!(servers.iter().all(|server| server.keys() == 64));
+    let error = manager.try_lock(&names[63], TTL).unwrap_err();
+    assert!(matches!(error, Error::Held { .. }));
+    guard.unlock().unwrap();
+    assert!(servers.iter().all(|server| server.keys() == 0));
+}
+
+#[test]
+fn an_adopted_lock_lasts_as_long_as_the_key_that_ends_first() {
+    side_by_side(BOTH, |protocol| {
+        let (servers, [one, other]) = two_processes(protocol);
+        let text = take(&one, &NAMES).unwrap().into_lease().to_string();
+        for server in &servers {
+            server.command(&["PEXPIRE", "b", "5000"]);
+        }
+        let adopted = other.adopt(text.parse().unwrap()).unwrap();
+        // A majority has the other keys for longer, and no such time counts.
+        assert!(adopted.remaining() < Duration::from_secs(5));
+        adopted.extend(TTL).unwrap();
+        assert!(adopted.remaining() > Duration::from_secs(5));
+    });
+}
+
+/// Whether somebody has announced that it waits for this resource.
+fn is_announced(server: &Server, name: &str) -> bool {
+    server.command(&["EXISTS", &format!("{name}:redlatch:waiting")]) == redis::Value::Int(1)
+}
+
+#[test]
+fn who_waits_listens_for_what_is_in_the_way_and_for_the_next_that_it_finds_held() {
+    let servers = cluster(3);
+    let [holder, other, waiter] = [(); 3].map(|()| process(&servers, LONG));
+    let [b, c] = ["b", "c"].map(|name| holder.lock(name, TTL).unwrap());
+    let asks = waiter.clone();
+    let waiting = Waiting::at(&servers[0], move || {
+        asks.request_all(NAMES).ttl(TTL).try_lock_for(BOUND)
+    });
+    // It has none of the others meanwhile, and nobody's release of these is for it.
+    assert!(is_announced(&servers[0], "b"));
+    for name in ["a", "d"] {
+        other.try_lock(name, TTL).unwrap().unlock().unwrap();
+    }
+    assert!(
+        ["a", "c", "d"]
+            .iter()
+            .all(|name| !is_announced(&servers[0], name))
+    );
+    assert_eq!(waiter.stats().woken, 0);
+    b.unlock().unwrap();
+    assert!(eventually(BOUND, || is_announced(&servers[0], "c")));
+    assert!(eventually(BOUND, || servers[0].blocked() == 1));
+    assert_eq!(waiter.stats().woken, 1);
+    let released = now();
+    c.unlock().unwrap();
+    let (guard, got) = waiting.end();
+    assert!(got - released < SOON, "{:?}", got - released);
+    assert_eq!(guard.resources(), NAMES);
+    // The first attempt was refused, and the next one got it: in between it only looked.
+    assert_eq!((waiter.stats().woken, waiter.stats().attempts), (2, 2));
+    drop(guard);
+    assert_nothing_is_left(&servers);
 }
