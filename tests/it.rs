@@ -85,12 +85,6 @@ mod fakes {
         pub(crate) mod spans;
         pub(crate) mod status;
     }
-
-    /// The threads of a program, those of a manager, and forks.
-    pub(crate) mod threads {
-        #[cfg(target_os = "linux")]
-        pub(crate) mod held_at_a_fork;
-    }
 }
 
 /// Real servers, scripted and hostile ones, and other programs on the same keys.
@@ -211,18 +205,12 @@ mod servers {
 
     /// What a builder takes: addresses, logins, certificates.
     pub(crate) mod connecting {
-        #[cfg(feature = "tls-rustls")]
-        pub(crate) mod certificates;
         pub(crate) mod connections;
-        pub(crate) mod credentials;
-        pub(crate) mod storms;
+        pub(crate) mod logins;
         #[cfg(feature = "tls-rustls")]
         pub(crate) mod tls;
         #[cfg(feature = "tls-rustls")]
-        pub(crate) mod tls_hostile;
-        #[cfg(feature = "tls-rustls")]
         pub(crate) mod tls_peers;
-        pub(crate) mod users;
     }
 
     /// What an operator sees: health, status, figures, log lines, spans.

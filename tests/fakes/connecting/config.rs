@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Builder, Error, LockManager, Protocol};
+use redlatch::{Builder, LockManager, Protocol};
 
 use crate::managers::invalid_field;
 
@@ -13,84 +13,58 @@ fn builder() -> Builder {
     LockManager::builder().node("redis://127.0.0.1:6379")
 }
 
-/// What is wrong with the nodes.
+/// Demands that the nodes are refused, in words with these among them.
 #[track_caller]
-fn reason(builder: Builder) -> String {
-    match builder.build() {
-        Err(Error::Invalid {
-            field: "nodes",
-            reason,
-            ..
-        }) => reason,
-        other => panic!("{other:?}"),
+fn assert_says(builder: Builder, words: &[&str]) {
+    let error = builder.build().unwrap_err();
+    assert_eq!(invalid_field(&error), "nodes", "{error}");
+    let text = error.to_string();
+    assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    // What may be a password, or a part of one.
+    for part in ["hunter2", "er2", "26379", "mymaster", "99999"] {
+        assert!(!text.contains(part), "{text}");
     }
 }
 
-/// An option that can't work is named.
-#[track_caller]
-fn assert_refuses(builder: Builder, option: &str) {
-    match builder.build() {
-        Err(Error::Invalid { field, .. }) => assert_eq!(field, option),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[track_caller]
-fn assert_says(builder: Builder, what: &str) {
-    let reason = reason(builder);
-    assert!(reason.contains(what), "{reason}");
-}
-
 #[test]
-fn no_nodes() {
-    assert_says(LockManager::builder(), "there are none");
-    let none: [&str; 0] = [];
-    assert_eq!(invalid_field(&LockManager::new(none).unwrap_err()), "nodes");
-}
-
-#[test]
-fn the_same_server_twice() {
-    let twice = [
-        "redis://127.0.0.1:6379",
+fn nodes_are_refused_that_are_none_or_twice_there_or_on_different_clocks() {
+    assert_says(LockManager::builder(), &["there are none"]);
+    for url in [
         "redis://127.0.0.1",
         "redis://127.0.0.1:6379/1",
-        "redis://user:secret@127.0.0.1:6379",
-        "redis://localhost:6379",
+        "redis://user:hunter2@127.0.0.1:6379",
         "redis://LOCALHOST",
         "redis://localhost.",
         "redis://[::ffff:127.0.0.1]",
-    ];
-    for url in twice {
-        let reason = reason(builder().node("redis://10.0.0.1").node(url));
-        assert!(reason.contains("node 3"), "{reason}");
-        assert!(reason.contains("twice"), "{reason}");
-        assert!(reason.contains("node 1, 127.0.0.1:6379"), "{reason}");
-        assert!(!reason.contains("secret"), "{reason}");
+    ] {
+        let third = builder().node("redis://10.0.0.1").node(url);
+        assert_says(third, &["node 3", "twice", "node 1, 127.0.0.1:6379"]);
     }
     builder().node("redis://127.0.0.1:6380").build().unwrap();
     for other in ["unix:///run/./redis.sock", "unix:///run//redis.sock"] {
         let sockets = LockManager::builder().nodes(["unix:///run/redis.sock", other]);
-        assert_says(sockets, "twice");
+        assert_says(sockets, &["twice"]);
     }
     let node = FakeNode::new();
-    assert_says(
-        LockManager::builder().fake(&node).fake(&node.clone()),
-        "twice",
-    );
+    let fakes = LockManager::builder().fake(&node).fake(&node.clone());
+    assert_says(fakes, &["twice"]);
+
+    let (a, b) = (FakeClock::new(), FakeClock::new());
+    let mixed = [FakeNode::cluster_on(1, &a), FakeNode::cluster_on(1, &b)].concat();
+    assert_says(LockManager::builder().fakes(&mixed), &["clock"]);
+    assert_says(builder().fakes(&FakeNode::cluster_on(1, &a)), &["clock"]);
+    builder().fakes(&FakeNode::cluster(1)).build().unwrap();
 }
 
 /// URLs that can't be, and what is said of them.
-const BAD_URLS: [(&str, &str); 59] = [
+const BAD_URLS: [(&str, &str); 46] = [
     ("", "empty"),
-    ("hunter2", "scheme is missing"),
     ("redis://:hunter2@a:1,redis://b:2", "one server in each URL"),
     ("127.0.0.1:6379", "scheme is missing"),
     ("http://:hunter2@host", "scheme is not"),
     ("redis-sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
-    ("redis://", "host is missing"),
     ("redis://:hunter2@:6379", "host is missing"),
     ("redis://:hunter2@host:99999", "port"),
-    ("redis://:hunter2@host:-1", "port"),
     ("redis://:hunter2@[::1]:port", "port"),
     ("redis://:hunter2@fe80::1:6379", "brackets"),
     ("redis://:hunter2@host/mymaster", "database"),
@@ -108,35 +82,25 @@ const BAD_URLS: [(&str, &str); 59] = [
     ("redis://host?database=2", "/2 or ?db=2"),
     ("redis://host/1?username=hunter2", "user:password@"),
     ("redis://host?user=hunter2&pass=hunter2", "user:password@"),
-    ("redis://host?protocol=resp3", "leave protocol out"),
-    ("redis://host?socket_timeout=5", "node_timeout"),
     ("redis://host?db=2&timeout=hunter2", "node_timeout"),
     ("redis://host?max_connections=5", "pool_size"),
-    ("redis://host?ssl=true", "rediss://"),
     ("redis://host?ssl_cert_reqs=none", "rediss://"),
     ("redis://host?hunter2", "db alone is read"),
-    ("redis://host?DB=2", "db alone is read"),
-    ("redis://host?db%20=2", "db alone is read"),
     ("redis://host?db=hunter2", "not a number"),
-    ("redis://host?db=", "not a number"),
     ("redis://host/1?db", "not a number"),
     ("redis://host?db=1&db=2", "twice"),
     ("redis://host?db=-1", "negative"),
-    ("redis://host/2/3?db=1", "not a number"),
     ("redis://host#hunter2", "%23"),
     ("redis://host#insecure", "%23"),
     ("redis://user:12?hunter2@host", "a password"),
-    ("valkey://host?database=2", "/2 or ?db=2"),
     ("unix:///p?database=2", "db, user and pass"),
     ("unix:///p?username=u&password=hunter2", "user= and pass="),
     ("unix:///p?hunter2=2", "db, user and pass"),
     ("unix:///p?db=1&db=1", "twice"),
-    ("unix:///p#hunter2", "%23"),
     ("unix://u:hunter2@localhost/p", "user= and pass="),
     ("unix://localhost:1/p", "user= and pass="),
     ("redis://a,b:6379/1", "one server in each URL"),
     ("redis://:hunter2@a:1;b:2/0", "one server in each URL"),
-    ("redis://[::1]:1,[::2]:2", "one server in each URL"),
     ("redis://a?db=1,redis://b?db=2", "one server in each URL"),
     ("unix:///a,unix:///b", "one server in each URL"),
     ("redis://:hu#nter2@host", "password"),
@@ -145,12 +109,7 @@ const BAD_URLS: [(&str, &str); 59] = [
 #[test]
 fn what_is_wrong_with_a_url_is_said_with_what_to_write_instead_and_without_any_of_it() {
     for (url, advice) in BAD_URLS {
-        let reason = reason(builder().node(url));
-        assert!(reason.contains("node 2"), "{url}: {reason}");
-        assert!(reason.contains(advice), "{url}: {reason}");
-        for part in ["hunter2", "er2", "26379", "mymaster", "99999"] {
-            assert!(!reason.contains(part), "{url}: {reason}");
-        }
+        assert_says(builder().node(url), &["node 2", advice]);
     }
 }
 
@@ -175,22 +134,25 @@ fn what_a_url_may_say_is_read() {
     }
 }
 
-#[cfg(not(feature = "tls-rustls"))]
 #[test]
-fn tls_without_the_feature_names_the_feature() {
-    assert_says(builder().node("rediss://:secret@host"), "tls-rustls");
-    assert_says(builder().node("valkeys://:secret@host"), "tls-rustls");
+fn tls_needs_its_feature_and_is_never_without_verification() {
+    for url in ["rediss://:hunter2@host", "valkeys://:hunter2@host"] {
+        if cfg!(feature = "tls-rustls") {
+            builder().node(url).build().unwrap();
+        } else {
+            assert_says(builder().node(url), &["tls-rustls"]);
+        }
+    }
+    if cfg!(feature = "tls-rustls") {
+        let insecure = builder().node("rediss://:hunter2@host/#insecure");
+        assert_says(insecure, &["#insecure"]);
+    }
 }
 
-#[cfg(feature = "tls-rustls")]
-#[test]
-fn tls_without_verification_is_refused() {
-    builder().node("rediss://:secret@host").build().unwrap();
-    builder().node("valkeys://:secret@host").build().unwrap();
-    assert_says(
-        builder().node("rediss://:secret@host/#insecure"),
-        "#insecure",
-    );
+/// An option that can't work is named.
+#[track_caller]
+fn assert_refuses(builder: Builder, option: &str) {
+    assert_eq!(invalid_field(&builder.build().unwrap_err()), option);
 }
 
 #[test]
@@ -232,22 +194,9 @@ fn options_out_of_bounds() {
 
 #[test]
 fn a_prefix_does_not_make_an_empty_name_good() {
-    let nodes = FakeNode::cluster(1);
-    let manager = LockManager::builder()
-        .fakes(&nodes)
-        .key_prefix("app:")
-        .build()
-        .unwrap();
+    let builder = LockManager::builder().fakes(&FakeNode::cluster(1));
+    let manager = builder.key_prefix("app:").build().unwrap();
     let error = manager.try_lock("", MS(100)).unwrap_err();
     assert_eq!(invalid_field(&error), "resource", "{error}");
     assert!(error.to_string().contains("the name is empty"), "{error}");
-}
-
-#[test]
-fn nodes_on_different_clocks() {
-    let (a, b) = (FakeClock::new(), FakeClock::new());
-    let mixed = [FakeNode::cluster_on(1, &a), FakeNode::cluster_on(1, &b)].concat();
-    assert_says(LockManager::builder().fakes(&mixed), "clock");
-    assert_says(builder().fakes(&FakeNode::cluster_on(1, &a)), "clock");
-    builder().fakes(&FakeNode::cluster(1)).build().unwrap();
 }

@@ -7,24 +7,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Builder, LockManager, Tls};
 use redlatch_testing::{Server, eventually, free_port};
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
 
-pub(crate) const TTL: Duration = Duration::from_secs(10);
 pub(crate) const PASSWORD: &str = "pa55-w0rd";
 
-/// A server that speaks TLS on a second port, and a certificate that vouches for it; none where servers are built
-/// without TLS, which is said on the terminal, and is a failure where `REDLATCH_EXPECT_TLS` is set.
+/// A server that speaks TLS on a second port, and a certificate that vouches for it. It asks for a certificate if it trusts that
+/// of a client. None where servers are built without TLS, which is said on the terminal, and is a failure where
+/// `REDLATCH_EXPECT_TLS` is set.
 #[track_caller]
-pub(crate) fn tls_server() -> Option<(Server, u16, Vec<u8>)> {
-    tls_server_that("no", None)
-}
-
-/// The same, which asks for certificates of clients or does not, and trusts this one.
-#[track_caller]
-pub(crate) fn tls_server_that(asks: &str, client: Option<&[u8]>) -> Option<(Server, u16, Vec<u8>)> {
+pub(crate) fn tls_server(client: Option<&[u8]>) -> Option<(Server, String, Vec<u8>)> {
     if !speaks_tls() {
         let caller = std::panic::Location::caller();
         let expected = std::env::var_os("REDLATCH_EXPECT_TLS");
@@ -45,6 +39,7 @@ pub(crate) fn tls_server_that(asks: &str, client: Option<&[u8]>) -> Option<(Serv
         std::fs::write(dir.join(name), text).unwrap();
     }
     let (port, files) = (free_port(), dir.display());
+    let asks = if client.is_some() { "yes" } else { "no" };
     let arguments = format!(
         "--tls-port {port} --tls-cert-file {files}/cert --tls-key-file {files}/key --tls-ca-cert-file {files}/trusted \
          --tls-auth-clients {asks} --appendonly yes --requirepass {PASSWORD}"
@@ -52,7 +47,8 @@ pub(crate) fn tls_server_that(asks: &str, client: Option<&[u8]>) -> Option<(Serv
     let arguments: Vec<&str> = arguments.split(' ').collect();
     let server = Server::start_with(&arguments);
     std::fs::remove_dir_all(&dir).unwrap();
-    Some((server, port, certificate))
+    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
+    Some((server, url, certificate))
 }
 
 /// Whether `redis-server` was built with TLS. Without a certificate it ends at once in any case, and says why. What it
@@ -66,9 +62,8 @@ fn speaks_tls() -> bool {
         .stderr(Stdio::piped())
         .spawn();
     let mut process = started.expect("redis-server is missing: run tests/run, which installs it");
-    if !eventually(Duration::from_secs(30), || {
-        process.try_wait().unwrap().is_some()
-    }) {
+    let has_ended = || process.try_wait().unwrap().is_some();
+    if !eventually(Duration::from_secs(30), has_ended) {
         process.kill().unwrap();
     }
     let output = process.wait_with_output().unwrap();
@@ -78,44 +73,29 @@ fn speaks_tls() -> bool {
     !said.contains("Bad directive") && !said.contains("Failed finding TLS support")
 }
 
-/// A builder with this one node, and this certificate that vouches for it.
-pub(crate) fn trusting(url: &str, root: Vec<u8>) -> Builder {
-    let tls = Tls::default().root_certificates(root);
-    let builder = LockManager::builder().node(url).tls(tls);
-    builder.node_timeout(Duration::from_secs(5))
-}
-
 /// A certificate for this name, and its key.
 pub(crate) fn authority(name: &str) -> (Vec<u8>, Vec<u8>) {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-    (
-        cert.pem().into_bytes(),
-        signing_key.serialize_pem().into_bytes(),
-    )
+    let (cert, key) = (cert.pem(), signing_key.serialize_pem());
+    (cert.into_bytes(), key.into_bytes())
 }
 
-/// A peer that does with each connection what it is told, and its certificate. It ends with the test process.
+/// The port of a peer with a certificate for this name, and the certificate. It does with each connection what it is told, and
+/// ends with the test process.
 pub(crate) fn peer(
-    play: impl Fn(&mut TcpStream, &mut ServerConnection) + Send + 'static,
-) -> (u16, Vec<u8>) {
-    peer_named("localhost", play)
-}
-
-/// The same with a certificate for this name.
-pub(crate) fn peer_named(
     name: &str,
     play: impl Fn(&mut TcpStream, &mut ServerConnection) + Send + 'static,
 ) -> (u16, Vec<u8>) {
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let (certificate, key) = authority(name);
+    let chain = vec![CertificateDer::from_pem_slice(&certificate).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(&key).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)
+        .with_single_cert(chain, key)
         .unwrap();
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -129,7 +109,7 @@ pub(crate) fn peer_named(
             play(&mut stream, &mut connection);
         }
     });
-    (port, cert.pem().into_bytes())
+    (port, certificate)
 }
 
 /// Answers each command with this, up to the end of the connection.
