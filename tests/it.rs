@@ -166,8 +166,6 @@ mod servers {
     pub(crate) mod keeping {
         pub(crate) mod healing;
         pub(crate) mod on_servers;
-        pub(crate) mod replaced;
-        pub(crate) mod rolling;
     }
 
     /// Locks that rest after they were given back, because of their minimum.

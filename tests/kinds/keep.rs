@@ -51,6 +51,7 @@ fn a_lock_that_is_kept_alive_outlives_every_node_one_after_the_other() {
             } else {
                 world.fakes()[node].restart();
             }
+            world.assert_nobody_gets_it();
             world.clock().advance(TTL / 2);
             assert_eq!(world.with(&guard).len(), 5, "after node {node}");
             guard.check().unwrap();
@@ -124,12 +125,17 @@ fn while_too_many_nodes_fail_a_kept_lock_goes_on_and_it_ends_with_its_time() {
     on_fakes(|world| {
         let call = world.call(0).keep_alive(KeepAlive::unbounded());
         let guard = call.try_lock().unwrap();
-        world.fakes()[..3].iter().for_each(FakeNode::refuse);
-        world.clock().advance(TTL / 2);
-        guard.check().unwrap();
-        world.fakes().iter().for_each(FakeNode::recover);
-        world.clock().advance(TTL);
-        guard.check().unwrap();
+        for fault in [FakeNode::refuse, FakeNode::hang] {
+            world.fakes()[..3].iter().for_each(fault);
+            // Renewals are repeated until shortly before the end.
+            let left = guard.remaining().saturating_sub(TTL / 10);
+            world.clock().advance(left);
+            guard.check().unwrap();
+            assert!(guard.remaining() <= TTL / 10, "{guard:?}");
+            world.fakes().iter().for_each(FakeNode::recover);
+            world.clock().advance(TTL / 20);
+            assert!(guard.remaining() > TTL / 2, "{guard:?}");
+        }
         world.fakes()[..3].iter().for_each(FakeNode::refuse);
         world.clock().advance(TTL);
         let cause = loss(guard.check());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockGuard, LockManager};
+use redlatch::{Error, KeepAlive, LockGuard, LockManager};
 
 use crate::kinds::call::Call;
 use crate::kinds::world::{Kind, TTL, World, ms, on_fakes};
@@ -11,12 +11,22 @@ use crate::managers::invalid_field;
 type Ask = for<'m> fn(Call<'m>) -> Call<'m>;
 
 /// Options that can't be, the field that is wrong, and what the error says.
-const ASKS: [(Ask, &str, &str); 11] = [
+const ASKS: [(Ask, &str, &str); 13] = [
     (|call| call.ttl(Duration::ZERO), "ttl", "ask for"),
     (|call| call.ttl(Duration::from_nanos(1)), "ttl", "ask for"),
     (|call| call.ttl(ms(2)), "ttl", "ask for"),
     (|call| call.ttl(TTL * 60 + ms(1)), "ttl", "ask for"),
     (|call| call.ttl(Duration::MAX), "ttl", "ask for"),
+    (
+        |call| call.ttl(ms(149)).keep_alive(KeepAlive::unbounded()),
+        "ttl",
+        "3 node timeouts",
+    ),
+    (
+        |call| call.keep_alive(KeepAlive::max_hold(TTL / 2)),
+        "ttl",
+        "max_hold is shorter",
+    ),
     (
         |call| call.at_least(Duration::ZERO),
         "at_least",

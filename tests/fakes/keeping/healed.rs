@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, KeepAlive, Lease, LockGuard, LockManager};
+use redlatch::{KeepAlive, Lease, LockGuard};
 
 use crate::fakes::keeping::schedule::{
     TTL, VALIDITY, assert_lost, at_the_limit, cluster, count, has_expired, kept, ms,
@@ -12,53 +12,76 @@ use crate::fakes::keeping::schedule::{
 /// Until a node that failed is asked again.
 const BREAK: Duration = Duration::from_millis(300);
 
-fn has_key(node: &FakeNode, guard: &LockGuard) -> bool {
-    node.token_of("report").as_deref() == Some(guard.token())
-}
-
 #[track_caller]
 fn assert_on(nodes: &[FakeNode], guard: &LockGuard, expected: &[u8]) {
-    let found = nodes.iter().map(|node| has_key(node, guard).into());
+    let has_key = |node: &FakeNode| node.token_of("report").as_deref() == Some(guard.token());
+    let found = nodes.iter().map(|node| has_key(node).into());
     assert_eq!(found.collect::<Vec<u8>>(), expected);
 }
 
-/// Both ways in which a lock is extended.
-fn by_call_and_in_background(
-    check: impl Fn(&FakeClock, &[FakeNode], &LockManager, LockGuard, &dyn Fn(&LockGuard)),
-    prepare: impl Fn(&FakeClock, &[FakeNode]),
-) {
+/// All nodes work, and are asked again.
+fn recover(clock: &FakeClock, nodes: &[FakeNode]) {
+    nodes.iter().for_each(FakeNode::recover);
+    clock.advance(BREAK);
+}
+
+/// A lock that the first two nodes have not, which work again; extended by calls, and in the background.
+fn by_call_and_in_background(check: impl Fn(&FakeClock, &[FakeNode], &LockGuard, &dyn Fn())) {
     for is_kept in [false, true] {
         let (clock, nodes, manager) = cluster();
-        prepare(&clock, &nodes);
+        nodes[..2].iter().for_each(FakeNode::refuse);
         let request = manager.request("report").ttl(TTL);
         let kept = request.clone().keep_alive(KeepAlive::unbounded());
         let guard = if is_kept { kept } else { request }.try_lock().unwrap();
-        let extend = |guard: &LockGuard| {
+        assert_on(&nodes, &guard, &[0, 0, 1, 1, 1]);
+        recover(&clock, &nodes);
+        check(&clock, &nodes, &guard, &|| {
             if is_kept {
                 clock.advance(TTL / 2);
                 guard.check().unwrap();
             } else {
                 guard.extend(TTL).unwrap();
             }
-        };
-        check(&clock, &nodes, &manager, guard, &extend);
+        });
+        guard.unlock().unwrap();
+        recover(&clock, &nodes);
+        clock.advance(TTL);
+        assert_eq!(count(&nodes, "report"), 0);
     }
 }
 
 #[test]
-fn a_node_that_could_not_be_asked_for_the_lock_gets_the_key_later() {
-    by_call_and_in_background(
-        |clock, nodes, _, guard, extend| {
-            assert_on(nodes, &guard, &[0, 0, 1, 1, 1]);
-            nodes.iter().for_each(FakeNode::recover);
-            clock.advance(BREAK);
-            extend(&guard);
-            assert_on(nodes, &guard, &[1; 5]);
-            guard.unlock().unwrap();
-            assert_eq!(count(nodes, "report"), 0);
-        },
-        |_, nodes| nodes[..2].iter().for_each(FakeNode::refuse),
-    );
+fn votes_of_healed_nodes_make_the_majority() {
+    by_call_and_in_background(|_, nodes, guard, extend| {
+        // Only two of the nodes that have the key answer.
+        nodes[2].refuse();
+        extend();
+        assert_on(nodes, guard, &[1; 5]);
+        assert!(guard.remaining() > VALIDITY / 2);
+        // A third node goes, and those that were healed hold the lock.
+        nodes[3].refuse();
+        extend();
+        guard.check().unwrap();
+    });
+}
+
+#[test]
+fn a_node_with_another_holders_key_is_left_alone_until_that_is_gone() {
+    by_call_and_in_background(|clock, nodes, guard, extend| {
+        nodes[1].restart();
+        for node in &nodes[..2] {
+            node.hold("report", "another", ms(6_000));
+        }
+        extend();
+        for node in &nodes[..2] {
+            assert_eq!(node.token_of("report").as_deref(), Some("another"));
+        }
+        clock.advance(ms(4_000));
+        extend();
+        clock.advance(ms(4_000));
+        extend();
+        assert_on(nodes, guard, &[1; 5]);
+    });
 }
 
 #[test]
@@ -73,12 +96,10 @@ fn a_heal_without_a_reply_is_undone_and_not_tried_again_and_one_that_was_not_sen
         nodes[0].refuse();
         let guard = manager.try_lock("report", TTL).unwrap();
         // The probe finds it again, and the heal does not.
-        nodes[0].recover();
-        clock.advance(BREAK);
+        recover(&clock, &nodes);
         fault(&nodes[0]);
         guard.extend(TTL).unwrap();
-        nodes[0].recover();
-        clock.advance(BREAK);
+        recover(&clock, &nodes);
         for _ in 0..3 {
             guard.extend(TTL).unwrap();
             assert_on(&nodes, &guard, &[is_healed.into(), 1, 1, 1, 1]);
@@ -90,57 +111,11 @@ fn a_heal_without_a_reply_is_undone_and_not_tried_again_and_one_that_was_not_sen
 }
 
 #[test]
-fn a_node_with_another_holders_key_is_left_alone_until_that_is_gone() {
-    by_call_and_in_background(
-        |clock, nodes, _, guard, extend| {
-            nodes[0].recover();
-            nodes[1].restart();
-            clock.advance(BREAK);
-            for node in &nodes[..2] {
-                node.hold("report", "another", ms(6_000));
-            }
-            extend(&guard);
-            for node in &nodes[..2] {
-                assert_eq!(node.token_of("report").as_deref(), Some("another"));
-            }
-            clock.advance(ms(4_000));
-            extend(&guard);
-            clock.advance(ms(4_000));
-            extend(&guard);
-            assert_on(nodes, &guard, &[1; 5]);
-        },
-        |_, nodes| nodes[0].refuse(),
-    );
-}
-
-#[test]
-fn votes_of_healed_nodes_make_the_majority() {
-    by_call_and_in_background(
-        |clock, nodes, _, guard, extend| {
-            assert_on(nodes, &guard, &[0, 0, 1, 1, 1]);
-            nodes[..2].iter().for_each(FakeNode::recover);
-            clock.advance(BREAK);
-            // Only two of the nodes that have the key answer.
-            nodes[2].refuse();
-            extend(&guard);
-            assert_on(nodes, &guard, &[1; 5]);
-            assert!(guard.remaining() > VALIDITY / 2);
-            // A third node goes, and those that were healed hold the lock.
-            nodes[3].refuse();
-            extend(&guard);
-            guard.check().unwrap();
-        },
-        |_, nodes| nodes[..2].iter().for_each(FakeNode::refuse),
-    );
-}
-
-#[test]
 fn a_vote_of_a_heal_after_the_old_end_does_not_count() {
     let (clock, nodes, manager) = cluster();
     nodes[..2].iter().for_each(FakeNode::refuse);
     let guard = manager.try_lock("report", TTL).unwrap();
-    nodes[..2].iter().for_each(FakeNode::recover);
-    clock.advance(BREAK);
+    recover(&clock, &nodes);
     nodes[2].refuse();
     clock.advance(guard.remaining().checked_sub(ms(30)).unwrap());
     // In time by the node timeout, and too late by the lock.
@@ -185,32 +160,42 @@ fn a_healed_key_does_not_outlive_its_lock_by_the_time_the_extension_took() {
 }
 
 #[test]
+fn max_hold_ends_a_healed_key_too() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::max_hold(TTL * 2));
+    clock.advance(ms(12_000));
+    nodes[0].restart();
+    clock.advance(ms(7_500));
+    assert_on(&nodes, &guard, &[1; 5]);
+    clock.advance(ms(1_000));
+    assert_lost(guard.check(), at_the_limit);
+    assert_eq!(count(&nodes, "report"), 0);
+}
+
+#[test]
 fn a_node_that_failed_lately_is_not_healed_and_nobody_waits_for_it() {
     let (clock, nodes, manager) = cluster();
     nodes[0].hang();
-    let other = manager.try_lock("other", TTL).unwrap();
+    let _other = manager.try_lock("other", TTL).unwrap();
     // Left out, and never asked.
     let guard = manager.try_lock("report", TTL).unwrap();
     let began = clock.elapsed();
     guard.extend(TTL).unwrap();
     assert_eq!(clock.elapsed(), began);
-    nodes[0].recover();
-    clock.advance(BREAK);
+    recover(&clock, &nodes);
     guard.extend(TTL).unwrap();
     assert_on(&nodes, &guard, &[1; 5]);
-    drop(other);
 }
 
 #[test]
 fn a_lease_carries_the_healed_nodes_and_its_taker_heals_only_those() {
     let (clock, nodes, manager) = cluster();
-    nodes[0].lose_replies();
-    nodes[1].refuse();
+    nodes[..2].iter().for_each(FakeNode::refuse);
     let guard = manager.try_lock("report", TTL).unwrap();
-    nodes.iter().for_each(FakeNode::recover);
-    clock.advance(BREAK);
+    recover(&clock, &nodes[1..]);
     guard.extend(TTL).unwrap();
     assert_on(&nodes, &guard, &[0, 1, 1, 1, 1]);
+    recover(&clock, &nodes);
     let text = guard.into_lease().to_string();
     assert_eq!(text.split(':').nth(4), Some("01111"));
 
@@ -218,33 +203,4 @@ fn a_lease_carries_the_healed_nodes_and_its_taker_heals_only_those() {
     nodes[4].restart();
     guard.extend(TTL).unwrap();
     assert_on(&nodes, &guard, &[0, 1, 1, 1, 1]);
-    guard.unlock().unwrap();
-    assert_eq!(count(&nodes, "report"), 0);
-}
-
-#[test]
-fn a_node_without_the_key_in_a_lease_is_not_healed_by_its_taker() {
-    let (clock, nodes, manager) = cluster();
-    nodes[0].refuse();
-    let lease = manager.try_lock("report", TTL).unwrap().into_lease();
-    nodes[0].recover();
-    clock.advance(BREAK);
-    let guard = manager.adopt(lease).unwrap();
-    guard.extend(TTL).unwrap();
-    assert_on(&nodes, &guard, &[0, 1, 1, 1, 1]);
-}
-
-#[test]
-fn max_hold_ends_a_healed_key_too() {
-    let (clock, nodes, manager) = cluster();
-    let guard = kept(&manager, KeepAlive::max_hold(TTL * 2));
-    clock.advance(ms(12_000));
-    nodes[0].restart();
-    clock.advance(ms(7_500));
-    guard.check().unwrap();
-    assert_on(&nodes, &guard, &[1; 5]);
-    clock.advance(ms(1_000));
-    assert_lost(guard.check(), at_the_limit);
-    assert_eq!(count(&nodes, "report"), 0);
-    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{KeepAlive, LockGuard, LossCause, Vote};
+use redlatch::{KeepAlive, LockGuard, LossCause, NodeError, Vote};
 
 use crate::fakes::keeping::schedule::{
     TTL, VALIDITY, assert_lost, at_the_limit, cluster, count, has_expired, kept, ms, told,
@@ -19,11 +19,9 @@ fn is_unreachable(cause: &LossCause) -> bool {
     matches!(cause, LossCause::Unreachable { .. })
 }
 
-const WAYS_TO_END: [fn(LockGuard); 3] = [
-    drop,
-    |guard| guard.unlock().unwrap(),
-    |guard| drop(guard.into_lease()),
-];
+fn is_taken(cause: &LossCause) -> bool {
+    matches!(cause, LossCause::Taken { .. })
+}
 
 #[test]
 fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
@@ -38,10 +36,8 @@ fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
         clock.advance(ms(1));
         let cause = told.try_recv().unwrap();
         assert!(is_unreachable(&cause), "{cause}");
-        let failed = cause.nodes().iter();
-        let failed = failed.filter(|node| matches!(node.vote, Vote::Failed(_)));
-        assert_eq!(failed.count(), 5);
-        assert_lost(guard.check(), is_unreachable);
+        let failed = |vote: &Vote| matches!(vote, Vote::Failed(_));
+        assert!(cause.nodes().iter().all(|node| failed(&node.vote)));
         assert_lost(watch.check(), is_unreachable);
         // Nothing undoes a loss.
         nodes.iter().for_each(FakeNode::recover);
@@ -52,37 +48,35 @@ fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
 }
 
 #[test]
-fn a_loss_that_is_known_is_what_unlock_tells_whatever_the_nodes_say() {
-    let taken = |cause: &LossCause| matches!(cause, LossCause::Taken { .. });
+fn a_loss_that_is_known_is_what_every_other_call_tells_whatever_the_nodes_say() {
     for fault in [FakeNode::refuse, FakeNode::hang, FakeNode::recover] {
         let (clock, nodes, manager) = cluster();
-        let guard = kept(&manager, KeepAlive::unbounded());
+        let limited = kept(&manager, KeepAlive::max_hold(TTL));
+        let taken = manager.request("taken").ttl(TTL);
+        let taken = taken.keep_alive(KeepAlive::unbounded());
+        let taken = taken.try_lock().unwrap();
         for node in &nodes[..3] {
-            node.hold("report", "another", TTL * 10);
+            node.hold("taken", "another", TTL * 10);
         }
-        clock.advance(TTL / 2);
-        assert_lost(guard.check(), taken);
+        clock.advance(TTL);
+        assert_lost(taken.check(), is_taken);
+        assert_lost(limited.check(), at_the_limit);
         nodes.iter().for_each(fault);
-        assert_lost(guard.unlock(), taken);
+        assert_lost(taken.unlock(), is_taken);
+        assert_lost(limited.extend(TTL), at_the_limit);
+        // More than the limit that it has reached.
+        let kept = limited.keep_alive(TTL, KeepAlive::unbounded());
+        assert_lost(kept, at_the_limit);
+        assert_lost(manager.adopt(limited.into_lease()).map(drop), has_expired);
     }
 }
 
 #[test]
 fn a_kept_lock_whose_end_a_release_sleeps_over_is_told_why_it_was_not_renewed() {
-    for is_down in [false, true] {
+    let is_told = |keep, fault: fn(&FakeNode), expected| {
         let (clock, nodes, manager) = cluster();
-        let limit = KeepAlive::max_hold(TTL);
-        let guard = kept(
-            &manager,
-            if is_down {
-                KeepAlive::unbounded()
-            } else {
-                limit
-            },
-        );
-        if is_down {
-            nodes.iter().for_each(FakeNode::refuse);
-        }
+        let guard = kept(&manager, keep);
+        nodes.iter().for_each(fault);
         while guard.remaining() > ms(1) {
             clock.advance(guard.remaining() - ms(1));
         }
@@ -91,29 +85,10 @@ fn a_kept_lock_whose_end_a_release_sleeps_over_is_told_why_it_was_not_renewed() 
             node.advance(TTL);
             node.delay(ms(30));
         }
-        let expected = if is_down {
-            is_unreachable
-        } else {
-            at_the_limit
-        };
         assert_lost(guard.unlock(), expected);
-    }
-}
-
-#[test]
-fn a_loss_that_is_known_is_what_every_other_call_tells() {
-    let (clock, nodes, manager) = cluster();
-    let guard = kept(&manager, KeepAlive::max_hold(TTL));
-    clock.advance(TTL);
-    assert_lost(guard.check(), at_the_limit);
-    nodes.iter().for_each(FakeNode::refuse);
-    assert_lost(guard.extend(TTL), at_the_limit);
-    // More than the limit that it has reached.
-    assert_lost(guard.keep_alive(TTL, KeepAlive::unbounded()), at_the_limit);
-    let kept = guard.keep_alive(TTL, KeepAlive::max_hold(TTL));
-    assert_lost(kept, at_the_limit);
-    let adopted = manager.adopt(guard.into_lease());
-    assert_lost(adopted.map(drop), has_expired);
+    };
+    is_told(KeepAlive::unbounded(), FakeNode::refuse, is_unreachable);
+    is_told(KeepAlive::max_hold(TTL), FakeNode::recover, at_the_limit);
 }
 
 #[test]
@@ -155,60 +130,7 @@ fn a_suspension_beyond_the_validity_is_a_loss_that_all_are_told_of() {
     assert_eq!(count(&nodes, "report"), 0);
 }
 
-#[test]
-fn a_lock_that_nobody_renews_is_told_of_as_well() {
-    let (clock, _nodes, manager) = cluster();
-    let guard = manager.try_lock("report", TTL).unwrap();
-    let told = told(&guard);
-    clock.advance(TTL / 2);
-    guard.extend(TTL).unwrap();
-    clock.advance(VALIDITY - ms(2));
-    assert!(told.try_recv().is_err());
-    clock.advance(ms(1));
-    assert!(has_expired(&told.try_recv().unwrap()));
-}
-
-#[test]
-fn a_hook_that_comes_too_late_is_called_at_once_and_one_that_panics_harms_nobody() {
-    let (clock, _nodes, manager) = cluster();
-    let guard = kept(&manager, KeepAlive::unbounded());
-    let other = manager.request("other").ttl(TTL);
-    let other = other.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-    guard.on_lost(|_| panic!("a hook that panics"));
-    let first = told(&guard);
-    let others = told(&other);
-    clock.suspend(TTL * 2);
-    assert!(first.try_recv().is_ok());
-    assert!(others.try_recv().is_ok());
-    let late = told(&guard);
-    clock.advance(Duration::ZERO);
-    assert!(late.try_recv().is_ok());
-    let third = kept(&manager, KeepAlive::unbounded());
-    clock.advance(TTL * 3);
-    third.check().unwrap();
-}
-
-#[test]
-fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
-    let (clock, _nodes, manager) = cluster();
-    for give_back in WAYS_TO_END {
-        let guard = kept(&manager, KeepAlive::unbounded());
-        let (told, watch) = (told(&guard), guard.watch());
-        assert!(watch.wait_lost(TTL).is_none());
-        watch.check().unwrap();
-        give_back(guard);
-        let released = |cause: &LossCause| matches!(cause, LossCause::Released);
-        assert_lost(watch.check(), released);
-        assert!(released(&watch.wait_lost(TTL).unwrap()));
-        assert_eq!(watch.remaining(), Duration::ZERO);
-        clock.advance(TTL * 3);
-        // The hook itself is gone.
-        let is_gone = |error| error == mpsc::TryRecvError::Disconnected;
-        assert!(told.try_recv().is_err_and(is_gone));
-    }
-}
-
-/// Panics when it goes, as what a hook owns may do.
+/// Panics when it is dropped, as what a hook owns may do.
 struct Grenade;
 
 impl Drop for Grenade {
@@ -218,22 +140,76 @@ impl Drop for Grenade {
 }
 
 #[test]
-fn what_hooks_own_may_panic_when_it_is_dropped_and_the_lock_is_given_back_nevertheless() {
-    let (clock, nodes, manager) = cluster();
-    for give_back in WAYS_TO_END {
-        let guard = kept(&manager, KeepAlive::unbounded());
-        let grenade = Grenade;
-        guard.on_lost(move |_| drop(grenade));
-        give_back(guard);
-        clock.advance(TTL);
-        assert_eq!(count(&nodes, "report"), 0);
-    }
-    // Nor does it disturb the others when it goes off in the background.
-    let guard = kept(&manager, KeepAlive::unbounded());
+fn hooks_are_told_also_of_a_lock_that_nobody_renews_and_one_that_panics_harms_nobody() {
+    let (clock, _nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    let other = manager.try_lock("other", TTL * 2).unwrap();
+    guard.on_lost(|_| panic!("a hook that panics"));
     guard.on_lost(|_| std::panic::panic_any(Grenade));
-    let first = told(&guard);
-    let other = manager.try_lock("other", TTL).unwrap();
-    let second = told(&other);
-    clock.suspend(TTL * 2);
-    assert!(first.try_recv().is_ok() && second.try_recv().is_ok());
+    let (first, others) = (told(&guard), told(&other));
+    clock.advance(TTL / 2);
+    guard.extend(TTL).unwrap();
+    clock.advance(VALIDITY - ms(2));
+    assert!(first.try_recv().is_err());
+    clock.advance(ms(1));
+    assert!(has_expired(&first.try_recv().unwrap()));
+    // One that comes late is called at once.
+    let late = told(&guard);
+    clock.advance(Duration::ZERO);
+    assert!(late.try_recv().is_ok());
+    // The thread goes on, and so do renewals.
+    let third = manager.request("third").keep_alive(KeepAlive::unbounded());
+    let third = third.try_lock().unwrap();
+    clock.advance(TTL * 9);
+    assert!(others.try_recv().is_ok());
+    third.check().unwrap();
+}
+
+#[test]
+fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
+    let ends: [fn(LockGuard); 3] = [
+        drop,
+        |guard| guard.unlock().unwrap(),
+        |guard| drop(guard.into_lease()),
+    ];
+    let (clock, nodes, manager) = cluster();
+    for give_back in ends {
+        let guard = kept(&manager, KeepAlive::unbounded());
+        let (told, watch, grenade) = (told(&guard), guard.watch(), Grenade);
+        guard.on_lost(move |_| drop(grenade));
+        assert!(watch.wait_lost(TTL).is_none());
+        watch.check().unwrap();
+        give_back(guard);
+        let released = |cause: &LossCause| matches!(cause, LossCause::Released);
+        assert_lost(watch.check(), released);
+        assert!(released(&watch.wait_lost(TTL).unwrap()));
+        assert_eq!(watch.remaining(), Duration::ZERO);
+        clock.advance(TTL * 3);
+        assert_eq!(count(&nodes, "report"), 0);
+        // The hook itself is gone.
+        let is_gone = |error| error == mpsc::TryRecvError::Disconnected;
+        assert!(told.try_recv().is_err_and(is_gone));
+    }
+}
+
+#[test]
+fn a_kept_lock_whose_key_was_replaced_is_lost_at_the_first_renewal() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    // What is no lock has no end.
+    let replace = |node: &FakeNode| node.hold("report", "settings", Duration::MAX);
+    nodes[..2].iter().for_each(replace);
+    clock.advance(TTL);
+    guard.check().unwrap();
+    replace(&nodes[2]);
+    let at = clock.elapsed();
+    let cause = guard.wait_lost(Duration::MAX).unwrap();
+    assert!(clock.elapsed() - at <= TTL / 3, "not at once");
+    let is_no_lock = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::NotALock { .. }));
+    let no_locks = cause.nodes().iter().filter(|node| is_no_lock(&node.vote));
+    assert_eq!(no_locks.count(), 3, "{cause}");
+    assert!(is_taken(&cause), "{cause}");
+    let head = "a majority of the nodes has lost it, and on most of them something else is under its key: ";
+    assert!(cause.to_string().starts_with(head), "{cause}");
+    assert_eq!(manager.stats().lost, 1);
 }
