@@ -225,7 +225,6 @@ mod servers {
         pub(crate) mod page_shared;
         pub(crate) mod secrets;
         pub(crate) mod stats;
-        pub(crate) mod stats_guards;
         pub(crate) mod status_servers;
     }
 
