@@ -6,18 +6,18 @@ use std::time::Duration;
 use log::LevelFilter;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, Fanout, LockManager, NodeReport, Protocol};
-use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
-use redlatch_testing::{Server, within};
+use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::{Server, side_by_side, within};
 
 use crate::log_lines::{LINES, lines_about};
 use crate::managers::{BOTH, with_protocol};
 
 const TTL: Duration = Duration::from_mins(1);
-const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Only a hang takes this long.
 const BOUND: Duration = Duration::from_secs(30);
 /// So much of a token is too much.
 const TOO_MUCH: usize = 16;
+const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 
 /// All that a program can be shown of what happened.
 #[derive(Default)]
@@ -25,8 +25,7 @@ struct Shown(Vec<String>);
 
 impl Shown {
     fn error(&mut self, error: &Error) {
-        self.0
-            .extend([error.to_string(), format!("{error:?} {error:#?}")]);
+        self.0.push(format!("{error} {error:?}"));
         let mut source = error.source();
         while let Some(cause) = source {
             self.0.push(format!("{cause} {cause:?}"));
@@ -39,67 +38,38 @@ impl Shown {
         self.0.extend(votes.iter().map(ToString::to_string));
     }
 
-    /// Whether a part of it that is long enough to be told from others is shown.
+    /// No part of it that is long enough to be told from others is shown.
     #[track_caller]
     fn assert_hides(&self, secret: &str, case: &str) {
-        let hidden = secret.to_lowercase();
-        for text in &self.0 {
-            let shown = text.to_lowercase();
-            let mut parts = hidden.as_bytes().windows(TOO_MUCH.min(secret.len()));
-            let is_shown = parts.any(|part| shown.contains(str::from_utf8(part).unwrap()));
-            assert!(!is_shown, "{case}: {secret} in {text}");
+        let secret = secret.to_lowercase();
+        let parts = secret.as_bytes().windows(TOO_MUCH.min(secret.len()));
+        for part in parts.map(|part| str::from_utf8(part).unwrap()) {
+            for text in &self.0 {
+                assert!(!text.to_lowercase().contains(part), "{case}: {text}");
+            }
+        }
+    }
+
+    fn use_lock(&mut self, manager: &LockManager) {
+        let guard = match manager.try_lock("job", TTL) {
+            Ok(guard) => guard,
+            Err(error) => return self.error(&error),
+        };
+        self.votes(&guard.votes());
+        if let Err(error) = guard.extend(TTL) {
+            self.error(&error);
+        }
+        // Whoever has a guard may see its token; nobody else.
+        self.0.push(format!("{:?}", guard.check()));
+        if let Err(error) = guard.unlock() {
+            self.error(&error);
         }
     }
 }
 
-/// Takes, extends and gives back a lock over a server that says this, alone and among others, and looks at what is shown.
-#[track_caller]
-fn assert_keeps_tokens<F>(case: &str, protocol: Protocol, kinds: &'static [Kind], say: F)
-where
-    F: Fn(&mut Peer, &Command) + Clone + Send + Sync + 'static,
-{
+fn listen() {
     log::set_logger(&LINES).ok();
     log::set_max_level(LevelFilter::Trace);
-    for count in [0, 2] {
-        let (others, part) = (FakeNode::cluster(count), say.clone());
-        let server = Scripted::start(move |peer, command| {
-            let kind = command.kind();
-            let asks = command.asks_for_a_lock() && kinds.contains(&Kind::Set);
-            let is_meant = asks || kinds.contains(&kind);
-            // What opens nodes has no token.
-            if is_meant && token(command).is_some() {
-                part(peer, command);
-            } else {
-                peer.say(command.consent());
-            }
-        });
-        let manager = LockManager::builder().node(server.url()).fakes(&others);
-        let manager = manager.protocol(protocol).node_timeout(NODE_TIMEOUT);
-        let manager = manager.pool_size(1).build().unwrap();
-        if protocol == Protocol::Fenced {
-            // The fakes alone; the server says something else, if anything.
-            manager.open_nodes().ok();
-        }
-        let asked = manager.clone();
-        let mut shown = within(BOUND, move || {
-            let mut shown = Shown::default();
-            // The second time, what is known of the failure is said again.
-            for _ in 0..2 {
-                use_lock(&asked, &mut shown);
-            }
-            shown.0.push(format!("{asked:?}"));
-            shown
-        });
-        shown.0.extend(lines_about(&server.name()));
-        let heard = server.heard();
-        let tokens: Vec<&str> = heard.iter().filter_map(token).collect();
-        // Beside others, a server that was slow for once is left out.
-        let is_spared = !others.is_empty();
-        assert!(is_spared || !tokens.is_empty(), "{case}: {heard:?}");
-        for token in tokens {
-            shown.assert_hides(token, case);
-        }
-    }
 }
 
 /// The token of a command, if it has one.
@@ -110,28 +80,9 @@ fn token(command: &Command) -> Option<&str> {
     words.find(is_token).map(String::as_str)
 }
 
-fn use_lock(manager: &LockManager, shown: &mut Shown) {
-    let guard = match manager.try_lock("job", TTL) {
-        Ok(guard) => guard,
-        Err(error) => return shown.error(&error),
-    };
-    shown.votes(&guard.votes());
-    if let Err(error) = guard.extend(TTL) {
-        shown.error(&error);
-    }
-    // Whoever has a guard may see its token; nobody else.
-    shown.0.push(format!("{:?}", guard.check()));
-    if let Err(error) = guard.unlock() {
-        shown.error(&error);
-    }
-}
-
 /// What an echo may make of a command.
-fn echoes(command: &Command) -> Vec<Vec<u8>> {
-    let token = token(command).unwrap_or_default();
+fn echoes(command: &Command, token: &str) -> [Vec<u8>; 16] {
     let words = command.words.join(" ").replace(['\r', '\n'], " ");
-    let as_redis_does =
-        format!("-ERR unknown command 'SET', with args beginning with: 'job' '{token}' 'NX' ");
     let lines = [
         words.clone(),
         format!("-ERR {words}"),
@@ -139,7 +90,8 @@ fn echoes(command: &Command) -> Vec<Vec<u8>> {
         format!("-{token}"),
         format!("-ERR {}", token.to_uppercase()),
         format!("-ERR {} {token}", "x".repeat(175)),
-        as_redis_does,
+        // As Redis does.
+        format!("-ERR unknown command 'SET', with args beginning with: 'job' '{token}' 'NX' "),
         format!("+{token}"),
         format!("$40\r\n{token}"),
         format!(">2\r\n+x\r\n+{token}"),
@@ -148,75 +100,94 @@ fn echoes(command: &Command) -> Vec<Vec<u8>> {
         format!(":{token}"),
         format!("${token}"),
         format!("*2\r\n$6\r\nCONFIG\r\n$40\r\n{token}"),
+        // The command as it is.
+        String::from_utf8_lossy(command.raw()).into_owned(),
     ];
-    let lines = lines.map(|line| (line + "\r\n").into_bytes());
-    [command.raw().to_vec()].into_iter().chain(lines).collect()
+    lines.map(|line| (line + "\r\n").into_bytes())
 }
 
-#[test]
-fn a_token_that_a_server_repeats_is_never_shown() {
-    for protocol in BOTH {
-        let kinds: [&[Kind]; 3] = [
-            &[Kind::Set, Kind::Retake],
-            &[Kind::Extend],
-            &[Kind::Release],
-        ];
-        for kinds in kinds {
-            // All commands give as many echoes.
-            for number in 0..16 {
-                let case = format!("{protocol:?} {kinds:?} {number}");
-                assert_keeps_tokens(&case, protocol, kinds, move |peer, command| {
-                    let echoes = echoes(command);
-                    assert_eq!(echoes.len(), 16);
-                    peer.say(&echoes[number]);
-                });
-            }
+/// Takes, extends and gives back a lock over a server that answers such commands with an echo in two parts, among so many others.
+fn assert_keeps_tokens(protocol: Protocol, kind: Kind, number: usize, others: usize) {
+    let case = format!("{protocol:?} {kind:?} {number} among {others}");
+    let server = Scripted::start(move |peer, command| {
+        let is_meant = match kind {
+            Kind::Set => command.asks_for_a_lock(),
+            _ => command.kind() == kind,
+        };
+        // What opens nodes has no token.
+        let token = token(command).filter(|_| is_meant);
+        let echo = token.map(|token| echoes(command, token)[number].clone());
+        let reply = echo.unwrap_or(command.consent().to_vec());
+        let (begin, end) = reply.split_at(reply.len() / 2);
+        peer.say(begin);
+        peer.wait(Duration::from_millis(1));
+        peer.say(end);
+    });
+    let others = FakeNode::cluster(others);
+    let builder = LockManager::builder().node(server.url()).fakes(&others);
+    let builder = builder.node_timeout(Duration::from_millis(100));
+    let manager = builder.protocol(protocol).pool_size(1).build().unwrap();
+    if protocol == Protocol::Fenced {
+        // The fakes alone; the server says something else, if anything.
+        manager.open_nodes().ok();
+    }
+    let mut shown = within(BOUND, move || {
+        let mut shown = Shown::default();
+        // The second time, what is known of the failure is said again.
+        for _ in 0..2 {
+            shown.use_lock(&manager);
         }
+        shown.0.push(format!("{manager:?}"));
+        shown
+    });
+    shown.0.extend(lines_about(&server.name()));
+    let heard = server.heard();
+    let tokens: Vec<&str> = heard.iter().filter_map(token).collect();
+    // Beside others, a server that was slow for once is left out.
+    assert!(!others.is_empty() || !tokens.is_empty(), "{case}");
+    for token in tokens {
+        shown.assert_hides(token, &case);
     }
 }
 
 #[test]
-fn a_token_that_comes_back_in_parts_is_never_shown() {
-    let say = |peer: &mut Peer, command: &Command| {
-        for part in command.raw().chunks(7) {
-            peer.say(part);
-            peer.wait(Duration::from_millis(1));
+fn a_token_that_a_server_repeats_is_never_shown() {
+    listen();
+    side_by_side(0..16, |number| {
+        for protocol in BOTH {
+            for kind in [Kind::Set, Kind::Extend, Kind::Release] {
+                assert_keeps_tokens(protocol, kind, number, 0);
+                assert_keeps_tokens(protocol, kind, number, 2);
+            }
         }
-    };
-    assert_keeps_tokens("parts", Protocol::Classic, &[Kind::Set, Kind::Retake], say);
+    });
 }
 
 #[test]
 fn a_server_that_calls_a_command_otherwise_tells_no_token() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
+    listen();
     for renamed in ["SET", "EVAL", "EVALSHA"] {
         let server = Server::start_with(&["--rename-command", renamed, "ANOTHER"]);
+        let info = server.info("server");
+        let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+        let mut shown = Shown::default();
         for protocol in BOTH {
             for fanout in [Fanout::Sequential, Fanout::Overlapped] {
                 let builder = with_protocol(protocol).node(server.url());
                 let manager = builder.fanout(fanout).build().unwrap();
-                let mut shown = Shown::default();
-                if protocol == Protocol::Fenced
-                    && let Err(error) = manager.open_nodes()
-                {
+                if let Err(error) = manager.open_nodes() {
                     shown.error(&error);
                 }
-                use_lock(&manager, &mut shown);
-                let token = "0123456789abcdef0123456789abcdef01234567";
-                shown.error(&manager.release("job", token).unwrap_err());
-                shown.0.extend(lines_about(&server.name()));
-                let info = server.info("server");
-                let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-                for text in shown.0 {
-                    let text = text.replace(run_id.unwrap().trim(), "");
-                    assert!(!text.contains("with args"), "{text}");
-                    let longest = text.split(|c: char| !c.is_ascii_hexdigit());
-                    let longest = longest.map(str::len).max().unwrap_or_default();
-                    // A run of digits of this length may be a part of a token.
-                    assert!(longest < TOO_MUCH, "{text}");
-                }
+                shown.use_lock(&manager);
+                shown.error(&manager.release("job", TOKEN).unwrap_err());
             }
+        }
+        shown.0.extend(lines_about(&server.name()));
+        for text in shown.0 {
+            let text = text.replace(run_id.unwrap().trim(), "");
+            assert!(!text.contains("with args"), "{text}");
+            let mut words = text.split(|c: char| !c.is_ascii_hexdigit());
+            assert!(words.all(|digits| digits.len() < TOO_MUCH), "{text}");
         }
     }
 }
@@ -238,26 +209,22 @@ fn a_token_of_another_program_is_not_repeated_either() {
 /// As a status asks, an adoption sees the whole value of a key.
 #[test]
 fn who_adopts_is_not_told_what_another_holder_has_under_the_key() {
-    const PRIVATE: &str = "of another program, and nobody's business";
     let nodes = FakeNode::cluster(3);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let taken_by = |value: &str, taken: usize| {
-        let lease = manager.try_lock("job", TTL).unwrap().into_lease();
-        for node in &nodes[..taken] {
-            node.hold("job", value, TTL);
+    for value in ["of another program, and nobody's business", TOKEN] {
+        for taken in 1..=3 {
+            let lease = manager.try_lock("job", TTL).unwrap().into_lease();
+            for node in &nodes[..taken] {
+                node.hold("job", value, TTL);
+            }
+            let mut shown = Shown::default();
+            match manager.adopt(lease) {
+                Ok(guard) if taken == 1 => shown.votes(&guard.votes()),
+                Err(error) if taken > 1 => shown.error(&error),
+                adopted => panic!("{taken} are taken: {adopted:?}"),
+            }
+            nodes.iter().for_each(FakeNode::flush);
+            shown.assert_hides(value, "an adoption");
         }
-        let mut shown = Shown::default();
-        let adopted = manager.adopt(lease);
-        assert_eq!(adopted.is_ok(), taken == 1, "{adopted:?}");
-        match adopted {
-            Ok(guard) => shown.votes(&guard.votes()),
-            Err(error) => shown.error(&error),
-        }
-        nodes.iter().for_each(FakeNode::flush);
-        shown.assert_hides(value, "an adoption");
-    };
-    for taken in 1..=3 {
-        taken_by(PRIVATE, taken);
-        taken_by(&"0123456789abcdef".repeat(3)[..40], taken);
     }
 }

@@ -63,7 +63,9 @@ const STORIES: [Story; 6] = [
     (
         |manager, nodes, _| {
             let span = Duration::from_millis(30);
-            nodes.iter().for_each(|node| node.delay(span));
+            for node in nodes {
+                node.delay(span);
+            }
             let slow = manager.try_lock("job", span * 2);
             assert!(matches!(slow, Err(Error::TooSlow { .. })), "{slow:?}");
         },
@@ -220,7 +222,7 @@ fn a_call_that_waits_is_contended_once_and_a_quantile_is_that_part_of_the_waits(
     for part in [f64::NAN, -1.0, 0.0, 0.5, 0.75] {
         assert!(stats.wait_quantile(part) < second, "{part}: {stats}");
     }
-    let longest = second * 6 - second / 20..second * 7;
+    let longest = second * 119 / 20..second * 7;
     for part in [0.76, 1.0, 2.0, f64::INFINITY] {
         let wait = stats.wait_quantile(part);
         assert!(longest.contains(&wait), "{part}: {stats}");
