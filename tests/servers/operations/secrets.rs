@@ -110,10 +110,8 @@ fn echoes(command: &Command, token: &str) -> [Vec<u8>; 16] {
 fn assert_keeps_tokens(protocol: Protocol, kind: Kind, number: usize, others: usize) {
     let case = format!("{protocol:?} {kind:?} {number} among {others}");
     let server = Scripted::start(move |peer, command| {
-        let is_meant = match kind {
-            Kind::Set => command.asks_for_a_lock(),
-            _ => command.kind() == kind,
-        };
+        let asks = kind == Kind::Set && command.asks_for_a_lock();
+        let is_meant = asks || command.kind() == kind;
         // What opens nodes has no token.
         let token = token(command).filter(|_| is_meant);
         let echo = token.map(|token| echoes(command, token)[number].clone());
