@@ -3,44 +3,30 @@
 //! `cargo run --example quickstart` runs on five nodes inside this process, without any server.
 //! `cargo run --example quickstart -- --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3` runs on real ones.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "an example talks to its reader"
-)]
+#![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
 use redlatch::{Builder, Error, LockGuard, LockManager, NodeReport, Vote};
+use redlatch_testing::{WrongUse, example};
 
 const RESOURCE: &str = "nightly-report";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (builder, fakes) = match arguments.as_slice() {
+    example("quickstart", |arguments| match arguments {
         [] => {
             let fakes = FakeNode::cluster(5);
             println!("Five nodes inside this process. Real servers: --nodes url,url,...");
-            (LockManager::builder().fakes(&fakes), fakes)
+            Ok(run(&LockManager::builder().fakes(&fakes), &fakes)?)
         }
-        [option, urls] if option == "--nodes" => {
+        ["--nodes", urls] => {
             let builder = LockManager::builder().nodes(urls.split(','));
-            (builder.key_prefix("redlatch-example:"), Vec::new())
+            Ok(run(&builder.key_prefix("redlatch-example:"), &[])?)
         }
-        _ => {
-            eprintln!("usage: quickstart [--nodes url,url,...]");
-            return ExitCode::from(2);
-        }
-    };
-    match run(&builder, &fakes) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("quickstart: {error}");
-            ExitCode::FAILURE
-        }
-    }
+        _ => Err(WrongUse("quickstart [--nodes url,url,...]").into()),
+    })
 }
 
 /// There are no fakes when the nodes are real servers.
@@ -58,34 +44,27 @@ fn run(builder: &Builder, fakes: &[FakeNode]) -> Result<(), Error> {
     guard.extend(Duration::from_secs(60))?;
     println!("  valid for another {:.3?}", guard.remaining());
 
-    println!("\nA gives the lock back, and B tries again.");
+    println!("\nA releases the lock, and B tries again.");
     guard.unlock()?;
     let guard = b.try_lock(RESOURCE, Duration::from_secs(10))?;
     show_guard("B", &guard);
-    // Dropping a guard gives its lock back as well; `unlock` only tells how that went.
+    // Dropping a guard releases its lock as well; `unlock` only tells how that went.
     drop(guard);
 
     let [first, second, third, ..] = fakes else {
         println!("\nTo see a node fail, stop one of the servers and run this again.");
         return Ok(());
     };
-    println!(
-        "\n{} stops answering. A majority is left, so A gets the lock.",
-        first.name()
-    );
+    let [first_name, second_name, third_name] = [first, second, third].map(FakeNode::name);
+    println!("\n{first_name} stops answering. A majority is left, so A gets the lock.");
     first.hang();
     let guard = a.lock(RESOURCE, Duration::from_secs(10))?;
     show_guard("A", &guard);
     drop(guard);
 
+    println!("\n{second_name} and {third_name} refuse connections as well. No majority is left.");
     println!(
-        "\n{} and {} refuse connections as well. No majority is left.",
-        second.name(),
-        third.name()
-    );
-    println!(
-        "({} failed a moment ago, so it is asked last, and only because a majority needs it.)",
-        first.name()
+        "({first_name} failed a moment ago, so it is asked last, and only because it is needed.)"
     );
     second.refuse();
     third.refuse();

@@ -8,38 +8,39 @@
 use std::error::Error;
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
 use redlatch::LockManager;
 use redlatch::fake::FakeNode;
+use redlatch_testing::{WrongUse, example};
 
 const THREADS: u32 = 8;
 /// Of each thread.
 const INCREMENTS: u32 = 25;
 
-/// An error that can come out of a thread.
-type ThreadError = Box<dyn Error + Send + Sync>;
+/// One that can come out of a thread.
+type AnyError = Box<dyn Error + Send + Sync>;
 
-fn main() -> Result<(), ThreadError> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let builder = match arguments.as_slice() {
-        [] => LockManager::builder().fakes(&FakeNode::cluster(5)),
-        [option, urls] if option == "--nodes" => {
-            let builder = LockManager::builder().nodes(urls.split(','));
-            builder.key_prefix("redlatch-example:")
-        }
-        _ => return Err("usage: thread_pool [--nodes url,url,...]".into()),
-    };
-    let manager = builder.build()?;
-    let name = format!("redlatch-thread-pool-{}.txt", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let result = show(&manager, &path);
-    fs::remove_file(&path).ok();
-    result
+fn main() -> ExitCode {
+    example("thread_pool", |arguments| {
+        let builder = LockManager::builder().key_prefix("redlatch-example:");
+        let builder = match arguments {
+            [] => builder.fakes(&FakeNode::cluster(5)),
+            ["--nodes", urls] => builder.nodes(urls.split(',')),
+            _ => return Err(WrongUse("thread_pool [--nodes url,url,...]").into()),
+        };
+        let manager = builder.build()?;
+        let name = format!("redlatch-thread-pool-{}.txt", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let result = show(&manager, &path);
+        fs::remove_file(&path).ok();
+        result.map_err(|error| -> Box<dyn Error> { error })
+    })
 }
 
-fn show(manager: &LockManager, path: &Path) -> Result<(), ThreadError> {
+fn show(manager: &LockManager, path: &Path) -> Result<(), AnyError> {
     let all = THREADS.saturating_mul(INCREMENTS);
     println!("{THREADS} threads add one {INCREMENTS} times each. Without a lock:");
     let count = race(path, || increment(path, || Ok(())))?;
@@ -62,10 +63,7 @@ fn show(manager: &LockManager, path: &Path) -> Result<(), ThreadError> {
 }
 
 /// Lets all threads do this as often as they shall, and returns what the file says then.
-fn race(
-    path: &Path,
-    step: impl Fn() -> Result<(), ThreadError> + Sync,
-) -> Result<u32, ThreadError> {
+fn race(path: &Path, step: impl Fn() -> Result<(), AnyError> + Sync) -> Result<u32, AnyError> {
     write(path, 0)?;
     let work = || (0..INCREMENTS).try_for_each(|_| step());
     thread::scope(|scope| {
@@ -77,22 +75,19 @@ fn race(
 }
 
 /// Reads, adds one and writes back; in between others come, unless the lock keeps them out.
-fn increment(
-    path: &Path,
-    check: impl FnOnce() -> Result<(), ThreadError>,
-) -> Result<(), ThreadError> {
+fn increment(path: &Path, check: impl FnOnce() -> Result<(), AnyError>) -> Result<(), AnyError> {
     let next = read(path)?.saturating_add(1);
     thread::park_timeout(Duration::from_millis(1));
     check()?;
     write(path, next)
 }
 
-fn read(path: &Path) -> Result<u32, ThreadError> {
+fn read(path: &Path) -> Result<u32, AnyError> {
     Ok(fs::read_to_string(path)?.parse()?)
 }
 
 /// In one step, so that nobody ever reads half of a number.
-fn write(path: &Path, count: u32) -> Result<(), ThreadError> {
+fn write(path: &Path, count: u32) -> Result<(), AnyError> {
     let own = format!("{:?}", thread::current().id()).replace(['(', ')'], "-");
     let new = path.with_extension(own);
     fs::write(&new, count.to_string())?;

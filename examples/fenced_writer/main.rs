@@ -7,51 +7,36 @@
 //! if a program is missing or an argument can't be used. `story.rs` is what happens, and `ledger.rs` the part to copy. The rule
 //! that it follows is in docs/safety.md, also for other databases.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "an example talks to its reader"
-)]
+#![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-use redlatch_testing::NoServer;
+use redlatch_testing::{WrongUse, example};
 
 mod ledger;
 mod story;
 
 use crate::ledger::Sqlite;
 
-fn run(is_unchecked: bool) -> Result<(), Box<dyn Error>> {
-    let name = format!("redlatch-fenced-writer-{}.sqlite", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let result = on(&path, is_unchecked);
-    std::fs::remove_file(&path).ok();
-    result
+fn main() -> ExitCode {
+    example("fenced_writer", |arguments| {
+        let is_unchecked = match arguments {
+            [] => false,
+            ["--unchecked"] => true,
+            _ => return Err(WrongUse("fenced_writer [--unchecked]").into()),
+        };
+        let name = format!("redlatch-fenced-writer-{}.sqlite", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let result = run(&path, is_unchecked);
+        std::fs::remove_file(&path).ok();
+        result
+    })
 }
 
-fn on(path: &Path, is_unchecked: bool) -> Result<(), Box<dyn Error>> {
-    let servers = story::start_servers()?;
+fn run(path: &Path, is_unchecked: bool) -> Result<(), Box<dyn Error>> {
     let ledgers = [Sqlite::open(path)?, Sqlite::open(path)?];
     ledgers[0].create()?;
-    story::play(&servers, ledgers, is_unchecked)
-}
-
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let is_unchecked = match arguments.as_slice() {
-        [] => false,
-        [option] if option == "--unchecked" => true,
-        _ => {
-            eprintln!("usage: fenced_writer [--unchecked]");
-            return ExitCode::from(2);
-        }
-    };
-    let Err(error) = run(is_unchecked) else {
-        return ExitCode::SUCCESS;
-    };
-    eprintln!("fenced_writer: {error}");
-    ExitCode::from(if error.is::<NoServer>() { 2 } else { 1 })
+    story::play(ledgers, is_unchecked)
 }

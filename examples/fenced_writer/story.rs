@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use redlatch::{LockGuard, LockManager, Protocol};
-use redlatch_testing::{NoServer, Server};
+use redlatch_testing::servers_or_new_ones;
 
 const TTL: Duration = Duration::from_millis(1500);
 
@@ -62,8 +62,8 @@ struct Entered {
 }
 
 impl<L: Ledger> Client<L> {
-    fn new(nodes: &[Server], ledger: L, is_unchecked: bool) -> Result<Self, redlatch::Error> {
-        let builder = LockManager::builder().nodes(nodes.iter().map(Server::url));
+    fn new(nodes: &str, ledger: L, is_unchecked: bool) -> Result<Self, redlatch::Error> {
+        let builder = LockManager::builder().nodes(nodes.split(','));
         let builder = builder.protocol(Protocol::Fenced).max_ttl(TTL);
         Ok(Self {
             locks: builder.node_timeout(Duration::from_millis(200)).build()?,
@@ -90,20 +90,14 @@ impl<L: Ledger> Client<L> {
     }
 }
 
-/// Starts three Redis servers, which end when they go out of scope.
-pub(crate) fn start_servers() -> Result<Vec<Server>, NoServer> {
-    (0..3).map(|_| Server::try_start()).collect()
-}
-
 /// Fails if the run has not shown what it is for.
-pub(crate) fn play<L: Ledger>(
-    servers: &[Server],
-    ledgers: [L; 2],
-    is_unchecked: bool,
-) -> Result<(), Box<dyn Error>> {
+pub(crate) fn play<L: Ledger>(ledgers: [L; 2], is_unchecked: bool) -> Result<(), Box<dyn Error>> {
+    let mut nodes = String::new();
+    // They end when this goes out of scope.
+    let _servers = servers_or_new_ones(&mut nodes)?;
     let [of_a, of_b] = ledgers;
-    let mut a = Client::new(servers, of_a, is_unchecked)?;
-    let mut b = Client::new(servers, of_b, is_unchecked)?;
+    let mut a = Client::new(&nodes, of_a, is_unchecked)?;
+    let mut b = Client::new(&nodes, of_b, is_unchecked)?;
     a.locks.open_nodes()?; // The servers are new.
     let of_a = a.enter()?;
     println!(
