@@ -82,14 +82,14 @@ pub(super) mod tests {
     use crate::cluster::Owner;
     use crate::node::Leftover;
 
-    fn at(ms: u64) -> Timestamp {
+    pub(in crate::contend) fn at(ms: u64) -> Timestamp {
         Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
     }
 
-    /// A permit with this slot of `exports`.
+    /// A permit with this slot of `job`.
     pub(in crate::contend) fn lease(slot: u32, until: Timestamp) -> Arc<LeaseState> {
         let clock = Clock::from(FakeClock::new());
-        let claim = Claim::of_kind("exports", Kind::Slot(slot));
+        let claim = Claim::of_kind("job", Kind::Slot(slot));
         let nodes = [Leftover::Possible.into(); 3].into_iter().collect();
         let owner = Owner::new(clock);
         Arc::new(LeaseState::new(&owner, claim, nodes, at(0)..until))
@@ -102,13 +102,13 @@ pub(super) mod tests {
         let [first, second] = [lease(0, at(10)), lease(2, at(20))];
         held.add(&first);
         held.add(&second);
-        assert_eq!(free("exports", at(9)), [1]);
-        assert_eq!(free("imports", at(9)), [0, 1, 2]);
-        assert_eq!(free("exports", at(10)), [0, 1]);
+        assert_eq!(free("job", at(9)), [1]);
+        assert_eq!(free("other", at(9)), [0, 1, 2]);
+        assert_eq!(free("job", at(10)), [0, 1]);
         held.remove(&first);
-        assert_eq!((free("exports", at(9)), held.count()), (vec![0, 1], 1));
+        assert_eq!((free("job", at(9)), held.count()), (vec![0, 1], 1));
         held.remove(&second);
-        assert_eq!(free("exports", at(9)), [0, 1, 2]);
+        assert_eq!(free("job", at(9)), [0, 1, 2]);
         assert!(held.0.lock().is_empty());
     }
 }

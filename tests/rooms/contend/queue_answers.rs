@@ -2,13 +2,12 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::Duration;
 
 use super::demand::{Demand, Patience};
-use super::held::tests::lease;
+use super::held::tests::{at, lease};
 use super::queue::{Queue, Turn, Waiting};
 use crate::claim::Resource;
 use crate::clock::{Clock, FakeClock, Timestamp};
@@ -28,15 +27,10 @@ pub(super) fn demand(end: Option<Timestamp>) -> Demand {
     }
 }
 
-fn at(ms: u64) -> Timestamp {
-    Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
-}
-
 #[test]
 fn one_whose_time_is_over_is_told_what_is_in_the_way_and_waits_for_the_first_answer_alone() {
     let queue = Queue::<()>::new();
-    let resource: Arc<str> = "job".into();
-    let turn = queue.try_enter(&resource).unwrap();
+    let turn = queue.try_enter(&"job".into()).unwrap();
     // How long it waits, whether it learns of a lock, and whether of an error.
     let waits = |answer_by: Option<u64>| {
         let clock = Clock::from(FakeClock::new());
@@ -45,13 +39,13 @@ fn one_whose_time_is_over_is_told_what_is_in_the_way_and_waits_for_the_first_ans
             answer_by: answer_by.map(at),
             tell: &|_| (),
         };
-        let refusal = queue.enter(&resource, demand(Some(at(10))), &waiting);
+        let refusal = queue.enter(&"job".into(), demand(Some(at(10))), &waiting);
         let refusal = refusal.err().unwrap();
         (clock.now(), refusal.lock.is_some(), refusal.met.is_some())
     };
-    assert_eq!(waits(None), (at(10), false, false));
-    assert_eq!(waits(Some(5)), (at(10), false, false));
-    assert_eq!(waits(Some(170)), (at(170), false, false));
+    for (answer_by, end) in [(None, 10), (Some(5), 10), (Some(170), 170)] {
+        assert_eq!(waits(answer_by), (at(end), false, false));
+    }
     turn.met(&Error::Forked);
     assert_eq!(waits(Some(170)), (at(10), false, true));
     // An error before the lock was got is no reason any more, nor is it while the lock is given back.
@@ -64,79 +58,46 @@ fn one_whose_time_is_over_is_told_what_is_in_the_way_and_waits_for_the_first_ans
     assert_eq!(queue.census()[..2], [0, 0]);
 }
 
-/// What is handed over; notes its release.
-struct Baton(Arc<AtomicBool>);
+/// What is handed over. It notes whether there was still a turn when it was given back.
+struct Baton(Arc<Queue<Baton>>, Arc<AtomicBool>);
 
 impl Drop for Baton {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.1.store(self.0.census()[0] == 1, Ordering::SeqCst);
     }
-}
-
-/// One waits on a thread without a bound. Returns once it is in the line, with what tells whether it got a baton.
-fn wait_behind(queue: &Arc<Queue<Baton>>, waiting: usize) -> mpsc::Receiver<bool> {
-    let (tell, told) = mpsc::channel();
-    let behind = Arc::clone(queue);
-    thread::spawn(move || {
-        let waiting = Waiting {
-            clock: &Clock::system(),
-            answer_by: None,
-            tell: &|_| (),
-        };
-        let entered = behind.enter(&"job".into(), demand(None), &waiting);
-        // The test has ended if nobody listens.
-        tell.send(entered.ok().unwrap().1.is_some()).ok();
-    });
-    while queue.census()[1] != waiting {
-        thread::yield_now();
-    }
-    told
 }
 
 /// As a recorder or a logger of the program may.
 #[test]
 fn one_that_panics_in_the_line_leaves_neither_its_place_nor_the_turn_nor_what_it_was_given() {
-    type Act = fn(Turn<Baton>, Baton) -> Option<Turn<Baton>>;
+    type Act = fn(&mut Option<Turn<Baton>>, Baton);
     let acts: [Act; 3] = [
-        // It is passed over later.
-        |turn, _| Some(turn),
-        // It has the turn already, and passes it on.
-        |turn, _| {
-            drop(turn);
-            None
-        },
+        |_, _| (),
+        |turn, _| drop(turn.take()),
         |turn, baton| {
+            let turn = turn.take().unwrap();
             assert!(turn.give_to(&turn.first().unwrap(), baton).is_ok());
-            None
         },
     ];
     for act in acts {
         let queue = Queue::new();
         let turn = queue.try_enter(&"job".into()).unwrap();
         turn.got(lease(0, Timestamp::from_nanos(u64::MAX)));
-        let is_given_back = Arc::new(AtomicBool::new(false));
-        let (turn, behind, kept) = (
-            RefCell::new(Some(turn)),
-            RefCell::new(None),
-            RefCell::new(None),
-        );
-        let tell = |_: &Arc<LeaseState>| {
-            behind.replace(Some(wait_behind(&queue, 2)));
-            let baton = Baton(Arc::clone(&is_given_back));
-            kept.replace(act(turn.take().unwrap(), baton));
-            resume_unwind(Box::new("while it waits"));
-        };
+        let (turn, is_given_back) = (RefCell::new(Some(turn)), Arc::default());
         let waiting = Waiting {
             clock: &Clock::system(),
             answer_by: None,
-            tell: &tell,
+            tell: &|_: &Arc<LeaseState>| {
+                let baton = Baton(Arc::clone(&queue), Arc::clone(&is_given_back));
+                act(&mut turn.borrow_mut(), baton);
+                resume_unwind(Box::new("while it waits"));
+            },
         };
-        let enters =
-            AssertUnwindSafe(|| queue.enter(&"job".into(), demand(None), &waiting).is_ok());
-        assert!(catch_unwind(enters).is_err());
-        drop(kept.take());
-        let behind = behind.take().unwrap();
-        assert_eq!(behind.recv_timeout(Duration::from_mins(1)), Ok(false));
+        let enters = || queue.enter(&"job".into(), demand(None), &waiting).is_ok();
+        assert!(catch_unwind(AssertUnwindSafe(enters)).is_err());
+        assert_eq!(queue.census()[1], 0);
+        drop(turn.take());
+        assert_eq!(queue.census()[0], 0);
         assert!(is_given_back.load(Ordering::SeqCst));
     }
 }

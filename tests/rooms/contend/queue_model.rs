@@ -22,23 +22,25 @@ use crate::sync::model as sync;
 #[path = "../../../src/contend/queue.rs"]
 mod queue;
 
-/// The time of one visitor: each of its first pauses takes a nanosecond, and then it waits until it is admitted.
+/// The time of one visitor: each of its first pauses takes a nanosecond, and then it waits until it is called.
 #[derive(Debug)]
 struct Time {
     now: AtomicU64,
     pauses: u64,
-    /// Told that the visitor is in the line.
-    is_in_line: Option<Arc<Word>>,
+    who: u32,
+    in_line: Order,
 }
 
 impl VirtualTime for Time {
     fn now(&self) -> Timestamp {
-        at(self.now.load(Ordering::SeqCst))
+        Timestamp::from_nanos(self.now.load(Ordering::SeqCst))
     }
 
+    /// A visitor is in the line then, and has the mutex of the queue.
     fn sleep_until(&self, _: Timestamp) {
-        if let Some(word) = &self.is_in_line {
-            word.give();
+        let mut in_line = self.in_line.lock().unwrap();
+        if !in_line.contains(&self.who) {
+            in_line.push(self.who);
         }
         if self.now.load(Ordering::SeqCst) < self.pauses {
             self.now.fetch_add(1, Ordering::SeqCst);
@@ -60,86 +62,38 @@ fn nap<T>(clock: &Clock, admitted: &Condvar, lines: &mut MutexGuard<'_, T>, unti
     }
 }
 
-/// What one thread tells another.
-struct Word(sync::Mutex<bool>, Condvar);
-
-impl std::fmt::Debug for Word {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Word")
-    }
-}
-
-impl Word {
-    fn give(&self) {
-        *self.0.lock() = true;
-        self.1.notify_one();
-    }
-
-    fn wait(&self) {
-        let mut is_given = self.0.lock();
-        while !*is_given {
-            self.1.wait(&mut is_given);
-        }
-    }
-}
-
-fn at(nanos: u64) -> Timestamp {
-    Timestamp::from_nanos(nanos)
-}
-
-/// What is handed over; counts how often nobody has received it.
-struct Baton {
-    lost: Arc<AtomicUsize>,
-    is_received: bool,
-    /// Whether who gets it has the turn as well.
-    has_turn: bool,
-}
-
-impl Drop for Baton {
-    fn drop(&mut self) {
-        if !self.is_received {
-            self.lost.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-}
-
-/// A thread that wants the turn.
-#[derive(Clone)]
-struct Visitor {
-    end: Option<u64>,
-    pauses: u64,
-    is_in_line: Option<Arc<Word>>,
-}
+/// A thread that wants the turn: when its time is over, in nanoseconds, and how often time passes for it.
+type Visitor = (Option<u64>, u64);
 
 /// Waits until it is called, without a bound.
-const PATIENT: Visitor = Visitor {
-    end: None,
-    pauses: 0,
-    is_in_line: None,
-};
+const PATIENT: Visitor = (None, 0);
 
 /// Time passes for it, so it sees a lock end.
-const SLOW: Visitor = Visitor {
-    pauses: 2,
-    ..PATIENT
-};
+const SLOW: Visitor = (None, 2);
 
 /// Leaves when its time is over.
-const HASTY: Visitor = Visitor {
-    end: Some(1),
-    ..SLOW
-};
+const HASTY: Visitor = (Some(1), 2);
+
+/// Visitors in the order of what they did.
+type Order = Arc<std::sync::Mutex<Vec<u32>>>;
+
+fn join(visitors: [thread::JoinHandle<()>; 2]) {
+    for visitor in visitors {
+        visitor.join().unwrap();
+    }
+}
 
 /// What the threads of a model share.
 #[derive(Clone)]
 struct Scene {
-    queue: Arc<Queue<Baton>>,
-    resource: Arc<str>,
+    /// What is handed over says whether its receiver has the turn as well.
+    queue: Arc<Queue<bool>>,
+    /// How many were handed over and not received yet.
+    batons: Arc<AtomicUsize>,
     /// Whether a thread is in the section where only one may be.
     is_taken: Arc<AtomicBool>,
-    /// Who was there, in order.
-    visits: Arc<std::sync::Mutex<Vec<u32>>>,
-    lost: Arc<AtomicUsize>,
+    in_line: Order,
+    in_section: Order,
 }
 
 impl Scene {
@@ -151,193 +105,150 @@ impl Scene {
         self.is_taken.store(false, Ordering::SeqCst);
     }
 
-    fn baton(&self, has_turn: bool) -> Baton {
-        Baton {
-            lost: Arc::clone(&self.lost),
-            is_received: false,
-            has_turn,
-        }
+    fn baton(&self, has_turn: bool) -> bool {
+        self.batons.fetch_add(1, Ordering::SeqCst);
+        has_turn
     }
 
-    /// Waits in the line, and is there for a moment.
-    fn visit(&self, who: u32, visitor: Visitor) {
-        let time = Time {
-            now: AtomicU64::new(0),
-            pauses: visitor.pauses,
-            is_in_line: visitor.is_in_line,
-        };
-        let clock = &Clock::Virtual(Arc::new(time));
-        let (answer_by, tell) = (None, &|_: &_| ());
+    /// Waits in the line, and is in the section for a moment.
+    fn visit(&self, who: u32, (end, pauses): Visitor) {
         let waiting = Waiting {
-            clock,
-            answer_by,
-            tell,
+            clock: &Clock::Virtual(Arc::new(Time {
+                now: AtomicU64::new(0),
+                pauses,
+                who,
+                in_line: Arc::clone(&self.in_line),
+            })),
+            answer_by: None,
+            tell: &|_| (),
         };
-        let demand = demand(visitor.end.map(at));
-        let Ok((turn, baton)) = self.queue.enter(&self.resource, demand, &waiting) else {
-            assert!(visitor.end.is_some(), "it waits without a bound");
+        let Ok((turn, baton)) = self.queue.enter(
+            &"job".into(),
+            demand(end.map(Timestamp::from_nanos)),
+            &waiting,
+        ) else {
+            assert!(end.is_some(), "it waits without a bound");
             return;
         };
-        let has_turn = baton.is_none_or(|mut baton| {
-            baton.is_received = true;
-            baton.has_turn
-        });
-        if has_turn {
+        if baton.is_some() {
+            self.batons.fetch_sub(1, Ordering::SeqCst);
+        }
+        if baton.unwrap_or(true) {
             self.come();
-            self.visits.lock().unwrap().push(who);
+            self.in_section.lock().unwrap().push(who);
             self.go();
         }
         drop(turn);
     }
 
-    fn spawn(&self, who: u32, visitor: Visitor) -> thread::JoinHandle<()> {
-        let scene = self.clone();
-        thread::spawn(move || scene.visit(who, visitor))
+    fn spawn(&self, [first, second]: [Visitor; 2]) -> [thread::JoinHandle<()>; 2] {
+        [(1, first), (2, second)].map(|(who, visitor)| {
+            let scene = self.clone();
+            thread::spawn(move || scene.visit(who, visitor))
+        })
+    }
+
+    /// Takes the turn, and gives it back.
+    fn try_visit(&self) {
+        if let Some(turn) = self.queue.try_enter(&"job".into()) {
+            self.come();
+            self.go();
+            drop(turn);
+        }
     }
 }
 
-/// Checks all interleavings with at most three preemptions of a thread. In the end all have gone, and each baton was received.
+/// Checks all interleavings with at most three preemptions of a thread. In the end all have gone, and what was handed over was
+/// received.
 fn check(model: impl Fn(&Scene) + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
         let scene = Scene {
             queue: Queue::new(),
-            resource: "job".into(),
+            batons: Arc::default(),
             is_taken: Arc::new(AtomicBool::new(false)),
-            visits: Arc::default(),
-            lost: Arc::default(),
+            in_line: Arc::default(),
+            in_section: Arc::default(),
         };
         model(&scene);
         assert_eq!(scene.queue.census()[..2], [0, 0]);
-        assert_eq!(scene.lost.load(Ordering::SeqCst), 0);
+        assert_eq!(scene.batons.load(Ordering::SeqCst), 0);
     });
 }
 
-/// Lets a thread that has the turn act while two others want it.
-fn check_with(visitors: [Visitor; 2], act: impl Fn(&Scene, Turn<Baton>) + Sync + Send + 'static) {
+/// Lets a thread that has the turn do this while two others want it. Those that have to wait get it in the order of the line.
+fn check_with(visitors: [Visitor; 2], act: fn(&Scene, Turn<bool>)) {
     check(move |scene| {
-        let turn = scene.queue.try_enter(&scene.resource).unwrap();
+        let turn = scene.queue.try_enter(&"job".into()).unwrap();
         scene.come();
-        let [first, second] = visitors.clone();
-        let visitors = [scene.spawn(1, first), scene.spawn(2, second)];
+        let visitors = scene.spawn(visitors);
         scene.go();
         act(scene, turn);
-        for visitor in visitors {
-            visitor.join().unwrap();
-        }
+        join(visitors);
+        let mut in_line = scene.in_line.lock().unwrap().clone();
+        let mut in_section = scene.in_section.lock().unwrap().clone();
+        in_section.retain(|who| in_line.contains(who));
+        in_line.retain(|who| in_section.contains(who));
+        assert_eq!(in_section, in_line);
     });
+}
+
+fn release(_: &Scene, turn: Turn<bool>) {
+    drop(turn);
 }
 
 /// Between the two steps the first thread may leave, and then nobody gets the baton.
-fn hand_over(scene: &Scene, turn: Turn<Baton>) {
+fn hand_over(scene: &Scene, turn: Turn<bool>) {
     if let Some(first) = turn.first()
-        && let Err(mut late) = turn.give_to(&first, scene.baton(true))
+        && turn.give_to(&first, scene.baton(true)).is_err()
     {
-        late.is_received = true;
+        scene.batons.fetch_sub(1, Ordering::SeqCst);
     }
     drop(turn);
 }
 
-#[test]
-fn a_turn_goes_to_one_after_the_other() {
-    check_with([PATIENT, PATIENT], |_, turn| drop(turn));
+/// What they are given is no turn, so the next one keeps its turn when they leave.
+fn dismiss(scene: &Scene, turn: Turn<bool>) {
+    turn.dismiss(|| scene.baton(false));
+    scene.try_visit();
 }
 
 #[test]
-fn one_whose_time_is_over_takes_no_call_along() {
-    check_with([HASTY, PATIENT], |_, turn| drop(turn));
+fn a_turn_goes_to_one_after_the_other() {
+    check_with([PATIENT, PATIENT], release);
 }
 
 #[test]
 fn what_is_handed_over_is_received_though_another_one_leaves_at_that_moment() {
     check_with([HASTY, PATIENT], hand_over);
-}
-
-/// A holder whose lock is over, while one of those who wait takes the turn over if it is first.
-fn check_late(act: fn(&Scene, Turn<Baton>)) {
-    check(move |scene| {
-        let turn = scene.queue.try_enter(&scene.resource).unwrap();
-        turn.got(lease(0, at(1)));
-        let heirs = [scene.spawn(1, SLOW), scene.spawn(2, PATIENT)];
-        act(scene, turn);
-        for heir in heirs {
-            heir.join().unwrap();
-        }
-    });
+    check_with([HASTY, PATIENT], release);
 }
 
 #[test]
 fn a_lock_that_is_over_is_taken_over_and_its_late_end_is_nobody_elses() {
-    check_late(|_, turn| drop(turn));
-}
-
-#[test]
-fn what_is_handed_over_too_late_goes_to_one_of_those_who_wait_or_to_nobody() {
-    check_late(hand_over);
-}
-
-/// What they are given is no turn, so the next one keeps its turn when they leave.
-fn dismiss(scene: &Scene, turn: Turn<Baton>) {
-    turn.dismiss(|| scene.baton(false));
-    if let Some(next) = scene.queue.try_enter(&scene.resource) {
-        scene.come();
-        scene.go();
-        drop(next);
+    for act in [release, hand_over] {
+        check(move |scene| {
+            let turn = scene.queue.try_enter(&"job".into()).unwrap();
+            turn.got(lease(0, Timestamp::from_nanos(1)));
+            let heirs = scene.spawn([SLOW, PATIENT]);
+            act(scene, turn);
+            join(heirs);
+        });
     }
 }
 
 #[test]
 fn all_readers_of_a_line_go_at_once_and_none_is_left_behind() {
     check_with([PATIENT, PATIENT], dismiss);
-}
-
-#[test]
-fn a_reader_whose_time_is_over_receives_what_it_is_given_when_all_go() {
     check_with([PATIENT, HASTY], dismiss);
 }
 
 #[test]
 fn nobody_has_to_be_there_first() {
     check(|scene| {
-        let visitors = [1, 2].map(|who| scene.spawn(who, PATIENT));
-        if let Some(turn) = scene.queue.try_enter(&scene.resource) {
-            scene.come();
-            scene.go();
-            drop(turn);
-        }
-        for visitor in visitors {
-            visitor.join().unwrap();
-        }
-    });
-}
-
-#[test]
-fn who_is_in_the_line_first_is_first() {
-    check(|scene| {
-        let turn = scene.queue.try_enter(&scene.resource).unwrap();
-        let word = Arc::new(Word(sync::Mutex::new(false), Condvar::new()));
-        let (told, first) = (Arc::clone(&word), scene.clone());
-        let first = thread::spawn(move || {
-            let is_in_line = Some(Arc::clone(&told));
-            first.visit(
-                1,
-                Visitor {
-                    is_in_line,
-                    ..PATIENT
-                },
-            );
-            // Where it did not have to wait.
-            told.give();
-        });
-        let second = scene.clone();
-        let second = thread::spawn(move || {
-            word.wait();
-            second.visit(2, PATIENT);
-        });
-        drop(turn);
-        first.join().unwrap();
-        second.join().unwrap();
-        assert_eq!(*scene.visits.lock().unwrap(), [1, 2]);
+        let visitors = scene.spawn([PATIENT, PATIENT]);
+        scene.try_visit();
+        join(visitors);
     });
 }

@@ -6,7 +6,6 @@
 )]
 
 use std::mem::{discriminant, take};
-use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -33,29 +32,27 @@ enum Event {
     Keeps(Limit),
     Checks,
     Waits(u64),
-    AddsHook,
-    CallsHooks,
     Ends,
 }
 
 /// The end that a keep-alive sets, if it has one.
 type Limit = Option<u64>;
 
-fn any_vote() -> impl Strategy<Value = Vote> {
-    prop_oneof![
-        4 => Just(Vote::Granted),
-        1 => Just(Vote::Missing),
-        1 => Just(Vote::held(None)),
-        1 => Just(Vote::Failed(NodeError::TimedOut)),
-    ]
-}
-
 fn any_event() -> impl Strategy<Value = Event> {
+    let votes = [
+        Vote::Granted,
+        Vote::Granted,
+        Vote::Granted,
+        Vote::Granted,
+        Vote::Missing,
+        Vote::held(None),
+        Vote::Failed(NodeError::TimedOut),
+    ];
+    let votes = prop::array::uniform3(prop::sample::select(votes.to_vec()));
     let limit = || prop::option::of(0..400_u64);
-    let votes = [any_vote(), any_vote(), any_vote()].prop_map(Box::new);
     let takes = prop_oneof![Just(0), 0..60_u64];
     let kept = prop::option::weighted(0.1, limit());
-    let extends = (votes, 0..150_u64, takes, kept);
+    let extends = (votes.prop_map(Box::new), 0..150_u64, takes, kept);
     prop_oneof![
         1 => (0..60_u64).prop_map(Event::Passes),
         2 => extends.prop_map(|(votes, validity, takes, kept)| Event::Extends(votes, validity, takes, kept)),
@@ -63,8 +60,6 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => limit().prop_map(Event::Keeps),
         1 => Just(Event::Checks),
         1 => (0..60_u64).prop_map(Event::Waits),
-        1 => Just(Event::AddsHook),
-        1 => Just(Event::CallsHooks),
         1 => Just(Event::Ends),
     ]
 }
@@ -96,7 +91,6 @@ struct Compared {
     /// Whether the last renewal failed.
     has_failed: bool,
     loss: Option<LossCause>,
-    hooks: usize,
 }
 
 impl Compared {
@@ -113,7 +107,6 @@ impl Compared {
             limit: None,
             has_failed: false,
             loss: None,
-            hooks: 0,
         }
     }
 
@@ -222,20 +215,11 @@ impl Compared {
                 let told = self.lease.wait_lost(Duration::from_millis(ms));
                 self.assert_told(told.as_ref());
             }
-            Event::AddsHook => {
-                self.lease.on_lost(drop);
-                self.hooks += 1;
-            }
-            Event::CallsHooks => {
-                self.lease.call_hooks(Some(&LossCause::Released));
-                self.hooks = 0;
-            }
             Event::Ends => {
                 self.look(0);
                 let ended = self.lease.end();
                 self.assert_told(ended.loss.as_ref());
                 assert_eq!(ended.deadline, at(self.end));
-                assert_eq!(ended.hooks.len(), take(&mut self.hooks));
                 let loss = self.loss.take().unwrap_or(LossCause::Released);
                 self.lose(loss);
             }
@@ -246,7 +230,6 @@ impl Compared {
         let lease = &self.lease;
         assert_eq!(self.clock.elapsed(), Duration::from_millis(self.now));
         assert_eq!(lease.is_lost(), self.loss.is_some());
-        assert_eq!(lease.has_hooks(), self.hooks > 0);
         assert_eq!(lease.limit(), self.limit.flatten().map(at));
         let may_last = |limit: Limit| limit.is_none_or(|limit| self.end < limit);
         assert_eq!(lease.renewal().is_some(), self.limit.is_some_and(may_last));
@@ -268,14 +251,6 @@ fn a_lock_that_is_lost_is_wanted_no_more() {
     // An extension that began before.
     lease.note_wanted(true);
     assert!(!lease.is_wanted());
-}
-
-#[test]
-fn a_watch_says_of_which_lock_it_is_and_how_long_that_is_held() {
-    let watch = super::LeaseWatch::new(&Arc::new(Compared::new().lease));
-    assert_eq!(watch.resource(), "job");
-    let shown = r#"LeaseWatch { resource: "job", remaining: 100ms, .. }"#;
-    assert_eq!(format!("{watch:?}"), shown);
 }
 
 proptest! {

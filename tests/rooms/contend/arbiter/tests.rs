@@ -1,7 +1,7 @@
 //! The wait at one node, over fakes.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use super::Reach::{AllNodes, ArbiterFirst};
 use super::*;
@@ -11,27 +11,12 @@ use crate::error::{NodeError, NodeReport};
 use crate::fake::{FakeClock, FakeNode};
 use crate::{Builder, LockManager};
 
-#[path = "tests/intents.rs"]
-mod intents;
-
 const DELAY: Duration = Duration::from_millis(100);
 
 const FOREVER: Patience = Patience {
     end: None,
     cancel: None,
 };
-
-static JOB: LazyLock<Resource> = LazyLock::new(|| Resource::of_key("job"));
-static READ_JOB: LazyLock<Resource> = LazyLock::new(|| of_kind("job", Kind::Read));
-static ONE_EXPORT: LazyLock<Resource> = LazyLock::new(|| of_kind("exports", Kind::Permit(1)));
-static THREE_EXPORTS: LazyLock<Resource> = LazyLock::new(|| of_kind("exports", Kind::Permit(3)));
-
-fn of_kind(key: &str, kind: Kind) -> Resource {
-    Resource {
-        kind,
-        ..Resource::of_key(key)
-    }
-}
 
 struct World {
     clock: FakeClock,
@@ -58,125 +43,45 @@ fn world_with(builder: Builder) -> World {
 }
 
 impl World {
-    fn begin(&self) -> Wait<'_> {
-        self.begin_for(&JOB)
+    fn resource(&self, kind: Kind) -> Resource {
+        let resource = self.manager.cluster().resource("job".into(), kind);
+        resource.unwrap()
     }
 
-    fn begin_for<'w>(&'w self, resource: &'w Resource) -> Wait<'w> {
+    /// A wait without a bound.
+    fn begin<'w>(&'w self, resource: &'w Resource) -> Wait<'w> {
         Wait::new(self.manager.cluster(), &self.held, resource, &FOREVER)
     }
 
-    fn wait(&self, wait: &mut Wait<'_>, when_free: WhenFree, end: Option<Duration>) -> Reach {
-        let now = self.manager.cluster().clock.now();
-        let end = end.map(|end| now.saturating_add(end));
-        let patience = Patience { end, cancel: None };
-        let mut same = Wait {
-            patience: &patience,
-            passed_over: wait.passed_over.clone(),
-            ..*wait
-        };
-        let round = same.wait(when_free).unwrap();
-        wait.hints = same.hints;
-        round.reach
-    }
-
-    /// Waits, without a bound, for an attempt at these nodes, until the clock shows this.
-    #[track_caller]
-    fn assert_waits(&self, wait: &mut Wait<'_>, reach: Reach, until: Duration) {
-        assert_eq!(self.take(wait), reach);
-        assert_eq!(self.clock.elapsed(), until);
-    }
-
-    /// Waits for an attempt, without a bound.
-    fn take(&self, wait: &mut Wait<'_>) -> Reach {
-        self.wait(wait, WhenFree::Take, None)
-    }
-
-    /// Gives the lock to another holder on all nodes but the first, for `ttl`.
-    fn hold_behind_the_first(&self, ttl: Duration) {
-        for node in &self.nodes[1..] {
-            node.hold("job", "another", ttl);
+    fn patience(&self, span: Duration) -> Patience {
+        let end = self.manager.cluster().clock.now().saturating_add(span);
+        Patience {
+            end: Some(end),
+            ..FOREVER
         }
     }
 
-    /// Which of the nodes have this of those who wait for the lock.
-    fn left(&self, suffix: &str) -> [bool; 3] {
-        let key = format!("job:redlatch:{suffix}");
-        [0, 1, 2].map(|place| self.nodes[place].ttl_of(&key).is_some())
+    /// Waits for an attempt. Returns which nodes it asks, and when.
+    fn next(&self, wait: &mut Wait<'_>) -> (Reach, Duration) {
+        let round = wait.wait(WhenFree::Take).unwrap();
+        (round.reach, self.clock.elapsed())
     }
 
-    /// Gives the lock to another holder on all nodes, for `ttl`.
-    fn hold(&self, ttl: Duration) {
-        for node in &self.nodes {
-            node.hold("job", "another", ttl);
+    /// Gives the lock to another holder on these nodes.
+    fn hold(&self, places: impl IntoIterator<Item = usize>, ttl: Duration) {
+        for place in places {
+            self.nodes[place].hold("job", "another", ttl);
         }
     }
-}
 
-#[test]
-fn hints_that_come_to_nothing_are_heeded_a_few_times_and_then_slept_on() {
-    for (resource, most) in [(&JOB, MOST_HINTS), (&READ_JOB, MOST_HINTS_TO_READ)] {
-        let world = world();
-        let mut wait = world.begin_for(resource);
-        for round in 1..=4 {
-            for _ in 0..most {
-                assert_eq!(world.take(&mut wait), ArbiterFirst);
-            }
-            assert_eq!(world.clock.elapsed(), DELAY * (round - 1));
-            world.assert_waits(&mut wait, AllNodes, DELAY * round);
-        }
+    /// Which of the nodes have this key.
+    fn have(&self, key: &str) -> [bool; 3] {
+        [0, 1, 2].map(|place| self.nodes[place].ttl_of(key).is_some())
     }
 }
 
-#[test]
-fn hints_with_some_time_between_them_are_all_heeded() {
-    let world = world();
-    let mut wait = world.begin();
-    for _ in 0..MOST_HINTS * 3 {
-        world.hold(DELAY / 2);
-        assert_eq!(world.take(&mut wait), ArbiterFirst);
-    }
-}
-
-#[test]
-fn the_first_node_that_does_not_fail_is_asked_and_no_other() {
-    let world = world();
-    world.hold(DELAY * 2 + DELAY / 2);
-    world.nodes[0].refuse();
-    // That would show if it were asked.
-    world.nodes[2].hang();
-    let over = DELAY * 2 + DELAY / 2 + PRECISION;
-    world.assert_waits(&mut world.begin(), ArbiterFirst, over);
-}
-
-#[test]
-fn one_whose_time_is_over_looks_at_no_further_node() {
-    let world = world();
-    for node in &world.nodes {
-        node.hang();
-    }
-    let end = Some(Duration::from_millis(10));
-    assert_eq!(
-        world.wait(&mut world.begin(), WhenFree::Take, end),
-        AllNodes
-    );
-    let timeout = world.manager.cluster().options.node_timeout;
-    assert_eq!(world.clock.elapsed(), timeout);
-}
-
-#[test]
-fn all_nodes_are_asked_after_eight_looks_or_at_the_end() {
-    let world = world();
-    world.hold(DELAY * 100);
-    let mut wait = world.begin();
-    world.assert_waits(&mut wait, AllNodes, DELAY * MOST_POLLS);
-    let end = DELAY * 2 + DELAY / 2;
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(end)), AllNodes);
-    assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
-    let over = Some(Duration::ZERO);
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, over), AllNodes);
-    assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
-}
+const INTENT: &str = "job:redlatch:intent";
+const WAITING: &str = "job:redlatch:waiting";
 
 fn refused(votes: [Vote; 3]) -> Error {
     let nodes = ["n0", "n1", "n2"].map(Arc::from).into_iter().zip(votes);
@@ -191,56 +96,8 @@ fn refused(votes: [Vote; 3]) -> Error {
     }
 }
 
-fn not_a_lock() -> Vote {
-    Vote::Failed(NodeError::NotALock {
-        reason: "never expires",
-        length: None,
-        resource: None,
-    })
-}
-
 fn held() -> Vote {
     Vote::held(Some(DELAY))
-}
-
-fn failed() -> Vote {
-    Vote::Failed(NodeError::TimedOut)
-}
-
-#[test]
-fn one_who_was_granted_the_first_node_alone_waits_where_it_was_refused() {
-    let world = world();
-    world.hold_behind_the_first(DELAY * 2 + DELAY / 2);
-    let mut wait = world.begin();
-    world.assert_waits(&mut wait, ArbiterFirst, Duration::ZERO);
-    wait.refused(&refused([Vote::Granted, held(), held()]));
-    world.assert_waits(&mut wait, ArbiterFirst, DELAY * 2 + DELAY / 2 + PRECISION);
-    wait.refused(&refused([held(), Vote::Granted, held()]));
-    world.assert_waits(&mut wait, ArbiterFirst, DELAY * 2 + DELAY / 2 + PRECISION);
-}
-
-/// It abstains, or its memory is full: it answers a look, and no attempt.
-#[test]
-fn a_node_that_failed_in_the_last_attempt_is_not_where_one_waits() {
-    let world = world_with(LockManager::builder().pool_size(4));
-    let mut wait = world.begin();
-    world.hold_behind_the_first(DELAY * 2 + DELAY / 2);
-    wait.refused(&refused([failed(), held(), held()]));
-    world.assert_waits(&mut wait, ArbiterFirst, DELAY * 2 + DELAY / 2 + PRECISION);
-    // A writer among readers waits at the second node, too.
-    wait.refused(&refused([failed(), Vote::Granted, a_reader()]));
-    assert_eq!(world.take(&mut wait), ArbiterFirst);
-    for left in ["intent", "waiting"] {
-        assert_eq!(world.left(left), [false, true, false]);
-    }
-    // A node that was not asked, because it had failed before, is looked at if it is back.
-    let left_out = Vote::Failed(NodeError::BreakerOpen {
-        failure: "timed out".into(),
-    });
-    world.nodes[0].hold("job", "another", DELAY / 2);
-    wait.refused(&refused([left_out, held(), held()]));
-    let end = world.clock.elapsed() + DELAY / 2 + PRECISION;
-    world.assert_waits(&mut wait, ArbiterFirst, end);
 }
 
 fn a_reader() -> Vote {
@@ -252,122 +109,291 @@ fn a_reader() -> Vote {
     }
 }
 
-#[test]
-fn a_reader_that_a_writer_keeps_out_asks_the_first_node_alone_after_eight_looks() {
-    let world = world();
-    world.hold(DELAY * 100);
-    let mut wait = world.begin_for(&READ_JOB);
-    let writer_waits = Vote::WriterWaits { remaining: DELAY };
-    assert_eq!(world.take(&mut wait), AllNodes);
-    wait.refused(&refused([writer_waits, Vote::NotAsked, Vote::NotAsked]));
-    world.assert_waits(&mut wait, ArbiterFirst, DELAY * MOST_POLLS * 2);
-    // The last attempt of a call tells of every node.
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(DELAY)), AllNodes);
+fn not_a_lock() -> Vote {
+    Vote::Failed(NodeError::never_expires(None, None))
+}
+
+/// As that of a node that abstains, or whose memory is full: it answers a look, and no attempt.
+fn failed() -> Vote {
+    Vote::Failed(NodeError::TimedOut)
 }
 
 #[test]
-fn one_who_is_polite_waits_a_little_for_a_lock_that_is_free() {
-    let world = world();
-    let mut wait = world.begin();
-    assert_eq!(world.wait(&mut wait, WhenFree::Yield, None), ArbiterFirst);
-    assert_eq!(world.clock.elapsed(), POLITENESS);
-    wait.stay_away();
-    assert_eq!(world.clock.elapsed(), POLITENESS * 2);
-}
-
-impl World {
-    /// The first attempts for one of three permits, by one who waits for so long.
-    fn begin_for_a_permit(&self, end: Duration) -> (Reach, Vec<u32>) {
-        let patience = Patience {
-            end: Some(self.manager.cluster().clock.now().saturating_add(end)),
-            cancel: None,
-        };
-        let mut wait = self.begin_for(&THREE_EXPORTS);
-        wait.patience = &patience;
-        let round = wait.first_round().unwrap();
-        let mut slots = round.slots.unwrap();
-        slots.sort_unstable();
-        (round.reach, slots)
-    }
-
-    fn hold_permits(&self, slots: &[u32], ttl: Duration) {
-        for slot in slots {
-            let key = format!("exports:redlatch:slot:{slot}");
-            for node in &self.nodes {
-                node.hold(&key, "another", ttl);
+fn hints_that_come_to_nothing_at_once_are_heeded_a_few_times_and_then_slept_on() {
+    for (kind, most) in [(Kind::Lock, MOST_HINTS), (Kind::Read, MOST_HINTS_TO_READ)] {
+        let world = world();
+        let resource = world.resource(kind);
+        let mut wait = world.begin(&resource);
+        for sleeps in 1..=4 {
+            for _ in 0..most {
+                assert_eq!(world.next(&mut wait), (ArbiterFirst, DELAY * (sleeps - 1)));
             }
+            assert_eq!(world.next(&mut wait), (AllNodes, DELAY * sleeps));
+        }
+        // With some time between them, all are heeded.
+        for _ in 0..most * 3 {
+            world.hold(0..3, DELAY / 2);
+            assert_eq!(world.next(&mut wait).0, ArbiterFirst);
         }
     }
 }
 
 #[test]
+fn the_first_node_that_does_not_fail_is_looked_at_and_no_other() {
+    let (world, resource) = (world(), Resource::of_key("job"));
+    world.hold(0..3, DELAY / 2);
+    world.nodes[0].refuse();
+    // That would show if it were asked.
+    world.nodes[2].hang();
+    let over = DELAY / 2 + PRECISION;
+    assert_eq!(
+        world.next(&mut world.begin(&resource)),
+        (ArbiterFirst, over)
+    );
+}
+
+#[test]
+fn all_nodes_are_asked_after_eight_looks_or_at_the_end() {
+    let (world, resource) = (world(), Resource::of_key("job"));
+    world.hold(0..3, DELAY * 100);
+    let mut wait = world.begin(&resource);
+    let mut at = DELAY * MOST_POLLS;
+    assert_eq!(world.next(&mut wait), (AllNodes, at));
+    for span in [DELAY * 5 / 2, Duration::ZERO] {
+        let patience = world.patience(span);
+        let mut wait = world.begin(&resource);
+        wait.patience = &patience;
+        at += span;
+        assert_eq!(world.next(&mut wait), (AllNodes, at));
+    }
+    // One whose time is over looks at no further node.
+    world.nodes.iter().for_each(FakeNode::hang);
+    let patience = world.patience(DELAY / 10);
+    wait.patience = &patience;
+    at += world.manager.cluster().options.node_timeout;
+    assert_eq!(world.next(&mut wait), (AllNodes, at));
+}
+
+/// The nodes have the key for one, two and three quarters of a delay, so the end of the wait tells where it was.
+#[test]
+fn one_waits_at_the_first_node_that_can_tell_of_the_lock() {
+    let left_out = Vote::Failed(NodeError::BreakerOpen {
+        failure: "timed out".into(),
+    });
+    let permit = Kind::Permit(1);
+    for (kind, votes, place) in [
+        (Kind::Lock, [held(), Vote::Granted, held()], 0),
+        // Others name a holder, so it has no key there.
+        (Kind::Lock, [Vote::Granted, held(), held()], 1),
+        (Kind::Lock, [failed(), held(), held()], 1),
+        (Kind::Lock, [failed(), failed(), held()], 2),
+        (Kind::Lock, [not_a_lock(), held(), held()], 0),
+        // It was not asked, and is looked at if it is back.
+        (Kind::Lock, [left_out, held(), held()], 0),
+        // A writer among readers leaves its intent there, and is announced since another has the lock by now.
+        (Kind::Lock, [Vote::Granted, a_reader(), a_reader()], 0),
+        (Kind::Lock, [failed(), Vote::Granted, a_reader()], 1),
+        // Each slot is a lock of its own, which has a holder on other nodes.
+        (permit.clone(), [Vote::Granted, held(), held()], 0),
+        (permit.clone(), [not_a_lock(), held(), held()], 0),
+        (permit, [failed(), failed(), held()], 2),
+    ] {
+        let world = world();
+        for (node, quarters) in world.nodes.iter().zip(1..) {
+            for key in ["job", "job:redlatch:slot:0"] {
+                node.hold(key, "another", DELAY / 4 * quarters);
+            }
+        }
+        let resource = world.resource(kind);
+        let mut wait = world.begin(&resource);
+        wait.refused(&refused(votes.clone()));
+        let (reach, end) = world.next(&mut wait);
+        let ends = [1, 2, 3].map(|quarters| DELAY / 4 * quarters + PRECISION);
+        assert_eq!((reach, end), (ArbiterFirst, ends[place]), "{votes:?}");
+        assert_eq!(world.have(WAITING), [0, 1, 2].map(|it| it == place));
+        assert_eq!(
+            world.have(INTENT)[place],
+            matches!(votes[2], Vote::Read { .. })
+        );
+    }
+}
+
+/// Other readers are on their way to the first node.
+#[test]
+fn a_writer_that_readers_of_other_nodes_refuse_keeps_new_ones_out_at_the_first_and_waits() {
+    for (votes, place) in [
+        ([Vote::Granted, a_reader(), Vote::held(None)], Some(0)),
+        // One that failed is not the first.
+        ([failed(), Vote::Granted, a_reader()], Some(1)),
+        ([not_a_lock(), Vote::Granted, a_reader()], Some(0)),
+        ([a_reader(), Vote::Granted, a_reader()], None),
+        ([Vote::Granted, Vote::held(None), failed()], None),
+        ([failed(), Vote::NotAsked, a_reader()], None),
+    ] {
+        // Also when its hints are used up.
+        for hints in [0, MOST_HINTS] {
+            let (world, resource) = (world(), Resource::of_key("job"));
+            let mut wait = world.begin(&resource);
+            wait.hints = hints;
+            wait.refused(&refused(votes.clone()));
+            let expected = match (place, hints) {
+                (Some(_), _) => (ArbiterFirst, DELAY),
+                (None, 0) => (ArbiterFirst, Duration::ZERO),
+                (None, _) => (AllNodes, DELAY),
+            };
+            assert_eq!(world.next(&mut wait), expected, "{votes:?}");
+            assert_eq!(world.have(INTENT), [0, 1, 2].map(|it| Some(it) == place));
+        }
+    }
+}
+
+#[test]
+fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_elsewhere() {
+    // A node that names no resource of this lock, or none at all, is of no use here.
+    for (named, delay) in [
+        (Some("b"), DELAY),
+        (Some("d"), Duration::ZERO),
+        (None, Duration::ZERO),
+    ] {
+        let world = world_with(LockManager::builder().key_prefix("app:"));
+        let names = ["a", "b", "c"].map(Arc::from);
+        let resource = world.resource(Kind::Several(names.into()));
+        let mut wait = world.begin(&resource);
+        let read = named.map_or(a_reader(), |name| a_reader().about(&name.into()));
+        let of_a = Vote::held(None).about(&"a".into());
+        wait.refused(&refused([Vote::Granted, of_a, read]));
+        assert_eq!(world.next(&mut wait), (ArbiterFirst, delay));
+        for name in ["a", "b", "c"] {
+            let is_left = named == Some(name);
+            let left = world.have(&format!("app:{name}:redlatch:intent"));
+            assert_eq!(left, [is_left, false, false], "{name}");
+        }
+    }
+}
+
+/// Its attempts are granted at the first node, and undone there.
+#[test]
+fn the_intent_of_a_writer_outlasts_its_undos_and_goes_with_its_release() {
+    // With one connection, which is not used to listen, and with several.
+    for pool_size in [1, 4] {
+        let world = world_with(LockManager::builder().pool_size(pool_size));
+        world.hold(1..3, DELAY * MOST_HINTS);
+        let resource = Resource::of_key("job");
+        let mut wait = world.begin(&resource);
+        for round in 1..=MOST_HINTS {
+            let error = world.manager.try_lock("job", DELAY).unwrap_err();
+            assert!(matches!(error, Error::Held { .. }), "{error}");
+            wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+            assert_eq!(world.next(&mut wait), (ArbiterFirst, DELAY * round));
+            assert!(world.have(INTENT)[0] && !world.have(WAITING)[0]);
+        }
+        let guard = world.manager.try_lock("job", DELAY).unwrap();
+        guard.unlock().unwrap();
+        assert!(!world.have(INTENT)[0], "{pool_size}");
+    }
+}
+
+/// An earlier look of the writer has announced it where it leaves its intent now.
+#[test]
+fn the_undo_of_an_attempt_leaves_the_intent_also_where_its_writer_is_announced() {
+    let (world, resource) = (world(), Resource::of_key("job"));
+    let mut wait = world.begin(&resource);
+    world.hold([0], DELAY / 2);
+    assert_eq!(world.next(&mut wait).0, ArbiterFirst);
+    world.hold(1..3, DELAY * 9);
+    wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+    assert_eq!(world.next(&mut wait).0, ArbiterFirst);
+    let error = world.manager.try_lock("job", DELAY).unwrap_err();
+    let (_, nodes) = error.round();
+    assert!(matches!(nodes[0].vote, Vote::Granted), "{error}");
+    assert!(!world.have("job")[0] && world.have(WAITING)[0] && world.have(INTENT)[0]);
+}
+
+#[test]
+fn a_reader_that_a_writer_keeps_out_asks_the_first_node_alone_after_eight_looks() {
+    let world = world();
+    let resource = world.resource(Kind::Read);
+    world.hold(0..3, DELAY * 100);
+    let mut wait = world.begin(&resource);
+    assert_eq!(world.next(&mut wait).0, AllNodes);
+    let writer_waits = Vote::WriterWaits { remaining: DELAY };
+    wait.refused(&refused([writer_waits, Vote::NotAsked, Vote::NotAsked]));
+    let at = DELAY * MOST_POLLS * 2;
+    assert_eq!(world.next(&mut wait), (ArbiterFirst, at));
+    // The last attempt of a call tells of every node.
+    let patience = world.patience(DELAY);
+    wait.patience = &patience;
+    assert_eq!(world.next(&mut wait), (AllNodes, at + DELAY));
+}
+
+#[test]
+fn one_who_is_polite_waits_a_little_for_a_lock_that_is_free() {
+    let (world, resource) = (world(), Resource::of_key("job"));
+    let mut wait = world.begin(&resource);
+    let round = wait.wait(WhenFree::Yield).unwrap();
+    let after = (round.reach, world.clock.elapsed());
+    assert_eq!(after, (ArbiterFirst, POLITENESS));
+    wait.stay_away();
+    assert_eq!(world.clock.elapsed(), POLITENESS * 2);
+}
+
+#[test]
 fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_none_is() {
     let world = world();
-    let all = (AllNodes, vec![0, 1, 2]);
-    assert_eq!(world.begin_for_a_permit(DELAY), all);
-    world.hold_permits(&[0, 2], DELAY);
-    assert_eq!(world.begin_for_a_permit(DELAY), (AllNodes, vec![1]));
-    world.hold_permits(&[1], DELAY / 2);
+    let resource = world.resource(Kind::Permit(3));
+    let begin = |span: Duration| {
+        let patience = world.patience(span);
+        let mut wait = world.begin(&resource);
+        wait.patience = &patience;
+        let Round { reach, slots } = wait.first_round().unwrap();
+        let slots: BTreeSet<u32> = slots.unwrap().into_iter().collect();
+        (reach, slots, world.clock.elapsed())
+    };
+    let hold = |slot: u32, ttl: Duration| {
+        for node in &world.nodes {
+            node.hold(&format!("job:redlatch:slot:{slot}"), "another", ttl);
+        }
+    };
+    let all = (AllNodes, BTreeSet::from([0, 1, 2]), Duration::ZERO);
+    let second = BTreeSet::from([1]);
+    assert_eq!(begin(DELAY), all);
+    hold(0, DELAY);
+    hold(2, DELAY);
+    assert_eq!(begin(DELAY), (AllNodes, second.clone(), Duration::ZERO));
+    hold(1, DELAY / 2);
     // Who does not wait asks all nodes: the keys on the first node may be the rest of a lock that nobody has.
-    assert_eq!(world.begin_for_a_permit(Duration::ZERO), all);
-    assert_eq!(world.clock.elapsed(), Duration::ZERO);
-    assert_eq!(world.begin_for_a_permit(DELAY), (ArbiterFirst, vec![1]));
-    assert_eq!(world.clock.elapsed(), DELAY / 2 + PRECISION);
+    assert_eq!(begin(Duration::ZERO), all);
+    assert_eq!(begin(DELAY), (ArbiterFirst, second, DELAY / 2 + PRECISION));
 }
 
 #[test]
 fn one_whose_own_slots_a_node_has_forgotten_waits_and_asks_for_none_of_them() {
     let world = world();
     for slot in 0..3 {
-        world
-            .held
-            .add(&lease(slot, Timestamp::from_nanos(u64::MAX)));
+        let end = Timestamp::from_nanos(u64::MAX);
+        world.held.add(&lease(slot, end));
     }
-    let mut wait = world.begin_for(&THREE_EXPORTS);
-    let round = wait.wait(WhenFree::Take).unwrap();
+    let resource = world.resource(Kind::Permit(3));
+    let round = world.begin(&resource).wait(WhenFree::Take).unwrap();
     assert_eq!((round.reach, round.slots), (AllNodes, Some(Vec::new())));
     assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
-}
-
-/// Each slot is a lock of its own, which has a holder on other nodes.
-#[test]
-fn one_who_waits_for_a_permit_passes_over_nodes_that_failed_and_no_others() {
-    let world = world();
-    let mut wait = world.begin_for(&ONE_EXPORT);
-    for (node, spans) in world.nodes.iter().zip(1..) {
-        node.hold("exports:redlatch:slot:0", "another", DELAY / 4 * spans);
-    }
-    let mut at = |votes: [Vote; 3]| {
-        wait.refused(&refused(votes));
-        let round = wait.wait(WhenFree::Take).unwrap();
-        assert_eq!((round.reach, round.slots), (ArbiterFirst, Some(vec![0])));
-        world.clock.elapsed()
-    };
-    // To the end of the key on the first node, on the second, and on the third.
-    let quarter = DELAY / 4;
-    assert_eq!(at([Vote::Granted, held(), held()]), quarter + PRECISION);
-    assert_eq!(at([not_a_lock(), held(), held()]), quarter + PRECISION);
-    assert_eq!(at([failed(), held(), held()]), quarter * 2 + PRECISION);
-    assert_eq!(at([failed(), failed(), held()]), quarter * 3 + PRECISION);
 }
 
 #[test]
 fn each_free_slot_may_be_the_first_one_that_is_asked_for_and_so_many_are() {
     let world = world();
-    let wait = world.begin_for(&THREE_EXPORTS);
+    let resource = world.resource(Kind::Permit(3));
+    let wait = world.begin(&resource);
     for count in 1..=40_u32 {
         let slots: Vec<u32> = (0..count).map(|slot| slot.saturating_mul(3)).collect();
         let mut first = BTreeSet::new();
         while first.len() < slots.len() {
             let round = wait.round(AllNodes, slots.clone()).unwrap();
             let round = round.slots.unwrap();
-            assert_eq!(round.len(), slots.len().min(MOST_SLOTS));
             let different: BTreeSet<&u32> = round.iter().collect();
-            assert_eq!(different.len(), round.len(), "{round:?}");
+            assert_eq!(different.len(), slots.len().min(MOST_SLOTS), "{round:?}");
             first.insert(round[0]);
         }
         assert!(first.into_iter().eq(slots), "{count}");
     }
-    let none = wait.round(AllNodes, Vec::new()).unwrap();
-    assert_eq!(none.slots, Some(Vec::new()));
 }
