@@ -56,7 +56,8 @@ mod fakes {
     /// At most so many holders at a time.
     pub(crate) mod semaphore {
         pub(crate) mod permits;
-        pub(crate) mod shown;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod threads;
     }
 
     /// Keep-alive, and what a holder is told when its lock is lost.
@@ -99,6 +100,7 @@ mod servers {
 
     /// The label of a holder, and who is told of it.
     pub(crate) mod holders {
+        #[cfg(target_os = "linux")]
         pub(crate) mod told;
     }
 
@@ -166,11 +168,6 @@ mod servers {
     pub(crate) mod keeping {
         pub(crate) mod healing;
         pub(crate) mod on_servers;
-    }
-
-    /// Locks that rest after they were given back, because of their minimum.
-    pub(crate) mod resting {
-        pub(crate) mod late;
     }
 
     /// The fenced protocol.
