@@ -1,7 +1,9 @@
-//! What a client wants to lock, and as what.
+//! What clients want to lock, as what, and on how many nodes.
 
 use std::ops::Range;
 
+pub(crate) const NODES: usize = 3;
+pub(crate) const QUORUM: usize = 2;
 /// Their places in each node.
 pub(crate) const RESOURCES: usize = 2;
 

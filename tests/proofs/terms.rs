@@ -18,39 +18,220 @@
 //! Three nodes, of which two are a quorum. There is no clock. Each acquisition and each extension is a *term*. The end of a
 //! term comes at any time after its beginning, and the ends come in the order of the terms. A key that was set or extended
 //! for a term expires at any time after the end of that term, and not before. That is what times to live and drifts are for.
-//! Each entry of a reader has an end of its own, and so has each key of several.
 //!
 //! A message arrives at any later step or never; but an undo arrives after the command that it is behind. A reply counts
 //! from the moment when the node gives it, and the client reads it at any later step, or gives the node up, also when the
-//! reply is on its way.
+//! reply is on its way. A contender asks all nodes once, waits for each, and does not extend: it is there to get what it must
+//! not get.
 //!
-//! A server that stays away for longer than every ttl, and comes back empty, needs no step of its own. To the clients it is
-//! a node that does not answer, and whose keys expire. `Restarts` is about servers that come back sooner. With the fenced
-//! protocol such a server grants nothing before all terms have ended that had begun before (`Node::closed_until`).
-//!
-//! A contender asks all nodes once, waits for each, and does not extend: it is there to get what it must not get.
+//! A server that stays away for longer than every ttl, and comes back empty, is a node that does not answer, and whose keys
+//! expire. `Restarts` is about servers that come back sooner. With the fenced protocol such a server grants nothing before all
+//! terms have ended that had begun before (`Node::closed_until`).
 //!
 //! In the fenced protocol a node grants only what is above its counter. Here it grants whatever it has no key against: what
 //! holds there holds where it grants less. Of the counter is left whose token it is, for extensions make a key again only
-//! where that is their own. Nor are the writers that wait in the model, for whom a node refuses readers.
+//! where that is their own.
 //!
-//! Not in the model: two extensions of one lock at the same time, and connections that break while a heal is under way. The
-//! right to heal keeps two of them from healing at once, and tests with peers that follow a script are about the others; after
-//! the second the node is released with the others.
-//!
-//! # Where states are left out
-//!
-//! The number of clients and terms is small. Of all states that differ by the names of nodes only, one is looked at. What makes
-//! no difference any more is forgotten (`State::forget`).
+//! Not in the model: two extensions of one lock at the same time, connections that break while a heal is under way, and writers
+//! that wait, for whom a node refuses readers. Of all states that differ by the names of nodes only, one is looked at. What
+//! makes no difference any more is forgotten (`State::forget`).
+
+use stateright::{Model, Property};
+
+use self::node::Standing;
+use self::state::State;
+use crate::checks::{Checked, Step, Steps};
+use crate::subject::NODES;
+use crate::subject::Subject::{self, Both, Lock, Other, Read};
 
 mod node;
 mod state;
-mod steps;
-mod world;
 
-use self::world::{EXCLUSION, MAJORITY, NO_REVIVAL, NOTHING_LEFT, Rule, WHOLE, World};
-use crate::checks::{check, shortest_counterexample};
-use crate::subject::Subject::{Both, Lock, Other, Read};
+/// The holder, and those who are there to get what they must not get.
+const CLIENTS: usize = 3;
+const HOLDER: Client = 0;
+
+type Client = usize;
+
+/// Terms are numbered from 1.
+type Term = u8;
+
+/// What can happen, and how often.
+#[derive(Clone, Debug)]
+struct World {
+    /// By which protocol each client takes its locks.
+    protocols: [Protocol; CLIENTS],
+    rule: Rule,
+    restarts: Restarts,
+    /// What each client wants.
+    subjects: [Subject; CLIENTS],
+    /// Whether the holder leaves a node out that can't be reached, and gives up on others that don't answer. Otherwise it
+    /// waits, as a contender does. Nor does it pass its lock on to the next holder then.
+    gives_up: bool,
+    /// Whether the holder has the lock on two nodes, and nothing of it has reached the third. Otherwise nobody has asked for
+    /// anything.
+    is_held: bool,
+    /// Whether the release and the attempt of the next client may go to each node in one command.
+    passes: bool,
+    /// How many terms each client has at most: one for the acquisition, and one for each extension.
+    terms: [Term; CLIENTS],
+}
+
+/// How a key is set again on a node that has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    /// By a heal, which the holder sends.
+    Classic,
+    /// By the extension, if the node has granted nobody else since.
+    Fenced,
+}
+
+/// When a server may come back empty before its keys have expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Restarts {
+    /// Never.
+    Late,
+    /// When every node has the key of the last term, and nothing is under way that could delete one.
+    WhenHealed,
+    /// At any time: what the algorithm does not survive.
+    AtAnyTime,
+}
+
+const EXCLUSION: &str = "no two clients have valid locks";
+const NO_REVIVAL: &str = "no lock is valid that another client has had since";
+const MAJORITY: &str = "a majority has the key of a valid lock for as long";
+const WHOLE: &str = "a node has all keys of a lock, or none, until its first term has ended";
+const NOTHING_LEFT: &str = "no key is left of a lock that was given back";
+
+/// What has to happen in some state, lest the world be empty.
+const SUCCESSION: &str = "the contender gets the lock";
+
+/// The rules, or what becomes of them without a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    AsItIs,
+    /// A node that was sent an undo is healed as well.
+    HealsUndone,
+    /// Votes of an extension count also when the old end has come before they are all there.
+    CountsAfterTheEnd,
+    /// A heal replaces another client's key.
+    HealsTaken,
+    /// No undo is sent behind a heal whose reply does not come.
+    NoUndo,
+    /// A heal that is under way when the lock is given back is not undone.
+    KeeperForgets,
+    /// A node that is being healed is passed on to the next holder.
+    PassesOn,
+    /// A reader is granted while a writer's key is there.
+    ReadsPastWriters,
+    /// A node that has lost its data grants readers at once.
+    ReadsInQuarantine,
+    /// A node grants several resources if one of them is free.
+    SetOnHalf,
+    /// The release of several resources deletes the first key only.
+    LeavesOneKey,
+    /// A pass sets the new key whatever is there.
+    PassesBlindly,
+    /// A guard is valid until its pass has arrived.
+    PassesTooEarly,
+}
+
+impl Checked for World {}
+
+impl Model for World {
+    type State = State;
+    type Action = Step<State>;
+
+    fn init_states(&self) -> Vec<State> {
+        let mut state = State::default();
+        if self.is_held {
+            state.begin(HOLDER, Some(2));
+            for node in &mut state.nodes[..2] {
+                node.set(self, HOLDER);
+                node.links[HOLDER].standing = Standing::MayHaveKey;
+            }
+            state.return_guard(self, HOLDER);
+        }
+        vec![state]
+    }
+
+    fn actions(&self, state: &State, all: &mut Vec<Step<State>>) {
+        let mut steps = Steps { from: state, all };
+        (0..CLIENTS).for_each(|client| self.steps_of(client, &mut steps));
+        (0..NODES).for_each(|place| self.steps_at(place, &mut steps));
+    }
+
+    fn next_state(&self, last: &State, step: Step<State>) -> Option<State> {
+        let mut state = step.next;
+        state.forget();
+        state.nodes.sort();
+        (state != *last).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(EXCLUSION, Self::is_exclusive),
+            Property::always(WHOLE, |world: &Self, state| {
+                (0..CLIENTS).all(|client| world.is_whole(state, client))
+            }),
+            Property::always(NOTHING_LEFT, |_, state: &State| {
+                (0..CLIENTS).all(|client| state.has_left_nothing(client))
+            }),
+            Property::always(NO_REVIVAL, |_, state: &State| {
+                let is_over = |client: Client| state.holders[client].had_a_successor;
+                !(0..CLIENTS).any(|client| state.is_valid(client) && is_over(client))
+            }),
+        ];
+        // Nodes keep what they have, or break what they must not.
+        let remember = self.protocols.contains(&Protocol::Classic);
+        if remember || self.restarts == Restarts::Late {
+            properties.push(Property::always(MAJORITY, |world: &Self, state| {
+                (0..CLIENTS).all(|client| world.has_its_majority(state, client))
+            }));
+        }
+        if self.terms[1] > 0 {
+            properties.push(Property::sometimes(SUCCESSION, |_, state: &State| {
+                state.is_valid(1)
+            }));
+        }
+        properties
+    }
+}
+
+impl World {
+    /// Clients of the classic protocol that wait for every node, and servers that stay away, unless these words say otherwise.
+    fn of(subjects: [Subject; CLIENTS], terms: [Term; CLIENTS], words: &str) -> Self {
+        let mut world = Self {
+            protocols: [Protocol::Classic; CLIENTS],
+            rule: Rule::AsItIs,
+            restarts: Restarts::Late,
+            subjects,
+            gives_up: false,
+            is_held: false,
+            passes: false,
+            terms,
+        };
+        let (classic, fenced) = (Protocol::Classic, Protocol::Fenced);
+        for word in words.split_whitespace() {
+            match word {
+                "gives-up" => world.gives_up = true,
+                "held" => world.is_held = true,
+                "passes" => world.passes = true,
+                "fenced" => world.protocols = [fenced; CLIENTS],
+                "fenced-holder" => world.protocols = [fenced, classic, classic],
+                "classic-holder" => world.protocols = [classic, fenced, fenced],
+                "restarts" => world.restarts = Restarts::AtAnyTime,
+                "restarts-when-healed" => world.restarts = Restarts::WhenHealed,
+                other => panic!("what is {other}?"),
+            }
+        }
+        world
+    }
+
+    fn by(self, rule: Rule) -> Self {
+        Self { rule, ..self }
+    }
+}
 
 #[test]
 fn no_promise_is_broken() {
@@ -77,7 +258,7 @@ fn no_promise_is_broken() {
         ([Both; 3], [3, 0, 0], "gives-up"),
         ([Both, Lock, Other], [2, 1, 0], "fenced restarts"),
     ] {
-        check(&World::of(subjects, terms, words));
+        World::of(subjects, terms, words).check();
     }
 }
 
@@ -93,7 +274,7 @@ fn no_promise_is_broken_in_larger_worlds() {
         ([Both, Lock, Lock], [2, 1, 0], "gives-up"),
         ([Both, Lock, Other], [1, 1, 1], "fenced restarts"),
     ] {
-        check(&World::of(subjects, terms, words));
+        World::of(subjects, terms, words).check();
     }
 }
 
@@ -127,7 +308,7 @@ fn without_a_part_of_a_rule_a_promise_is_broken() {
         (both(Both), Rule::LeavesOneKey, WHOLE, 7),
         (both(Both), Rule::LeavesOneKey, NOTHING_LEFT, 7),
     ] {
-        shortest_counterexample(&world.by(rule), promise, steps);
+        world.by(rule).breaks(promise, steps);
     }
 }
 
@@ -136,6 +317,6 @@ fn without_a_part_of_a_rule_a_promise_is_broken() {
 #[test]
 fn a_fenced_holder_that_counts_votes_after_its_old_end_is_revived_after_a_classic_one() {
     let late = |words| World::of([Lock; 3], [2, 1, 0], words).by(Rule::CountsAfterTheEnd);
-    check(&late("held fenced"));
-    shortest_counterexample(&late("held fenced-holder"), NO_REVIVAL, 13);
+    late("held fenced").check();
+    late("held fenced-holder").breaks(NO_REVIVAL, 13);
 }

@@ -1,7 +1,8 @@
 //! One node: what it has of each resource, what it does with each command, and what is on the way between it and the clients.
 
-use super::state::{CLIENTS, Client, Term};
-use super::world::{Protocol, Rule, World};
+use super::state::State;
+use super::{CLIENTS, Client, Protocol, Restarts, Rule, Term, World};
+use crate::checks::Steps;
 use crate::subject::{RESOURCES, Subject};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +66,68 @@ pub(crate) enum Answer {
     Missing,
     /// There is another client's key, or to an acquire any key that excludes it.
     Held,
+}
+
+impl World {
+    /// What can happen at a node.
+    pub(super) fn steps_at(&self, place: usize, steps: &mut Steps<'_, State>) {
+        let (state, node) = (steps.from, &steps.from.nodes[place]);
+        let mut add = |name: String, happens: &dyn Fn(&mut Node)| {
+            steps.add(format!("{name} {place}"), |state| {
+                happens(&mut state.nodes[place]);
+            });
+        };
+        for (client, link) in node.links.iter().enumerate() {
+            if link.set.is_some() {
+                add(format!("an acquire of {client} arrives at"), &|node| {
+                    node.set(self, client);
+                });
+            }
+            if link.extension.is_some() {
+                add(format!("an extension of {client} arrives at"), &|node| {
+                    node.extend(self, client);
+                });
+            }
+            if link.undo_arrives {
+                add(format!("an undo of {client} arrives at"), &|node| {
+                    node.links[client].undo_arrives = false;
+                    node.delete(self, client);
+                });
+            }
+            if link.release {
+                add(format!("a release of {client} arrives at"), &|node| {
+                    node.links[client].release = false;
+                    node.delete(self, client);
+                });
+            }
+            for (resource, lock) in node.locks.iter().enumerate() {
+                if lock.keys[client].is_some_and(|term| state.holders[client].ended >= term) {
+                    add(
+                        format!("{client}'s key of {resource} expires at"),
+                        &|node| {
+                            node.locks[resource].keys[client] = None;
+                        },
+                    );
+                }
+            }
+        }
+        let mut clients = (0..CLIENTS).filter(|client| node.has_any(*client));
+        let may_restart = match self.restarts {
+            Restarts::Late => false,
+            Restarts::WhenHealed => clients.any(|client| self.is_healed(state, client)),
+            Restarts::AtAnyTime => clients.next().is_some(),
+        };
+        if may_restart {
+            let is_fenced = self.protocols == [Protocol::Fenced; CLIENTS];
+            let begun = state.holders.each_ref().map(|holder| holder.begun);
+            add("empty comes back".to_owned(), &|node| {
+                node.locks = Default::default();
+                if is_fenced {
+                    node.closed_until = Some(begun);
+                }
+            });
+        }
+    }
 }
 
 impl Link {
@@ -219,14 +282,6 @@ impl Node {
         let link = &mut self.links[client];
         if link.set.is_none() && self.locks.iter().all(|lock| lock.keys[client].is_none()) {
             *link = Link::default();
-        }
-    }
-
-    /// The server comes back empty.
-    pub(crate) fn restart(&mut self, world: &World, begun: [Term; CLIENTS]) {
-        self.locks = Default::default();
-        if world.protocols == [Protocol::Fenced; CLIENTS] {
-            self.closed_until = Some(begun);
         }
     }
 }

@@ -1,18 +1,9 @@
-//! The state of everything: nodes, clients, and what is on the way between them.
+//! The state of everything: nodes, clients, and what is on the way between them; what clients do, and what holds of them.
 
 use super::node::{Answer, Link, Node, Standing};
-use super::world::{Action, Rule, World};
-
-pub(crate) const NODES: usize = 3;
-pub(crate) const QUORUM: usize = 2;
-/// The holder, and those who are there to get what they must not get.
-pub(crate) const CLIENTS: usize = 3;
-pub(crate) const HOLDER: Client = 0;
-
-pub(crate) type Client = usize;
-
-/// Terms are numbered from 1.
-pub(crate) type Term = u8;
+use super::{CLIENTS, Client, HOLDER, Protocol, Rule, Term, World};
+use crate::checks::Steps;
+use crate::subject::{NODES, QUORUM};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
@@ -28,7 +19,7 @@ pub(crate) struct Holder {
     pub(crate) begun: Term,
     pub(crate) confirmed: Term,
     pub(crate) ended: Term,
-    pub(crate) is_extending: bool,
+    is_extending: bool,
     /// Whether another client has got the lock since.
     pub(crate) had_a_successor: bool,
 }
@@ -43,139 +34,232 @@ pub(crate) enum Phase {
     Over,
 }
 
+impl World {
+    /// What a client can do.
+    pub(super) fn steps_of(&self, client: Client, steps: &mut Steps<'_, State>) {
+        let (state, is_patient) = (steps.from, self.is_patient(client));
+        let holder = state.holders[client];
+        let mut links = state.links(client);
+        let is_waiting = links.any(|link| link.standing == Standing::Waiting);
+        if holder.ended < holder.begun {
+            steps.add(format!("a term of {client} ends"), |state| {
+                state.holders[client].ended += 1;
+            });
+        }
+        for place in 0..NODES {
+            self.steps_at_node(client, place, steps);
+        }
+        match holder.phase {
+            Phase::Idle if self.terms[client] > 0 => {
+                let unreached = (0..NODES).map(Some).filter(|_| !is_patient);
+                for left_out in unreached.chain([None]) {
+                    let name = format!("{client} asks all nodes but {left_out:?}");
+                    steps.add(name, |state| state.begin(client, left_out));
+                }
+            }
+            // The nodes that were asked have answered, or were given up.
+            Phase::Asking if !is_waiting => {
+                if state.votes(client) >= QUORUM && holder.ended == 0 {
+                    steps.add(format!("{client} returns"), |state| {
+                        state.return_guard(self, client);
+                    });
+                } else {
+                    steps.add(format!("{client} fails"), |state| state.release(client));
+                }
+            }
+            Phase::Holding => self.steps_of_holder(client, is_waiting, steps),
+            Phase::Idle | Phase::Asking | Phase::Over => {}
+        }
+    }
+
+    fn steps_of_holder(&self, client: Client, is_waiting: bool, steps: &mut Steps<'_, State>) {
+        let (state, is_patient) = (steps.from, self.is_patient(client));
+        let holder = state.holders[client];
+        if !(is_waiting && is_patient) {
+            steps.add(format!("{client} gives back"), |state| {
+                state.end_guard(client, Standing::Undone);
+                state.release(client);
+                if self.rule == Rule::KeeperForgets {
+                    let links = state.links_mut(client);
+                    links.for_each(|link| link.is_orphan = false);
+                }
+            });
+            // It does not matter to which of those that wait, as they want the same.
+            let is_idle = |next: &Client| state.holders[*next].phase == Phase::Idle;
+            let mut next = (1..CLIENTS).filter(|next| self.terms[*next] > 0 && is_idle(next));
+            let may_pass = self.passes && client == HOLDER && state.is_valid(client);
+            if let Some(next) = next.next().filter(|_| may_pass) {
+                steps.add(format!("{client} passes to {next}"), |state| {
+                    state.pass(self.rule, client, next);
+                });
+            }
+        }
+        if holder.is_extending && !is_patient {
+            // The guard ends, and the lock goes to the next holder with its token.
+            steps.add(format!("{client} passes its token on"), |state| {
+                state.end_guard(
+                    client,
+                    match self.rule {
+                        Rule::PassesOn => Standing::MayHaveKey,
+                        _ => Standing::Undone,
+                    },
+                );
+            });
+        }
+        if holder.is_extending && !is_waiting {
+            steps.add(format!("{client} abandons its extension"), |state| {
+                state.end_extension(client);
+            });
+            let is_in_time = holder.ended < holder.confirmed;
+            let counts = is_in_time || self.rule == Rule::CountsAfterTheEnd;
+            if counts && state.votes(client) >= QUORUM {
+                steps.add(format!("{client} has extended"), |state| {
+                    state.holders[client].confirmed = holder.begun;
+                    state.end_extension(client);
+                });
+            }
+        }
+        let has_terms = holder.begun < self.terms[client];
+        if has_terms && !holder.is_extending && state.is_valid(client) {
+            steps.add(format!("{client} extends"), |state| state.extend(client));
+        }
+    }
+
+    /// What a client can do about a single node.
+    fn steps_at_node(&self, client: Client, place: usize, steps: &mut Steps<'_, State>) {
+        let link = &steps.from.nodes[place].links[client];
+        let holder = steps.from.holders[client];
+        let is_waiting = link.standing == Standing::Waiting;
+        let mut add = |name: &str, happens: &dyn Fn(&mut Link)| {
+            steps.add(format!("{client} {name} {place}"), |state| {
+                happens(&mut state.nodes[place].links[client]);
+            });
+        };
+        if is_waiting && !self.is_patient(client) {
+            let undoes = !(holder.is_extending && self.rule == Rule::NoUndo);
+            add("waits no longer for", &|link| {
+                (link.standing, link.answer) = (Standing::Undone, None);
+                if undoes {
+                    link.undo();
+                }
+            });
+        }
+        if is_waiting && link.answer.is_some() {
+            add("reads the reply of", &|link| {
+                link.standing = Standing::MayHaveKey;
+            });
+        }
+        if link.is_orphan {
+            add("undoes its heal of", &|link| {
+                link.is_orphan = false;
+                if link.set.is_some() {
+                    link.undo();
+                } else {
+                    link.release = true;
+                }
+            });
+        }
+        let may_heal = match link.standing {
+            Standing::MayHaveKey => link.answer == Some(Answer::Missing),
+            Standing::Untouched => true,
+            Standing::Undone => self.rule == Rule::HealsUndone,
+            Standing::None | Standing::Waiting => false,
+        };
+        let heals = holder.is_extending && self.protocols[client] == Protocol::Classic;
+        if heals && may_heal && link.set.is_none() {
+            add("heals", &|link| {
+                (link.standing, link.answer) = (Standing::Waiting, None);
+                link.set = Some(holder.begun);
+            });
+        }
+    }
+
+    /// Whether the client asks all nodes, and waits for each.
+    pub(super) fn is_patient(&self, client: Client) -> bool {
+        client != HOLDER || !self.gives_up
+    }
+
+    /// Whether no two valid locks exclude each other.
+    pub(super) fn is_exclusive(&self, state: &State) -> bool {
+        let valid = || (0..CLIENTS).filter(|client| state.is_valid(*client));
+        let excludes = |a: Client, b: Client| self.subjects[a].excludes(self.subjects[b]);
+        valid().all(|a| valid().all(|b| a == b || !excludes(a, b)))
+    }
+
+    pub(super) fn has_its_majority(&self, state: &State, client: Client) -> bool {
+        let confirmed = state.holders[client].confirmed;
+        let nodes = state.nodes.iter();
+        let own = nodes.filter(|node| node.has_all(self, client, confirmed));
+        !state.is_valid(client) || own.count() >= QUORUM
+    }
+
+    pub(super) fn is_whole(&self, state: &State, client: Client) -> bool {
+        let has_a_part = |node: &Node| node.has_any(client) && !node.has_all(self, client, 1);
+        state.holders[client].ended > 0 || !state.nodes.iter().any(has_a_part)
+    }
+
+    /// Whether every node has the client's key of its last term, no renewal is half done, and nothing is under way that
+    /// deletes a key.
+    pub(super) fn is_healed(&self, state: &State, client: Client) -> bool {
+        let last = state.holders[client].begun;
+        let is_safe = |node: &Node| {
+            let link = &node.links[client];
+            let counts = link.standing == Standing::MayHaveKey;
+            counts && !link.undo_arrives && !link.release && node.has_all(self, client, last)
+        };
+        state.is_valid(client) && state.nodes.iter().all(is_safe)
+    }
+}
+
 impl State {
     pub(crate) fn is_valid(&self, client: Client) -> bool {
         let holder = &self.holders[client];
         holder.phase == Phase::Holding && holder.confirmed > holder.ended
     }
 
-    pub(crate) fn has_its_majority(&self, world: &World, client: Client) -> bool {
-        let confirmed = self.holders[client].confirmed;
-        let nodes = self.nodes.iter();
-        let own = nodes.filter(|node| node.has_all(world, client, confirmed));
-        !self.is_valid(client) || own.count() >= QUORUM
-    }
-
-    pub(crate) fn is_whole(&self, world: &World, client: Client) -> bool {
-        let has_a_part = |node: &Node| node.has_any(client) && !node.has_all(world, client, 1);
-        self.holders[client].ended > 0 || !self.nodes.iter().any(has_a_part)
-    }
-
     pub(crate) fn has_left_nothing(&self, client: Client) -> bool {
         let is_over = self.holders[client].phase == Phase::Over;
-        let is_quiet = |link: &Link| {
-            link.set.is_none() && !link.undo_arrives && !link.release && !link.is_orphan
-        };
-        let is_passed = |node: &Node| {
+        let is_left = |node: &Node| {
+            let link = &node.links[client];
             let mut links = node.links.iter();
-            links.any(|link| link.passes_from == Some(client))
+            let is_passed = links.any(|link| link.passes_from == Some(client));
+            let is_undone = link.set.is_some() || link.undo_arrives || link.is_orphan;
+            node.has_any(client) && !is_undone && !link.release && !is_passed
         };
-        let is_left =
-            |node: &Node| node.has_any(client) && is_quiet(&node.links[client]) && !is_passed(node);
         !is_over || !self.nodes.iter().any(is_left)
     }
 
-    /// Whether every node has the client's key of its last term, no renewal is half done, and nothing is under way that
-    /// deletes a key.
-    pub(crate) fn is_healed(&self, world: &World, client: Client) -> bool {
-        let last = self.holders[client].begun;
-        self.is_valid(client)
-            && self.nodes.iter().all(|node| {
-                let link = &node.links[client];
-                let counts = link.standing == Standing::MayHaveKey;
-                let is_safe = counts && !link.undo_arrives && !link.release;
-                is_safe && node.has_all(world, client, last)
-            })
+    fn links(&self, client: Client) -> impl Iterator<Item = &Link> {
+        self.nodes.iter().map(move |node| &node.links[client])
+    }
+
+    fn links_mut(&mut self, client: Client) -> impl Iterator<Item = &mut Link> {
+        let nodes = self.nodes.iter_mut();
+        nodes.map(move |node| &mut node.links[client])
     }
 
     /// The votes that the client counts.
-    pub(crate) fn votes(&self, client: Client) -> usize {
-        let links = self.nodes.iter().map(|node| &node.links[client]);
-        let votes = links.filter(|link| {
+    fn votes(&self, client: Client) -> usize {
+        let is_vote = |link: &&Link| {
             link.standing == Standing::MayHaveKey && link.answer == Some(Answer::Granted)
-        });
-        votes.count()
+        };
+        self.links(client).filter(is_vote).count()
     }
 
-    fn links(&mut self, client: Client) -> impl Iterator<Item = &mut Link> {
-        self.nodes
-            .iter_mut()
-            .map(move |node| &mut node.links[client])
-    }
-
-    pub(crate) fn take(&mut self, world: &World, action: Action) {
-        let rule = world.rule;
-        match action {
-            Action::Begin(client, left_out) => self.begin(client, left_out),
-            Action::Return(client) => self.returns(world, client),
-            Action::Fail(client) => self.release(client),
-            Action::Extend(client) => self.extend(client),
-            Action::Heal(client, place) => {
-                let term = self.holders[client].begun;
-                let link = &mut self.nodes[place].links[client];
-                (link.standing, link.set, link.answer) = (Standing::Waiting, Some(term), None);
-            }
-            Action::Read(client, place) => {
-                self.nodes[place].links[client].standing = Standing::MayHaveKey;
-            }
-            Action::GiveUp(client, place) => self.give_up(rule, client, place),
-            Action::Confirm(client) => {
-                self.holders[client].confirmed = self.holders[client].begun;
-                self.end_extension(client);
-            }
-            Action::Abandon(client) => self.end_extension(client),
-            Action::GiveBack(client) => {
-                self.orphan(client, Standing::Undone);
-                self.release(client);
-                if rule == Rule::KeeperForgets {
-                    self.links(client).for_each(|link| link.is_orphan = false);
-                }
-            }
-            Action::PassOn(client) => {
-                let standing = if rule == Rule::PassesOn {
-                    Standing::MayHaveKey
-                } else {
-                    Standing::Undone
-                };
-                self.orphan(client, standing);
-                self.end_extension(client);
-            }
-            Action::Pass(client, next) => self.pass(rule, client, next),
-            Action::EndOrphan(client, place) => self.end_orphan(client, place),
-            Action::EndTerm(client) => {
-                self.holders[client].ended += 1;
-            }
-            Action::SetArrives(client, place) => self.nodes[place].set(world, client),
-            Action::ExtensionArrives(client, place) => self.nodes[place].extend(world, client),
-            Action::UndoArrives(client, place) => {
-                self.nodes[place].links[client].undo_arrives = false;
-                self.nodes[place].delete(world, client);
-            }
-            Action::ReleaseArrives(client, place) => {
-                self.nodes[place].links[client].release = false;
-                self.nodes[place].delete(world, client);
-            }
-            Action::Expire(client, place, resource) => {
-                self.nodes[place].locks[resource].keys[client] = None;
-            }
-            Action::Restart(place) => {
-                let begun = self.holders.each_ref().map(|holder| holder.begun);
-                self.nodes[place].restart(world, begun);
+    /// Asks all nodes for the lock, or all but one that can't be reached.
+    pub(crate) fn begin(&mut self, client: Client, left_out: Option<usize>) {
+        let holder = &mut self.holders[client];
+        (holder.phase, holder.begun) = (Phase::Asking, 1);
+        for (place, link) in self.links_mut(client).enumerate() {
+            if Some(place) == left_out {
+                link.standing = Standing::Untouched;
+            } else {
+                (link.standing, link.set) = (Standing::Waiting, Some(1));
             }
         }
     }
 
-    fn end_orphan(&mut self, client: Client, place: usize) {
-        let link = &mut self.nodes[place].links[client];
-        link.is_orphan = false;
-        if link.set.is_some() {
-            link.undo();
-        } else {
-            link.release = true;
-        }
-    }
-
-    fn returns(&mut self, world: &World, client: Client) {
+    pub(crate) fn return_guard(&mut self, world: &World, client: Client) {
         let holder = &mut self.holders[client];
         (holder.phase, holder.confirmed) = (Phase::Holding, 1);
         for (other, holder) in self.holders.iter_mut().enumerate() {
@@ -186,87 +270,12 @@ impl State {
         self.forget_answers(client);
     }
 
-    /// Forgets what makes no difference any more, so that fewer states are looked at.
-    pub(crate) fn forget(&mut self) {
-        for client in 0..CLIENTS {
-            let is_valid = self.is_valid(client);
-            let holder = &mut self.holders[client];
-            if holder.phase == Phase::Holding && !is_valid && !holder.is_extending {
-                // It will not be valid again.
-                holder.had_a_successor = false;
-            }
-            if holder.phase != Phase::Over {
-                continue;
-            }
-            self.nodes.iter_mut().for_each(|node| node.forget(client));
-            let mut links = self.nodes.iter().map(|node| node.links[client]);
-            if links.all(|link| link == Link::default()) {
-                self.holders[client] = Holder {
-                    phase: Phase::Over,
-                    ..Holder::default()
-                };
-                let closed = self
-                    .nodes
-                    .iter_mut()
-                    .filter_map(|node| node.closed_until.as_mut());
-                closed.for_each(|terms| terms[client] = 0);
-            }
-        }
-        self.open_nodes();
-    }
-
-    /// Opens the nodes that lost their data and have waited until all that they may have granted has ended. A node that opens
-    /// later is one that does not answer until then.
-    fn open_nodes(&mut self) {
-        let ended = self.holders.each_ref().map(|holder| holder.ended);
-        for node in &mut self.nodes {
-            node.closed_until = node
-                .closed_until
-                .filter(|terms| terms.iter().zip(ended).any(|(term, ended)| ended < *term));
-        }
-    }
-
-    fn pass(&mut self, rule: Rule, client: Client, next: Client) {
-        if rule != Rule::PassesTooEarly {
-            self.orphan(client, Standing::Undone);
-            self.end_extension(client);
-            self.holders[client].phase = Phase::Over;
-        }
-        self.begin(next, None);
-        for link in self.links(next) {
-            link.passes_from = Some(client);
-        }
-    }
-
-    fn give_up(&mut self, rule: Rule, client: Client, place: usize) {
-        let is_heal = self.holders[client].is_extending;
-        let undoes = !(is_heal && rule == Rule::NoUndo);
-        let link = &mut self.nodes[place].links[client];
-        (link.standing, link.answer) = (Standing::Undone, None);
-        if undoes {
-            link.undo();
-        }
-    }
-
-    fn begin(&mut self, client: Client, left_out: Option<usize>) {
-        let holder = &mut self.holders[client];
-        (holder.phase, holder.begun) = (Phase::Asking, 1);
-        for (place, link) in self.links(client).enumerate() {
-            if Some(place) == left_out {
-                link.standing = Standing::Untouched;
-            } else {
-                (link.standing, link.set) = (Standing::Waiting, Some(1));
-            }
-        }
-    }
-
     fn extend(&mut self, client: Client) {
         self.forget_answers(client);
         let holder = &mut self.holders[client];
-        holder.begun += 1;
-        holder.is_extending = true;
+        (holder.begun, holder.is_extending) = (holder.begun + 1, true);
         let term = holder.begun;
-        for link in self.links(client) {
+        for link in self.links_mut(client) {
             let is_asked = link.standing == Standing::MayHaveKey;
             link.extension = is_asked.then_some(term);
         }
@@ -279,25 +288,69 @@ impl State {
 
     /// Answers that come later are answers to nobody.
     fn forget_answers(&mut self, client: Client) {
-        for link in self.links(client) {
+        for link in self.links_mut(client) {
             (link.answer, link.extension) = (None, None);
         }
     }
 
     /// The guard ends. What it waits for is left to the keeper.
-    fn orphan(&mut self, client: Client, standing: Standing) {
-        for link in self.links(client) {
+    fn end_guard(&mut self, client: Client, standing: Standing) {
+        for link in self.links_mut(client) {
             if link.standing == Standing::Waiting {
                 (link.standing, link.is_orphan) = (standing, true);
             }
         }
+        self.end_extension(client);
     }
 
     fn release(&mut self, client: Client) {
         self.end_extension(client);
         self.holders[client].phase = Phase::Over;
-        for link in self.links(client) {
+        for link in self.links_mut(client) {
             link.release |= link.standing == Standing::MayHaveKey;
+        }
+    }
+
+    /// The guard ends, and the attempt of another client goes with the release.
+    fn pass(&mut self, rule: Rule, client: Client, next: Client) {
+        if rule != Rule::PassesTooEarly {
+            self.end_guard(client, Standing::Undone);
+            self.holders[client].phase = Phase::Over;
+        }
+        self.begin(next, None);
+        let links = self.links_mut(next);
+        links.for_each(|link| link.passes_from = Some(client));
+    }
+
+    /// Forgets what makes no difference any more, so that fewer states are looked at. Opens the nodes that lost their data and have
+    /// waited until all that they may have granted has ended: a node that opens later is one that does not answer until then.
+    pub(crate) fn forget(&mut self) {
+        for client in 0..CLIENTS {
+            let is_valid = self.is_valid(client);
+            let holder = &mut self.holders[client];
+            if holder.phase == Phase::Holding && !is_valid && !holder.is_extending {
+                // It will not be valid again.
+                holder.had_a_successor = false;
+            }
+            if holder.phase != Phase::Over {
+                continue;
+            }
+            self.nodes.iter_mut().for_each(|node| node.forget(client));
+            if self.links(client).all(|link| *link == Link::default()) {
+                self.holders[client] = Holder {
+                    phase: Phase::Over,
+                    ..Holder::default()
+                };
+                let nodes = self.nodes.iter_mut();
+                let closed = nodes.filter_map(|node| node.closed_until.as_mut());
+                closed.for_each(|terms| terms[client] = 0);
+            }
+        }
+        let ended = self.holders.each_ref().map(|holder| holder.ended);
+        for node in &mut self.nodes {
+            node.closed_until = node
+                .closed_until
+                .filter(|terms| terms.iter().zip(ended).any(|(term, ended)| ended < *term));
         }
     }
 }

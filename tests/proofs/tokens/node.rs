@@ -1,6 +1,8 @@
 //! One node: what its scripts do, and what is on the way between it and the attempts.
 
-use super::Rule;
+use super::state::{Extension, Phase, State};
+use super::{Rule, World};
+use crate::checks::Steps;
 use crate::subject::{RESOURCES, Subject};
 
 /// Room for 2 clients with 3 attempts each, or 3 with 2.
@@ -83,7 +85,7 @@ impl Default for Node {
 impl Node {
     /// The script that acquires: all resources, or nothing. Returns whether it grants. Above `most`, one counter is like another:
     /// nobody proposes so much.
-    pub(crate) fn acquire(&mut self, rule: Rule, id: AttemptId, claim: Claim, most: Token) -> bool {
+    fn acquire(&mut self, rule: Rule, id: AttemptId, claim: Claim, most: Token) -> bool {
         let Some(open_at) = self.open_at else {
             return false;
         };
@@ -136,7 +138,7 @@ impl Node {
 
     /// The script that extends: each resource by itself. Returns whether all of them are extended. Times to live are not in the
     /// model: a key ends when it ends.
-    pub(crate) fn extend(&mut self, rule: Rule, id: AttemptId, claim: Claim) -> bool {
+    fn extend(&mut self, rule: Rule, id: AttemptId, claim: Claim) -> bool {
         let is_open = matches!(rule, Rule::BlindExtension | Rule::RecreationWithoutFloor)
             || self.open_at.is_some_and(|open_at| claim.token > open_at);
         let mut is_renewed = true;
@@ -155,7 +157,7 @@ impl Node {
 
     /// The script that releases. It leaves a tombstone: what arrives later of this attempt is refused. That of a reader
     /// leaves none.
-    pub(crate) fn release(&mut self, id: AttemptId, claim: Claim) {
+    fn release(&mut self, id: AttemptId, claim: Claim) {
         for lock in &mut self.locks[claim.subject.resources()] {
             lock.readers.remove(id);
             if claim.subject.is_reader() {
@@ -167,20 +169,20 @@ impl Node {
     }
 
     /// The node dies, and comes up with what was on its disk.
-    pub(crate) fn lose_data(&mut self, rule: Rule) {
+    fn lose_data(&mut self, rule: Rule) {
         self.open_at = (rule == Rule::NoFloor).then_some(0);
         self.locks = self.saved.take().unwrap_or_default();
     }
 
     /// An acquire, of whatever resource, finds no marker of this process and writes one; and `open_at` has come.
-    pub(crate) fn reopen(&mut self, rule: Rule) {
+    fn reopen(&mut self, rule: Rule) {
         let steps_back = Token::from(rule == Rule::ClockSteppedBack);
         self.open_at = Some(self.granted.saturating_sub(steps_back));
     }
 
     /// The key of an attempt, or the entry of a reader, has come to its end. In a snapshot it has the same one, or an
     /// earlier one.
-    pub(crate) fn expire(&mut self, id: AttemptId, resource: usize) {
+    fn expire(&mut self, id: AttemptId, resource: usize) {
         let saved = self.saved.as_mut().map(|locks| &mut locks[resource]);
         for lock in saved.into_iter().chain([&mut self.locks[resource]]) {
             lock.key = lock.key.filter(|key| *key != id);
@@ -204,6 +206,88 @@ impl Node {
     }
 }
 
+impl World {
+    /// What can happen to an attempt at a node.
+    pub(super) fn steps_of_at(&self, id: AttemptId, place: usize, steps: &mut Steps<'_, State>) {
+        let (state, node) = (steps.from, &steps.from.nodes[place]);
+        let (attempt, is_once) = (state.attempts[id], !self.repeats);
+        let is_asking = attempt.phase == Phase::Asking;
+        let mut add = |name: String, happens: &dyn Fn(&mut Node)| {
+            steps.add(name, |state| happens(&mut state.nodes[place]));
+        };
+        if is_asking && self.undoes {
+            // A client that is still asking no longer waits for a node, and sends a release behind the acquire.
+            add(format!("{id} undoes at {place}"), &|node| {
+                node.releases.insert(id);
+                node.votes.remove(id);
+            });
+        }
+        if node.acquires.contains(id) {
+            add(format!("an acquire of {id} arrives at {place}"), &|node| {
+                let most = self.largest_proposal + 1;
+                let is_granted = node.acquire(self.rule, id, attempt.claim, most);
+                // Otherwise it leaves a key behind that nobody counts any more.
+                if is_granted && is_asking && !node.releases.contains(id) {
+                    node.votes.insert(id);
+                }
+                node.acquires.remove_if(is_once, id);
+            });
+        }
+        if node.extensions.contains(id) {
+            add(
+                format!("an extension of {id} arrives at {place}"),
+                &|node| {
+                    // The answer to an extension that no promise asks about is forgotten.
+                    let is_renewed = node.extend(self.rule, id, attempt.claim);
+                    if is_renewed && attempt.extension == Extension::Late {
+                        node.renewed.insert(id);
+                    }
+                    node.extensions.remove_if(is_once, id);
+                },
+            );
+        }
+        if node.releases.contains(id) {
+            add(format!("a release of {id} arrives at {place}"), &|node| {
+                node.release(id, attempt.claim);
+                node.releases.remove_if(is_once, id);
+            });
+        }
+        for (resource, lock) in node.locks.iter().enumerate() {
+            if lock.key == Some(id) || lock.readers.contains(id) {
+                // Early or late: no clock has a say.
+                add(
+                    format!("{id}'s key of {resource} ends at {place}"),
+                    &|node| {
+                        node.expire(id, resource);
+                    },
+                );
+            }
+        }
+    }
+
+    /// What else can happen to a node.
+    pub(super) fn steps_at(&self, place: usize, steps: &mut Steps<'_, State>) {
+        let (state, node) = (steps.from, &steps.from.nodes[place]);
+        if node.open_at.is_none() {
+            steps.add(format!("{place} opens"), |state| {
+                state.nodes[place].reopen(self.rule);
+            });
+        }
+        if state.losses > 0 {
+            steps.add(format!("{place} loses data"), |state| {
+                state.losses -= 1;
+                state.nodes[place].lose_data(self.rule);
+            });
+            if self.saves && state.nodes.iter().all(|node| node.saved.is_none()) {
+                steps.add(format!("what {place} has now is on its disk"), |state| {
+                    let node = &mut state.nodes[place];
+                    node.saved = Some(node.locks);
+                });
+            }
+        }
+    }
+}
+
 /// A set of attempts, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AttemptSet(u8);
@@ -219,6 +303,12 @@ impl AttemptSet {
 
     pub(crate) fn remove(&mut self, attempt: AttemptId) {
         self.0 &= !(1 << attempt);
+    }
+
+    fn remove_if(&mut self, is_so: bool, attempt: AttemptId) {
+        if is_so {
+            self.remove(attempt);
+        }
     }
 
     pub(crate) fn renumbered(self, numbers: &[AttemptId; MOST_ATTEMPTS]) -> Self {

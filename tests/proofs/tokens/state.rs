@@ -1,11 +1,9 @@
-//! The state of everything: nodes, attempts, and what is on the way between them.
+//! The state of everything: nodes, attempts, and what is on the way between them; what clients do.
 
-use super::Rule;
 use super::node::{AttemptId, AttemptSet, Claim, MOST_ATTEMPTS, Node, Token};
-use crate::subject::Subject;
-
-pub(crate) const NODES: usize = 3;
-pub(crate) const QUORUM: usize = 2;
+use super::{Rule, World};
+use crate::checks::Steps;
+use crate::subject::{NODES, QUORUM, Subject};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct State {
@@ -61,7 +59,7 @@ impl Attempt {
         matches!(self.phase, Phase::Holding | Phase::Released)
     }
 
-    pub(crate) fn is_over(self) -> bool {
+    fn is_over(self) -> bool {
         matches!(self.phase, Phase::Failed | Phase::Released)
     }
 
@@ -70,8 +68,43 @@ impl Attempt {
     }
 }
 
+impl World {
+    /// What a client can do about one of its attempts.
+    pub(super) fn steps_of(&self, id: AttemptId, steps: &mut Steps<'_, State>) {
+        let state = steps.from;
+        let attempt = &state.attempts[id];
+        let is_first = id.is_multiple_of(self.attempts);
+        if attempt.phase == Phase::NotBegun && (is_first || state.attempts[id - 1].is_over()) {
+            let proposals = if attempt.is_reader() {
+                0..=0
+            } else {
+                1..=self.largest_proposal
+            };
+            for token in proposals {
+                steps.add(format!("{id} begins with {token}"), |state| {
+                    state.begin(id, token);
+                });
+            }
+        }
+        if attempt.phase == Phase::Asking && state.has_quorum(|node| node.votes.contains(id)) {
+            steps.add(format!("{id} returns"), |state| {
+                state.return_guard(self.rule, id);
+            });
+        }
+        // Over TCP one extension is enough for a counterexample. What a second one of the same attempt sends is what the first
+        // one sent, so where messages are repeated there are as many as it likes.
+        let may_extend = self.repeats || attempt.extension == Extension::None;
+        if attempt.phase == Phase::Holding && may_extend {
+            steps.add(format!("{id} extends"), |state| state.extend(self.rule, id));
+        }
+        if matches!(attempt.phase, Phase::Asking | Phase::Holding) {
+            steps.add(format!("{id} gives up"), |state| state.give_up(id));
+        }
+    }
+}
+
 impl State {
-    pub(crate) fn begin(&mut self, id: AttemptId, token: Token) {
+    fn begin(&mut self, id: AttemptId, token: Token) {
         let subject = self.attempts[id].claim.subject;
         let newest = self.largest_returned(subject);
         let mut newer_than = AttemptSet::default();
@@ -95,7 +128,7 @@ impl State {
         }
     }
 
-    pub(crate) fn return_guard(&mut self, rule: Rule, id: AttemptId) {
+    fn return_guard(&mut self, rule: Rule, id: AttemptId) {
         let attempt = &mut self.attempts[id];
         attempt.phase = Phase::Holding;
         let overtakes = std::mem::take(&mut attempt.newer_than);
@@ -109,13 +142,7 @@ impl State {
         }
     }
 
-    pub(crate) fn undo(&mut self, id: AttemptId, place: usize) {
-        let node = &mut self.nodes[place];
-        node.releases.insert(id);
-        node.votes.remove(id);
-    }
-
-    pub(crate) fn give_up(&mut self, id: AttemptId) {
+    fn give_up(&mut self, id: AttemptId) {
         let attempt = &mut self.attempts[id];
         attempt.phase = if attempt.won() {
             Phase::Released
@@ -135,7 +162,7 @@ impl State {
     }
 
     /// A holder asks all nodes to extend that it sent no undo.
-    pub(crate) fn extend(&mut self, rule: Rule, id: AttemptId) {
+    fn extend(&mut self, rule: Rule, id: AttemptId) {
         let newest = self.largest_returned(self.attempts[id].claim.subject);
         let attempt = &mut self.attempts[id];
         let has_smaller_token = newest > attempt.claim.token && !attempt.is_reader();
@@ -194,28 +221,26 @@ impl State {
     }
 }
 
-/// How attempts can be renumbered: one way for each order of the clients.
+/// How attempts can be renumbered: one way for each order of the clients, of which there are two or three.
 pub(crate) fn numberings(clients: usize, attempts: usize) -> Vec<[AttemptId; MOST_ATTEMPTS]> {
-    let orders: &[[usize; 3]] = match clients {
-        2 => &[[0, 1, 2], [1, 0, 2]],
-        3 => &[
-            [0, 1, 2],
-            [0, 2, 1],
-            [1, 0, 2],
-            [1, 2, 0],
-            [2, 0, 1],
-            [2, 1, 0],
-        ],
-        _ => panic!("there are two or three clients"),
-    };
+    let orders = [
+        [0, 1, 2],
+        [1, 0, 2],
+        [0, 2, 1],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    let orders = orders.iter().filter(|order| clients == 3 || order[2] == 2);
     let of_order = |order: &[usize; 3]| {
+        let number = |id: AttemptId| order[id / attempts] * attempts + id % attempts;
         std::array::from_fn(|id| {
             if id < clients * attempts {
-                order[id / attempts] * attempts + id % attempts
+                number(id)
             } else {
                 id
             }
         })
     };
-    orders.iter().map(of_order).collect()
+    orders.map(of_order).collect()
 }
