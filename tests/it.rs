@@ -110,14 +110,6 @@ mod servers {
         pub(crate) mod order;
     }
 
-    /// Commands of several threads that go together.
-    #[cfg(all(target_os = "linux", feature = "tracing"))]
-    pub(crate) mod combining {
-        pub(crate) mod crowd;
-        pub(crate) mod limits;
-        pub(crate) mod threads;
-    }
-
     /// Those who want a lock that another has: threads of one manager, and processes.
     pub(crate) mod waiting {
         pub(crate) mod cancelled;

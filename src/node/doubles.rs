@@ -1,67 +1,231 @@
-//! Servers in the place of real ones, for the unit tests of nodes.
+//! A server in the place of real ones, for the unit tests of nodes.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redlatch_testing::eventually;
 
-use super::command;
+use super::command::{self, probe};
+use super::lanes::Lanes;
+use super::reply::Answer;
 use super::request::{Attempt, Verb};
+use super::round::ask;
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
-use crate::error::NodeError;
+use crate::error::{NodeError, Vote};
+use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
-use crate::wire::resp::Reply;
-use crate::wire::transport::{Connect, Transport};
+use crate::wire::resp::{Reply, ServerError};
+use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// A server, and each connection to it. It takes in what is sent, and has its replies at once; a test says what is different.
-pub(super) trait Double: Clone + Send + Sync + 'static {
-    /// A new connection.
-    fn connected(&self) -> Result<Self, NodeError> {
-        Ok(self.clone())
+/// What a server does next.
+#[derive(Debug, Clone)]
+pub(super) enum Event {
+    Says(Reply),
+    /// The connection ends, or what comes is no reply.
+    Fails(NodeError),
+    /// It takes no connection.
+    Away(NodeError),
+    /// Nothing comes in time.
+    Late,
+    /// It takes nothing in, in time.
+    Stuck,
+    Panics,
+}
+
+pub(super) use Event::{Fails, Late, Panics, Says, Stuck};
+
+/// What a server does at each step of a connection, unless something is on its list: 0 is that the connection is made, 1 the answer
+/// to the introduction, and all others are replies to commands.
+pub(super) type Mood = dyn Fn(usize) -> Event + Send + Sync;
+
+/// A server, and each connection to it. Its clock goes on while a client waits for its replies.
+#[derive(Clone)]
+pub(super) struct Server {
+    shared: Arc<Shared>,
+    /// Its place among the nodes of a cluster.
+    place: usize,
+    /// Of a connection: its number, from 1, the steps that are done, and when something was sent last.
+    number: usize,
+    steps: usize,
+    sent_at: Timestamp,
+}
+
+/// The place of a node, and the commands that it was sent in one write.
+pub(super) type Write = (usize, Vec<Vec<u8>>);
+
+pub(super) struct Shared {
+    pub(super) clock: FakeClock,
+    mood: Mutex<Box<Mood>>,
+    /// What the server does first, on whichever connection, but for the introductions.
+    pub(super) events: Mutex<VecDeque<Event>>,
+    /// How long after a command its reply comes.
+    pub(super) distance: Mutex<Duration>,
+    /// Connections up to this one are silent for good.
+    pub(super) forgotten: AtomicUsize,
+    pub(super) sent: Arc<Mutex<Vec<Write>>>,
+    /// The lanes of the node for rounds to several nodes.
+    pub(super) lanes: Arc<Lanes>,
+    /// When connections were asked for, and whether no batch had a lane then.
+    pub(super) connects: Mutex<Vec<(Duration, bool)>>,
+    /// For each wait for a reply that did not come, whether no batch had a lane.
+    pub(super) waits: Mutex<Vec<bool>>,
+}
+
+impl Deref for Server {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Server {
+    pub(super) fn new(mood: impl Fn(usize) -> Event + Clone + Send + Sync + 'static) -> Self {
+        let [server] = Self::cluster(1, move |_, step| mood(step));
+        server
     }
 
-    fn take_in(&mut self, _bytes: &[u8]) -> Result<(), NodeError> {
+    /// Servers in the canonical order, whose moods depend on their places. They have one clock, one list of what they were sent, and
+    /// one set of lanes, for pools of this size.
+    pub(super) fn cluster<const N: usize>(
+        pool_size: u32,
+        mood: impl Fn(usize, usize) -> Event + Clone + Send + Sync + 'static,
+    ) -> [Self; N] {
+        let (clock, sent) = (FakeClock::new(), Arc::default());
+        let common = Arc::new(lanes(pool_size));
+        std::array::from_fn(|place| {
+            let mood = mood.clone();
+            let shared = Shared {
+                clock: clock.clone(),
+                mood: Mutex::new(Box::new(move |step| mood(place, step))),
+                events: Mutex::default(),
+                distance: Mutex::default(),
+                forgotten: AtomicUsize::new(0),
+                sent: Arc::clone(&sent),
+                lanes: Arc::clone(&common),
+                connects: Mutex::default(),
+                waits: Mutex::default(),
+            };
+            Self {
+                shared: Arc::new(shared),
+                place,
+                number: 0,
+                steps: 0,
+                sent_at: Timestamp::from_nanos(0),
+            }
+        })
+    }
+
+    /// A server that does as this list says, and then nothing more.
+    pub(super) fn of_list(events: impl IntoIterator<Item = Event>) -> Self {
+        let server = Self::new(|step| if step < 2 { Says(Reply::Nil) } else { Late });
+        server.events.lock().extend(events);
+        server
+    }
+
+    pub(super) fn set(&self, mood: impl Fn(usize) -> Event + Send + Sync + 'static) {
+        *self.mood.lock() = Box::new(mood);
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.connects.lock().len()
+    }
+
+    /// How many connections are open.
+    pub(super) fn open(&self) -> usize {
+        // One is the server itself, and one the node has.
+        Arc::strong_count(&self.shared).saturating_sub(2)
+    }
+
+    fn now(&self) -> Timestamp {
+        Clock::from(self.clock.clone()).now()
+    }
+
+    fn next(&self) -> Event {
+        let of_list = self.events.lock().front().cloned();
+        let of_list = of_list.filter(|_| self.steps > 1);
+        of_list.unwrap_or_else(|| (self.mood.lock())(self.steps))
+    }
+
+    /// What is next is done.
+    fn step(&mut self) {
+        if self.steps > 1 {
+            self.events.lock().pop_front();
+        }
+        self.steps = self.steps.saturating_add(1);
+    }
+}
+
+impl Connect for Server {
+    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        let try_of = (self.clock.elapsed(), self.lanes.are_idle());
+        self.connects.lock().push(try_of);
+        if let Event::Away(error) = self.next() {
+            return Err(error);
+        }
+        let (number, steps) = (self.connections(), 1);
+        let connection = self.clone();
+        Ok(Box::new(Self {
+            number,
+            steps,
+            ..connection
+        }))
+    }
+}
+
+impl Transport for Server {
+    fn send(&mut self, commands: &[Cow<'_, [u8]>], _: Timestamp) -> Result<(), NodeError> {
+        if let Some(Stuck) = self.events.lock().front() {
+            return Err(NodeError::TimedOut);
+        }
+        let commands = commands.iter().map(|command| command.to_vec());
+        self.sent.lock().push((self.place, commands.collect()));
+        self.sent_at = self.now();
         Ok(())
     }
 
-    fn has_a_reply(&mut self, _until: Timestamp) -> bool {
-        true
-    }
-
-    fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError>;
-
-    fn has_more(&self) -> bool {
-        false
-    }
-}
-
-impl<D: Double> Connect for D {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
-        Ok(Box::new(self.connected()?))
-    }
-}
-
-impl<D: Double> Transport for D {
-    fn send(&mut self, commands: &[Cow<'_, [u8]>], _: Timestamp) -> Result<(), NodeError> {
-        let mut commands = commands.iter();
-        commands.try_for_each(|command| self.take_in(command))
-    }
-
     fn wait_for_reply(&mut self, until: Timestamp, _: Timestamp) -> bool {
-        self.has_a_reply(until)
+        let is_forgotten = self.number <= self.forgotten.load(Ordering::SeqCst);
+        let is_late = is_forgotten || matches!(self.next(), Late);
+        let due = self.sent_at.saturating_add(*self.distance.lock());
+        let is_there = !is_late && due <= until;
+        if is_late && !is_forgotten {
+            self.step();
+        }
+        let end = if is_late { until } else { until.min(due) };
+        if !is_there {
+            self.waits.lock().push(self.lanes.are_idle());
+        }
+        self.clock.advance(end.saturating_since(self.now()));
+        is_there
     }
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        self.reply(deadline)
+        if !self.wait_for_reply(deadline, deadline) {
+            return Err(NodeError::TimedOut);
+        }
+        let event = self.next();
+        self.step();
+        match event {
+            Says(reply) => Ok(reply),
+            Fails(error) | Event::Away(error) => Err(error),
+            Late | Stuck => Err(NodeError::TimedOut),
+            Panics => panic!("as the list says"),
+        }
     }
 
     fn has_surplus(&self) -> bool {
-        self.has_more()
+        false
     }
 
     fn is_quiet(&mut self) -> bool {
@@ -69,30 +233,27 @@ impl<D: Double> Transport for D {
     }
 }
 
-/// A node behind this server, with one slot and a timeout of a second, unless `adapt` says otherwise. Its slots are made.
-pub(super) fn node(
-    server: impl Connect + 'static,
-    time: &FakeClock,
-    adapt: impl FnOnce(&mut Setup<'_>),
-) -> Arc<Node> {
-    node_on(&Clock::from(time.clone()), server, time, adapt)
+/// A node in front of this server, with one slot and a timeout of a second, unless `adapt` says otherwise. Its slots are made.
+pub(super) fn node(server: &Server, adapt: impl FnOnce(&mut Setup<'_>)) -> Arc<Node> {
+    let clock = Clock::from(server.clock.clone());
+    node_on(&clock, &server.clock, server, adapt)
 }
 
-/// The same, with another clock than that of its timers.
+/// The same on another clock, with timers on this one.
 pub(super) fn node_on(
     clock: &Clock,
-    server: impl Connect + 'static,
-    time: &FakeClock,
+    timers: &FakeClock,
+    server: &Server,
     adapt: impl FnOnce(&mut Setup<'_>),
 ) -> Arc<Node> {
     let mut setup = Setup {
-        name: "node".into(),
-        connector: Box::new(server),
+        name: format!("node-{}", server.place).into(),
+        connector: Box::new(server.clone()),
         pool_size: 1,
-        common_lanes: Arc::new(lanes(1)),
+        common_lanes: Arc::clone(&server.lanes),
         timeout: SECOND,
         clock,
-        timers: &Timers::Virtual(Arc::new(time.clone())),
+        timers: &Timers::Virtual(Arc::new(timers.clone())),
         thread: &one_thread("slots"),
     };
     adapt(&mut setup);
@@ -101,12 +262,43 @@ pub(super) fn node_on(
     node
 }
 
+/// What the node answers to a probe that is sent with this verb.
+pub(super) fn asked(node: &Node, verb: &Verb) -> Answer {
+    ask(node, &probe(), verb)
+}
+
+pub(super) fn error(text: &str) -> Event {
+    Says(Reply::Error(ServerError::new(text)))
+}
+
+pub(super) fn closes() -> Event {
+    Fails(closed(io::ErrorKind::ConnectionReset))
+}
+
+pub(super) fn is_away() -> Event {
+    Event::Away(unconnected(io::ErrorKind::ConnectionRefused.into()))
+}
+
+/// That another holder has the key for so many milliseconds; or that there is none, if it is -2.
+pub(super) fn number(number: i64) -> Event {
+    Says(Reply::Array(vec![Reply::Int(number)]))
+}
+
+/// The number in the answer.
+pub(super) fn number_of(answer: Answer) -> u128 {
+    let (vote, _) = answer.result.unwrap().vote();
+    let Vote::Held { remaining, .. } = vote else {
+        panic!("{vote}");
+    };
+    remaining.unwrap().as_millis()
+}
+
 /// The command that releases the lock with this key.
 pub(super) fn release_of(key: &str) -> Packed {
     command::release(&Claim::of_key(key))
 }
 
-fn attempt_on(key: &str) -> Attempt {
+pub(super) fn attempt_on(key: &str) -> Attempt {
     Attempt::new(&Claim::of_key(key), SECOND)
 }
 
@@ -115,7 +307,12 @@ pub(super) fn acquire_of(key: &str) -> Verb {
     Verb::Take(attempt_on(key).repair)
 }
 
-/// What undoes it.
-pub(super) fn undo_of(key: &str) -> Packed {
-    attempt_on(key).undo()
+/// A wait for a release, for so long, that may be given up by this flag.
+pub(super) fn listen(patience: Duration, given_up: Option<Arc<AtomicBool>>) -> Verb {
+    Verb::Listen {
+        bell: "bell".into(),
+        until: Timestamp::from_nanos(0),
+        patience,
+        given_up,
+    }
 }

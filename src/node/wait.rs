@@ -126,35 +126,22 @@ fn forbids_to_block(error: &NodeError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
     use super::*;
-    use crate::clock::{FakeClock, Timestamp};
-    use crate::node::doubles;
+    use crate::node::doubles::{self, Event, Server};
     use crate::wire::resp::ServerError;
-    use crate::wire::transport::{Connect, Transport, refusal};
+    use crate::wire::transport::refusal;
 
-    /// A server that is never reached, and how often that was tried.
-    #[derive(Default)]
-    struct Away(Arc<AtomicU32>);
-
-    impl Connect for Away {
-        fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
-            self.0.fetch_add(1, Ordering::SeqCst);
-            Err(NodeError::TimedOut)
-        }
-    }
-
-    fn node(pool_size: u32, tries: &Arc<AtomicU32>) -> Arc<Node> {
-        let away = Away(Arc::clone(tries));
-        doubles::node(away, &FakeClock::new(), |setup| setup.pool_size = pool_size)
+    /// A server that is never reached, and a node in front of it.
+    fn away(pool_size: u32) -> (Server, Arc<Node>) {
+        let server = Server::new(|_| Event::Away(NodeError::TimedOut));
+        let node = doubles::node(&server, |setup| setup.pool_size = pool_size);
+        (server, node)
     }
 
     #[test]
     fn half_of_the_connections_are_left_for_others() {
         for (connections, listening) in [(1, 0), (2, 1), (3, 1), (5, 2)] {
-            let node = node(connections, &Arc::default());
+            let (_, node) = away(connections);
             let mut joined: Vec<_> = (0..listening).map(|_| node.listener().unwrap()).collect();
             assert!(node.listener().is_none());
             if joined.pop().is_some() {
@@ -165,25 +152,25 @@ mod tests {
 
     #[test]
     fn for_less_than_the_shortest_time_nobody_is_asked() {
-        let tries = Arc::default();
-        let node = node(2, &tries);
+        let (server, node) = away(2);
         let listener = node.listener().unwrap();
         let shortest = command::SHORTEST_LISTENING;
         for (span, expected) in [(shortest / 2, 0), (shortest, 1), (shortest * 2, 2)] {
             let outcome = listener.listen("bell", span, Duration::from_secs(9), None);
             assert_eq!(outcome, ListenOutcome::Failed);
-            assert_eq!(tries.load(Ordering::SeqCst), expected);
+            assert_eq!(server.connections(), expected);
         }
     }
 
     #[test]
     fn a_server_forbids_to_block_by_these_errors_alone() {
-        let error = |text| refusal(&ServerError::new(text));
-        for text in ["NOPERM no", "ERR unknown command"] {
-            assert!(forbids_to_block(&error(text)));
-        }
-        for error in [error("LOADING wait"), NodeError::protocol("ERR")] {
-            assert!(!forbids_to_block(&error), "{error}");
+        for (error, forbids) in [
+            ("NOPERM no", true),
+            ("ERR unknown command", true),
+            ("LOADING wait", false),
+        ] {
+            let error = refusal(&ServerError::new(error));
+            assert_eq!(forbids_to_block(&error), forbids, "{error}");
         }
     }
 }

@@ -246,20 +246,6 @@ impl Peer {
         }
     }
 
-    /// Whether more has come behind this command, or comes within a time. What was written at once comes at once.
-    pub fn has_more(&self, within: Duration) -> bool {
-        let Some(stream) = self.stream.as_deref() else {
-            return false;
-        };
-        if !self.rest.is_empty() {
-            return true;
-        }
-        stream.set_read_timeout(Some(within)).unwrap();
-        let has_more = stream.peek(&mut [0]).is_ok_and(|count| count > 0);
-        stream.set_read_timeout(None).unwrap();
-        has_more
-    }
-
     /// Sends bytes.
     pub fn say(&self, bytes: &[u8]) {
         if let Some(mut stream) = self.stream.as_deref() {

@@ -1,25 +1,25 @@
-//! Rounds to servers that are near, far or silent, and whose leader panics.
+//! Rounds to servers that are near, far or silent, and those that one thread sends for many.
 
-use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use parking_lot::Mutex;
-use redlatch_testing::eventually;
+use log::{LevelFilter, Log, Metadata, Record};
+use redlatch_testing::{eventually, pause};
 
-use super::super::command::probe;
-use super::super::doubles::{self, Double, release_of};
+use super::super::command::{MOST_AT_ONCE, probe};
+use super::super::doubles::{
+    self, Event, Panics, Says, Server, acquire_of, asked, attempt_on, closes, node_on, number,
+    number_of, release_of,
+};
 use super::super::lanes;
 use super::super::lanes::Lanes;
-use super::super::reply::Said;
+use super::super::reply::{Leftover, Said};
 use super::super::request::Places;
 use super::super::verbs::release_all;
 use super::*;
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::error::{NodeError, Vote};
-use crate::sync::AtomicBool;
 use crate::wire::resp::Reply;
-use crate::wire::transport::closed;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const POOL: u32 = 10;
@@ -27,82 +27,31 @@ const NEAR: Duration = Duration::from_micros(100);
 const FAR: Duration = Duration::from_millis(1);
 const SILENT: Duration = Duration::MAX;
 
-/// A server so far away, on a clock that goes on while a thread waits for its replies.
-#[derive(Clone)]
-struct Server {
-    distance: Arc<Mutex<Duration>>,
-    clock: FakeClock,
-    /// When the next reply comes.
-    due: Timestamp,
-    /// After how many replies a connection is closed.
-    closes_after: u32,
-    lanes: Arc<Lanes>,
-    /// For each connection, and for each wait for a reply that did not come, whether no batch had a lane.
-    connects: Arc<Mutex<Vec<bool>>>,
-    waits: Arc<Mutex<Vec<bool>>>,
+fn says_one(_: usize) -> Event {
+    Says(Reply::Int(1))
 }
 
-impl Server {
-    fn now(&self) -> Timestamp {
-        Clock::from(self.clock.clone()).now()
-    }
-}
-
-impl Double for Server {
-    fn connected(&self) -> Result<Self, NodeError> {
-        self.connects.lock().push(self.lanes.are_idle());
-        Ok(self.clone())
-    }
-
-    fn take_in(&mut self, _: &[u8]) -> Result<(), NodeError> {
-        self.due = self.now().saturating_add(*self.distance.lock());
-        Ok(())
-    }
-
-    fn has_a_reply(&mut self, until: Timestamp) -> bool {
-        let span = until.min(self.due).saturating_since(self.now());
-        if self.due > until {
-            self.waits.lock().push(self.lanes.are_idle());
-        }
-        self.clock.advance(span);
-        self.due <= until
-    }
-
-    fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        if !self.has_a_reply(deadline) {
-            return Err(NodeError::TimedOut);
-        }
-        let next = self.closes_after.checked_sub(1);
-        self.closes_after = next.ok_or(closed(io::ErrorKind::ConnectionReset))?;
-        Ok(Reply::Int(1))
-    }
-}
-
-/// A server at each of these distances, and the nodes in front of them, with one set of lanes.
+/// Servers at these distances, each with connections of this mood, and the nodes in front of them.
 fn cluster<const N: usize>(
     distances: [Duration; N],
     pool_size: u32,
-    closes_after: u32,
+    mood: fn(usize) -> Event,
 ) -> ([Server; N], [Arc<Node>; N]) {
-    let common = Arc::new(lanes(pool_size));
-    let (clock, connects, waits) = (FakeClock::new(), Arc::default(), Arc::default());
-    let servers = distances.map(|distance| Server {
-        distance: Arc::new(Mutex::new(distance)),
-        clock: clock.clone(),
-        due: Timestamp::from_nanos(0),
-        closes_after,
-        lanes: Arc::clone(&common),
-        connects: Arc::clone(&connects),
-        waits: Arc::clone(&waits),
-    });
+    let servers = Server::cluster(pool_size, move |_, step| mood(step));
+    set_distances(&servers, distances);
     let nodes = servers.each_ref().map(|server| {
-        doubles::node(server.clone(), &clock, |setup| {
+        doubles::node(server, |setup| {
             setup.pool_size = pool_size;
             setup.timeout = Duration::from_millis(50);
-            setup.common_lanes = Arc::clone(&common);
         })
     });
     (servers, nodes)
+}
+
+fn set_distances<const N: usize>(servers: &[Server; N], distances: [Duration; N]) {
+    for (server, distance) in servers.iter().zip(distances) {
+        *server.distance.lock() = distance;
+    }
 }
 
 /// Which of the nodes answer an extension in time.
@@ -145,17 +94,16 @@ fn count(lanes: &Lanes) -> usize {
 #[test]
 fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
     for far in [[SILENT, SILENT], [SILENT, NEAR], [NEAR, SILENT]] {
-        let (servers, nodes) = cluster([Duration::ZERO; 2], 1, u32::MAX);
+        let (servers, nodes) = cluster([Duration::ZERO; 2], 1, says_one);
         // From now on the connections are open. Nobody connects with a lane.
         assert_eq!(extend(&nodes), [true; 2]);
-        for (server, distance) in servers.iter().zip(far) {
-            *server.distance.lock() = distance;
-        }
+        set_distances(&servers, far);
         assert_eq!(extend(&nodes), far.map(|distance| distance == NEAR));
-        let waits = servers[0].waits.lock();
-        // One look at each node that is silent, or two at the only one.
+        let silent = far.iter().position(|distance| *distance == SILENT).unwrap();
+        // One look or two have a lane.
+        let waits = servers[silent].waits.lock();
         let first_free = waits.iter().position(|is_free| *is_free).unwrap();
-        assert!((1..=3).contains(&first_free), "{waits:?}");
+        assert!((1..=2).contains(&first_free), "{waits:?}");
         assert!(waits[first_free..].iter().all(|is_free| *is_free));
     }
 }
@@ -165,17 +113,15 @@ fn the_way_to_the_farthest_node_decides_how_many_lanes_there_are() {
     let micros = Duration::from_micros;
     for (distances, expected) in [
         ([Duration::ZERO; 3], 2),
-        ([NEAR; 3], 2),
         ([micros(300); 3], 2),
         ([micros(400); 3], 8),
-        ([FAR; 3], 10),
         ([FAR * 9; 3], 10),
         // A batch lasts as long as its slowest reply, wherever the near node is in the order.
         ([NEAR, FAR, FAR], 10),
         ([FAR, NEAR, FAR], 10),
         ([FAR, FAR, NEAR], 10),
     ] {
-        let (servers, nodes) = cluster(distances, POOL, u32::MAX);
+        let (servers, nodes) = cluster(distances, POOL, says_one);
         // The first round connects.
         (0..3).for_each(|_| assert_eq!(extend(&nodes), [true; 3]));
         assert_eq!(count(&servers[0].lanes), expected, "{distances:?}");
@@ -195,66 +141,165 @@ fn round_trips_that_busy_processors_stretch_add_no_lane() {
 #[test]
 fn no_lane_is_held_while_a_connection_is_made() {
     // The introduction and two replies, so that the round trip is known; then a request finds the connection closed.
-    let (servers, nodes) = cluster([NEAR; 3], POOL, 3);
+    let closes_after = |step| if step < 4 { says_one(step) } else { closes() };
+    let (servers, nodes) = cluster([NEAR; 3], POOL, closes_after);
     (0..3).for_each(|_| assert_eq!(extend(&nodes), [true; 3]));
-    let was_free = servers[0].connects.lock();
-    assert!(was_free.len() > 3, "{was_free:?}");
-    assert!(was_free.iter().all(|is_free| *is_free), "{was_free:?}");
-}
-
-/// A server without any key. The thread that reads its first reply panics.
-#[derive(Clone, Default)]
-struct Deadly {
-    has_killed: Arc<AtomicBool>,
-    is_introduced: bool,
-}
-
-impl Double for Deadly {
-    fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
-        if !self.is_introduced {
-            self.is_introduced = true;
-            return Ok(Reply::Nil);
-        }
-        let had_killed = self.has_killed.load(Ordering::SeqCst);
-        self.has_killed.store(true, Ordering::SeqCst);
-        assert!(had_killed, "as it should be");
-        Ok(Reply::Array(vec![Reply::Int(-2)]))
+    for server in servers {
+        let connects = server.connects.lock();
+        assert_eq!(connects.len(), 2);
+        assert!(connects.iter().all(|(_, is_free)| *is_free), "{connects:?}");
     }
+}
+
+/// A node whose threads wait for each other in real time, in front of a server that does as this list says.
+fn for_threads(name: &str, events: impl IntoIterator<Item = Event>) -> (Server, Arc<Node>) {
+    let server = Server::of_list(events);
+    let node = node_on(&Clock::system(), &FakeClock::new(), &server, |setup| {
+        setup.name = name.into();
+        setup.timeout = Duration::from_mins(2);
+    });
+    (server, node)
+}
+
+/// Does the jobs on threads of their own, so that their requests queue in this order, and the first of them sends for all. Returns
+/// what they come to; none of a thread that panics.
+#[track_caller]
+fn together<T: Send>(
+    node: &Node,
+    jobs: impl IntoIterator<Item = impl FnOnce() -> T + Send>,
+    when_all_queue: impl FnOnce(),
+) -> Vec<Option<T>> {
+    let lane = take_lane(&node.lanes);
+    thread::scope(|scope| {
+        let threads = jobs.into_iter().zip(1..).map(|(job, count)| {
+            let thread = scope.spawn(job);
+            assert!(eventually(MINUTE, || node.lanes.waiting() == count));
+            thread
+        });
+        let threads: Vec<_> = threads.collect();
+        when_all_queue();
+        drop(lane);
+        let results = threads.into_iter().map(|thread| thread.join().ok());
+        results.collect()
+    })
+}
+
+#[test]
+fn requests_of_several_threads_go_in_one_write_and_each_gets_its_own_answer_and_time() {
+    let (server, node) = for_threads("node", (1..=4).map(number));
+    let verbs = [
+        Verb::Keep,
+        acquire_of("job"),
+        Verb::Drop,
+        acquire_of("other"),
+    ];
+    let waited = Duration::from_millis(20);
+    let jobs = verbs.iter().map(|verb| || asked(&node, verb));
+    let answers = together(&node, jobs, || pause(waited));
+    let answers: Vec<Answer> = answers.into_iter().flatten().collect();
+    assert!(answers.iter().all(|answer| answer.elapsed >= waited));
+    let numbers: Vec<u128> = answers.into_iter().map(number_of).collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    // With the introduction.
+    let sizes: Vec<usize> = server.sent.lock().iter().map(|(_, it)| it.len()).collect();
+    assert_eq!(sizes, [5]);
+}
+
+#[test]
+fn a_write_has_no_more_than_so_many_commands_and_bytes_with_their_undos() {
+    let long = 64 - 5 * (MOST_BYTES / (2 * 1_600));
+    for (count, length, expected) in [
+        (MOST_AT_ONCE + 12, 9, vec![12, MOST_AT_ONCE]),
+        (64, 1_500, vec![long, 12, 12, 12, 12, 12]),
+        // A name alone may be longer than that.
+        (2, MOST_BYTES - 100, vec![1, 1]),
+    ] {
+        let (server, node) = for_threads("node", iter::repeat_n(Says(Reply::Okay), count));
+        let key = |number| format!("{number:05} {}", "x".repeat(length));
+        let jobs = (0..count).map(|number| {
+            let node = &node;
+            move || node.acquire(&attempt_on(&key(number))).leftover
+        });
+        let leftovers = together(&node, jobs, || ());
+        assert!(
+            leftovers
+                .into_iter()
+                .all(|it| it == Some(Leftover::Possible))
+        );
+        let sent = server.sent.lock();
+        // With the introduction.
+        let mut sizes: Vec<usize> = sent.iter().map(|(_, it)| it.len()).collect();
+        sizes[0] -= 1;
+        // Those that wait for the connection get it in any order.
+        sizes.sort_unstable();
+        assert_eq!(sizes, expected, "{length}");
+    }
+}
+
+/// Takes its time over a node that failed, until the other threads are done. Then it panics.
+struct Slow;
+
+static DONE: AtomicU32 = AtomicU32::new(0);
+static SEEN: AtomicU32 = AtomicU32::new(0);
+
+impl Log for Slow {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        if record.args().to_string().contains("slowly-logged") {
+            eventually(MINUTE, || DONE.load(Ordering::SeqCst) == 2);
+            SEEN.store(DONE.load(Ordering::SeqCst), Ordering::SeqCst);
+            panic!("the logger is full");
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_logger_that_takes_long_and_panics_on_the_thread_that_sends_holds_up_no_other() {
+    log::set_logger(&Slow).unwrap();
+    log::set_max_level(LevelFilter::Info);
+    // The last reply is none.
+    let replies = [number(1), number(2), Says(Reply::Okay)];
+    let (_server, node) = for_threads("slowly-logged", replies);
+    let jobs = [(); 3].map(|()| {
+        || {
+            let is_ok = asked(&node, &Verb::Keep).result.is_ok();
+            DONE.fetch_add(1, Ordering::SeqCst);
+            is_ok
+        }
+    });
+    let results = together(&node, jobs, || ());
+    assert_eq!(results, [Some(true), Some(true), Some(false)]);
+    let seen = SEEN.load(Ordering::SeqCst);
+    assert_eq!(seen, 2, "the others waited for the logger");
+    assert!(node.lanes.are_idle());
 }
 
 #[test]
 fn of_a_release_that_a_thread_sent_which_then_panicked_a_missing_key_says_nothing() {
-    let (clock, time) = (Clock::system(), FakeClock::new());
-    let node = doubles::node_on(&clock, Deadly::default(), &time, |setup| {
-        setup.timeout = MINUTE;
-    });
-    let release = |node: &Node| {
-        let nodes = iter::once((node, true));
+    let (_server, node) = for_threads("node", [Panics, number(-2), number(-2)]);
+    let release = || {
+        let nodes = iter::once((&*node, true));
         let mut released = release_all(nodes, &release_of("job"), MINUTE).nodes;
         released.remove(0).vote
     };
-    let lane = take_lane(&node.lanes);
-    let both = [(); 2].map(|()| {
-        let node = Arc::clone(&node);
-        thread::spawn(move || release(&node))
-    });
-    assert!(eventually(MINUTE, || node.lanes.waiting() == 2));
     // One of them sends both releases and panics. The node may have executed that of the other one.
-    drop(lane);
-    let mut votes = both.into_iter().filter_map(|thread| thread.join().ok());
-    let vote = votes.next().unwrap();
-    assert!(
-        matches!(vote, Vote::Failed(NodeError::Closed { .. })),
-        "{vote}"
-    );
-    assert!(votes.next().is_none());
+    let mut votes = together(&node, [release, release], || ());
+    let vote = votes.pop().flatten().unwrap();
+    let is_lost = matches!(vote, Vote::Failed(NodeError::Closed { .. }));
+    assert!(is_lost, "{vote}");
+    assert!(votes.pop().flatten().is_none());
     // A release that was sent once is told what is so.
-    assert!(matches!(release(&node), Vote::Missing));
+    assert!(matches!(release(), Vote::Missing));
 }
 
 #[test]
 fn what_a_thread_that_panicked_was_to_send_goes_also_where_a_majority_has_answered() {
-    let (_, nodes) = cluster([NEAR; 3], 1, u32::MAX);
+    let (_, nodes) = cluster([NEAR; 3], 1, says_one);
     for (last, expected) in [
         (Again::Left, Some(vec![false, false, true])),
         (Again::OnNewerThan(0), None),
