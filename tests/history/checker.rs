@@ -1,10 +1,9 @@
 //! The judge: hears a history in the order of time, and says what no lock can have done.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
-use crate::event::{Asks, Call, Event, Nanos, On, Span, Way, What, Who};
+use crate::event::{Asks, Call, Event, Given, Nanos, Span, Way, What};
 
 /// What holds in a run, and so what may be asked of its locks.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +19,7 @@ pub struct Assumed {
 }
 
 /// A rule of locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Two guards have at the same time what only one may have.
     Exclusion,
@@ -64,69 +63,60 @@ pub enum Rule {
 
 impl Rule {
     /// The number of the promise in docs/safety.md that the rule stands for, where it has one.
-    #[must_use]
-    pub fn promise(self) -> Option<u8> {
-        Some(match self {
-            Self::Exclusion | Self::Permits => 1,
-            Self::Readers => 14,
-            Self::Twice => 10,
-            Self::Order => 11,
-            Self::TooLong => 2,
-            Self::Validity => 3,
-            Self::Extension | Self::AfterEnd | Self::LateMove | Self::Revival => 4,
-            Self::Rest => 13,
-            Self::Release => 6,
-            Self::Unended => 18,
-            Self::Uncalled => 8,
-            Self::Adoption | Self::LateLoss | Self::EarlyLoss | Self::Other => return None,
-        })
+    fn promise(self) -> &'static str {
+        match self {
+            Self::Exclusion | Self::Permits => "P1: ",
+            Self::TooLong => "P2: ",
+            Self::Validity => "P3: ",
+            Self::Extension | Self::AfterEnd | Self::LateMove | Self::Revival => "P4: ",
+            Self::Release => "P6: ",
+            Self::Uncalled => "P8: ",
+            Self::Twice => "P10: ",
+            Self::Order => "P11: ",
+            Self::Rest => "P13: ",
+            Self::Readers => "P14: ",
+            Self::Unended => "P18: ",
+            Self::Adoption | Self::LateLoss | Self::EarlyLoss | Self::Other => "",
+        }
     }
 }
 
 /// Something that no lock can have done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule that is broken.
     pub rule: Rule,
     /// When that was seen.
     pub at: Nanos,
     /// The calls, or guards, that show it.
     pub calls: Vec<Call>,
-    /// What happened, for people.
+    /// What happened, for people, behind the number of the promise.
     pub text: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(promise) = self.rule.promise() {
-            write!(f, "P{promise}: ")?;
-        }
-        f.write_str(&self.text)
-    }
 }
 
 /// The judge. It hears one event after the other, in the order of time.
 #[derive(Debug, Default)]
 pub struct Checker {
+    pub(crate) now: Nanos,
     pub(crate) assumed: Assumed,
     /// The calls that have not ended, and when they began.
-    pub(crate) asked: HashMap<Call, (Nanos, Asks)>,
+    pub(crate) asked: BTreeMap<Call, (Nanos, Asks)>,
     pub(crate) holds: HashMap<Call, Hold>,
     /// Which guard had the lock with this token last.
     pub(crate) by_token: HashMap<Arc<str>, Call>,
-    pub(crate) places: Places,
-    pub(crate) tokens: HashMap<Slot, Given>,
+    /// The guards on each place that were valid last.
+    pub(crate) open: HashMap<usize, Vec<Call>>,
+    pub(crate) places: HashMap<Slot, Place>,
     found: Vec<Violation>,
 }
 
 /// A guard.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
-    pub(crate) who: Who,
-    pub(crate) on: On,
-    pub(crate) slot: Option<u32>,
-    pub(crate) fencing: Option<u64>,
-    /// When it was returned.
+    pub(crate) call: Call,
+    pub(crate) asks: Asks,
+    pub(crate) given: Given,
+    /// When its call began, and when it was returned.
+    pub(crate) began: Nanos,
     pub(crate) start: Nanos,
     /// Until when it says that it is valid.
     pub(crate) end: Span,
@@ -140,53 +130,40 @@ pub(crate) struct Hold {
     pub(crate) is_kept: bool,
     /// Whether a hook is to be called when it is lost, and has not been.
     pub(crate) has_hook: bool,
-    pub(crate) extending: Option<Extending>,
+    /// The extension that is under way: by how much, and whether the guard was over when it began.
+    pub(crate) extending: Option<(Nanos, bool)>,
     /// Who had the lock before its release began, though it is not theirs.
     pub(crate) disputed_by: Option<Call>,
-}
-
-/// An extension that is under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Extending {
-    pub(crate) ttl: Nanos,
-    /// Whether the guard was over when it began.
-    pub(crate) is_late: bool,
 }
 
 /// A place, and the slot of a semaphore.
 pub(crate) type Slot = (usize, Option<u32>);
 
-/// The guards on each place that were valid last, and who took each place last.
+/// What was on a place, or slot.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    pub(crate) open: HashMap<usize, Vec<Call>>,
-    pub(crate) last: HashMap<Slot, Last>,
-    /// Whose lock rests, and until when.
-    pub(crate) resting: HashMap<Slot, (Call, Nanos)>,
-}
-
-/// Who took a place last, and when.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Last {
+pub(crate) struct Place {
+    /// Who took it last, alone and to read, and when.
     pub(crate) alone: Option<(Call, Nanos)>,
     pub(crate) read: Option<(Call, Nanos)>,
-}
-
-/// The fencing tokens of a place, or slot.
-#[derive(Debug, Default)]
-pub(crate) struct Given {
-    /// With the token of the lock.
-    pub(crate) all: HashMap<u64, Arc<str>>,
-    /// When a guard was returned, the largest of those that were returned by then, and whose it is.
+    /// Whose lock rests, and until when.
+    pub(crate) resting: Option<(Call, Nanos)>,
+    /// The fencing tokens, each with the token of its lock.
+    pub(crate) fencing: HashMap<u64, Arc<str>>,
+    /// When a guard was returned, the largest fencing token of those that were returned by then, and whose it is.
     pub(crate) largest: Vec<(Nanos, u64, Call)>,
     /// The largest of those whose guards were valid.
-    pub(crate) valid: Option<(u64, Call)>,
+    pub(crate) largest_valid: Option<(u64, Call)>,
 }
 
 impl Hold {
     /// Whether it has a permit, and nobody says which.
     pub(crate) fn shares_permits(&self) -> bool {
-        self.on.way == Way::Permit && self.slot.is_none()
+        self.asks.on.way == Way::Permit && self.given.slot.is_none()
+    }
+
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        let places = self.asks.on.places.iter();
+        places.map(|place| (*place, self.given.slot))
     }
 
     /// Whether it has ended before its time.
@@ -218,70 +195,75 @@ impl Checker {
     /// Takes the next event. Returns whether it breaks no rule.
     pub fn hear(&mut self, event: &Event) -> bool {
         let before = self.found.len();
+        self.now = event.at;
         match (&event.what, event.call) {
-            (What::Dies(client), _) => self.dies(*client, event.at),
-            (what, Some(call)) => self.hears_of_a_call(call, event.at, what),
+            (What::Dies(client), _) => self.dies(*client),
+            (What::Asks(asks), Some(call)) => {
+                self.asked.insert(call, (event.at, asks.clone()));
+            }
+            (What::Gets(given), Some(call)) => self.gets(call, given),
+            (What::Fails(why), Some(call)) => {
+                if let Some((_, asks)) = self.asked.remove(&call) {
+                    self.fails(call, &asks, *why);
+                }
+            }
+            (what, Some(call)) => {
+                if let Some(mut hold) = self.holds.remove(&call) {
+                    self.hears_of_a_guard(&mut hold, what);
+                    self.holds.insert(call, hold);
+                }
+            }
             (_, None) => {}
         }
         before == self.found.len()
     }
 
-    fn hears_of_a_call(&mut self, call: Call, at: Nanos, what: &What) {
-        match what {
-            What::Asks(asks) => drop(self.asked.insert(call, (at, asks.clone()))),
-            What::Gets(given) => {
-                let Some((began, asks)) = self.asked.remove(&call) else {
-                    let words = "a guard was returned to a call that nobody waits for".to_owned();
-                    return self.finds(Rule::Uncalled, at, &[call], words);
-                };
-                let hold = self.begins((call, at), &asks, given);
-                self.is_of_its_lease(call, &hold, &asks, &given.token);
-                self.in_order(call, &hold, (began, &asks), &given.token);
-                self.does_not_rest(call, &hold);
-                self.by_token.insert(Arc::clone(&given.token), call);
-                self.is_had(call, hold, &asks);
-                self.excludes(call, at);
-            }
-            What::Fails(why) => {
-                if let Some((_, asks)) = self.asked.remove(&call) {
-                    self.fails(call, at, &asks, *why);
-                }
-            }
-            What::Extends(ttl) => self.extends(call, at, *ttl),
-            What::Extended(end) => self.extended(call, at, *end),
-            What::NotExtended(why) => self.not_extended(call, at, *why),
-            What::Moves { end, is_limited } => self.moves(call, at, *end, *is_limited),
-            What::Keeps | What::Hooks => {
-                if let Some(hold) = self.holds.get_mut(&call) {
-                    hold.is_kept |= *what == What::Keeps;
-                    hold.has_hook |= *what == What::Hooks;
-                }
-            }
-            What::Looks(says) => self.looks(call, at, *says),
-            What::Lost(why) => self.is_told_of_a_loss(call, at, *why),
-            What::Releases => self.releases(call, at),
-            What::Released(says) => self.released(call, at, *says),
-            What::Rests(until) => self.rests(call, *until),
-            What::Dies(_) | What::Beside(_) => {}
-        }
+    fn gets(&mut self, call: Call, given: &Given) {
+        let at = self.now;
+        let Some((began, asks)) = self.asked.remove(&call) else {
+            let words = "a guard was returned to a call that nobody waits for";
+            return self.adds(Rule::Uncalled, [call], words);
+        };
+        let mut hold = Hold {
+            call,
+            asks,
+            given: given.clone(),
+            began,
+            start: at,
+            end: given.end.unwrap_or(Span::exactly(at)),
+            lost: None,
+            released: None,
+            first: (call, at),
+            is_kept: false,
+            has_hook: false,
+            extending: None,
+            disputed_by: None,
+        };
+        self.begins(&mut hold);
+        self.is_of_its_lease(&hold);
+        self.in_order(&hold);
+        self.does_not_rest(&hold);
+        self.by_token.insert(Arc::clone(&given.token), call);
+        self.takes_its_places(&hold);
+        self.excludes(&hold);
+        self.holds.insert(call, hold);
     }
 
     /// A client is killed: its calls do not end any more, and its guards say nothing.
-    fn dies(&mut self, client: u32, at: Nanos) {
-        self.asked.retain(|_, (_, asks)| asks.who.client != client);
+    fn dies(&mut self, client: u32) {
+        self.asked.retain(|_, (_, asks)| asks.client != client);
         let holds = self.holds.values_mut();
-        for hold in holds.filter(|hold| hold.who.client == client) {
-            hold.released = hold.released.or(Some(at));
+        for hold in holds.filter(|hold| hold.asks.client == client) {
+            hold.released = hold.released.or(Some(self.now));
         }
     }
 
     /// The run is over: every call has to be over as well.
     pub fn ends(&mut self, at: Nanos) {
-        let mut asked: Vec<_> = std::mem::take(&mut self.asked).into_iter().collect();
-        asked.sort_by_key(|(call, _)| *call);
-        for (call, (_, Asks { who, on, .. })) in asked {
-            let words = format!("{who} asked for {on}, and its call has not ended");
-            self.finds(Rule::Unended, at, &[call], words);
+        self.now = at;
+        for (call, (_, Asks { client, on, .. })) in std::mem::take(&mut self.asked) {
+            let words = format!("c{client} on {on}: its call has not ended");
+            self.adds(Rule::Unended, [call], &words);
         }
     }
 
@@ -291,12 +273,25 @@ impl Checker {
         &self.found
     }
 
-    pub(crate) fn finds(&mut self, rule: Rule, at: Nanos, calls: &[Call], text: String) {
+    pub(crate) fn adds(&mut self, rule: Rule, calls: impl IntoIterator<Item = Call>, words: &str) {
         self.found.push(Violation {
             rule,
-            at,
-            calls: calls.to_vec(),
-            text,
+            at: self.now,
+            calls: calls.into_iter().collect(),
+            text: format!("{}{words}", rule.promise()),
         });
+    }
+
+    /// Notes what this guard shows, perhaps together with others.
+    pub(crate) fn finds(
+        &mut self,
+        rule: Rule,
+        hold: &Hold,
+        others: impl IntoIterator<Item = Call>,
+        words: &str,
+    ) {
+        let Asks { client, on, .. } = &hold.asks;
+        let calls = others.into_iter().chain([hold.call]);
+        self.adds(rule, calls, &format!("c{client} on {on}: {words}"));
     }
 }

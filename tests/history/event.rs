@@ -21,13 +21,6 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Call(pub u64);
 
-/// A thread of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Who {
-    pub client: u32,
-    pub thread: u32,
-}
-
 /// In which way a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Way {
@@ -68,11 +61,17 @@ impl On {
     pub fn is_read(&self) -> bool {
         self.way == Way::Read
     }
+}
 
-    /// Whether two guards on one place exclude each other there.
-    #[must_use]
-    pub fn excludes(&self, other: &Self) -> bool {
-        !(self.way == other.way && matches!(self.way, Way::Read | Way::Permit))
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.places.iter().map(|place| format!("r{place}"));
+        f.write_str(&names.collect::<Vec<_>>().join("+"))?;
+        f.write_str(match self.way {
+            Way::Lock | Way::Write | Way::All => "",
+            Way::Read => " to read",
+            Way::Permit => " as a permit",
+        })
     }
 }
 
@@ -84,7 +83,6 @@ pub struct Span {
 }
 
 impl Span {
-    /// A time that is known exactly.
     #[must_use]
     pub fn exactly(at: Nanos) -> Self {
         Self { low: at, high: at }
@@ -101,7 +99,7 @@ pub struct Leased {
 /// What a call asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asks {
-    pub who: Who,
+    pub client: u32,
     pub on: On,
     /// For how long; none where what is left of a lease is wanted.
     pub ttl: Option<Nanos>,
@@ -190,22 +188,4 @@ pub enum Says {
     Not(Why),
     /// Nothing, as when it was dropped.
     Nothing,
-}
-
-impl fmt::Display for On {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.places.iter().map(|place| format!("r{place}"));
-        f.write_str(&names.collect::<Vec<_>>().join("+"))?;
-        f.write_str(match self.way {
-            Way::Lock | Way::Write | Way::All => "",
-            Way::Read => " to read",
-            Way::Permit => " as a permit",
-        })
-    }
-}
-
-impl fmt::Display for Who {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "c{}.{}", self.client, self.thread)
-    }
 }

@@ -23,7 +23,5 @@ mod text;
 mod planted;
 
 pub use crate::checker::{Assumed, Checker, Rule, Violation};
-pub use crate::event::{
-    Asks, Call, Event, Given, Leased, Nanos, On, Says, Span, Way, What, Who, Why,
-};
+pub use crate::event::{Asks, Call, Event, Given, Leased, Nanos, On, Says, Span, Way, What, Why};
 pub use crate::text::{text, write};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redlatch_history::{
     Asks, Assumed, Call, Checker, Event, Given, Leased, Nanos, On, Rule, Span, Violation, Way,
-    What, Who, Why, write,
+    What, Why, write,
 };
 
 use super::claims::NOTICE;
@@ -98,7 +98,7 @@ impl State {
             !(is_of_two && !is_sound || is_late && self.is_of_a_stop(found))
         });
         if let Some(found) = found.cloned() {
-            let words = found.to_string();
+            let words = found.text.clone();
             self.record.violation.get_or_insert(found);
             self.fail(words);
         }
@@ -127,12 +127,8 @@ impl State {
 
     pub(super) fn records_call(&mut self, on: &On, ttl: Option<Nanos>, adopts: Option<&Lease>) {
         let (call, task) = (self.record.new_call(), self.task);
-        let number = |number: usize| u32::try_from(number).unwrap();
         let asks = Asks {
-            who: Who {
-                client: number(self.client()),
-                thread: number(task % self.plan.workers),
-            },
+            client: u32::try_from(self.client()).unwrap(),
             on: match self.plan.permits {
                 Some(_) => On::new(Way::Permit, [SEMAPHORE]),
                 None => on.clone(),

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use redlatch_history::{
     Asks, Assumed, Call, Checker, Event, Given, Nanos, On, Rule, Says, Span, Violation, Way, What,
-    Who,
 };
 
 use crate::ask::FIRST_SEMAPHORE;
@@ -278,7 +277,7 @@ pub(crate) fn self_check() {
             end: Some(Span::exactly(at + 500)),
         };
         let asks = What::Asks(Asks {
-            who: Who { client, thread: 0 },
+            client,
             on: On::new(Way::Lock, [0]),
             ttl: None,
             adopts: None,

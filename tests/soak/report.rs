@@ -70,8 +70,8 @@ fn tell(made: &Made, options: &Options) -> ExitCode {
     let mut bad = Vec::new();
     for found in record.violations() {
         bad.push(format!(
-            "VIOLATION: {:?} at {} ns: {found}",
-            found.rule, found.at
+            "VIOLATION: {:?} at {} ns: {}",
+            found.rule, found.at, found.text
         ));
     }
     bad.extend(record.wrong.iter().map(|text| format!("WRONG: {text}")));

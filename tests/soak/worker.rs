@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use redlatch::{Builder, Fanout, Lease, LockGuard, LockManager, Protocol};
-use redlatch_history::{Asks, Call, Given, Leased, Nanos, On, Span, Way, What, Who};
+use redlatch_history::{Asks, Call, Given, Leased, Nanos, On, Span, Way, What};
 use redlatch_testing::pause;
 
 use crate::ask::{count_abstentions, draw, each, names, plural, why};
@@ -259,7 +259,7 @@ impl Thread<'_> {
         let (client, thread) = (self.worker.role.client, self.number);
         let call = call(client, thread, self.calls);
         let what = What::Asks(Asks {
-            who: Who { client, thread },
+            client,
             on: on.clone(),
             ttl: ttl_ms.map(|ttl_ms| ttl_ms * 1_000_000),
             adopts,
