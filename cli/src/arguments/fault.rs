@@ -74,47 +74,77 @@ fn in_one_line(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{definition, parse_words};
+    use super::super::{definition, page, parse_words};
     use super::*;
+
+    /// Command lines with a part of what is told of them.
+    const WRONG: &str = "\
+dance => unrecognized subcommand 'dance'; try
+run => the following required arguments were not provided
+run x => ; a command stands behind two dashes
+run x -- => ; a command stands behind two dashes
+run x echo hi => ; a command stands behind two dashes
+hold x -- true => ; a command stands behind two dashes
+run -job -- x => ; a name that begins with a dash
+status -job => ; a name that begins with a dash
+run --also -n x -- y => ; a value that begins with a dash
+run --also= x -- y => at least one character; try
+hold --shared x => '--shared' found; try
+run --nodde y x -- z => '--node'; try
+run x --ttl 1s --ttl 2s -- y => '--ttl <DURATION>' cannot be used multiple times
+run x --ttl 0s -- y => more than zero
+run x --wait 0s -- y => --no-wait
+run x --wait 5s --no-wait -- y => --no-wait
+run x -q -v -- y => --verbose
+run x -E 300 -- y => 0..=255
+run x --on-loss panic -- y => term, kill, ignore
+run x --also a --max 3 -- y => --max
+run x --also a --shared -- y => --shared
+run x --shared --max 3 -- y => --max
+run x --shared --at-least 1m -- y => --at-least
+run x --shared --forever -- y => --forever
+run x --forever --no-wait -- y => --no-wait
+run x --forever --on-wanted TERM -- y => --on-wanted
+run x --at-least 0s -- y => more than zero
+run x --at-least-on-failure -- y => --at-least
+run x --max 0 -- y => 1..=256
+run x --max=257 -- y => 1..=256
+run x --label a\nb -- y => 'a\\nb'
+run x --label z --no-label -- y => --no-label
+run x --ttl LONG -- y => xxx…'
+run x --ttl redis://:s3cret@h -- y => 'redis://***@h'
+run x --ttl redis://:s3cretLONG@h -- y => 'redis://***@h'
+status x redis://:s3cret@h => 'redis://***@h'
+redis://:s3cret@h => 'redis://***@h'
+status => <NAME>
+status x -q --json => --json
+status x --max z => --max
+open-nodes job => --help
+health --color maybe => auto, always, never
+unlock x => --token
+unlock x --token => --token
+";
 
     #[test]
     fn a_fault_is_told_in_one_line_with_where_a_name_a_value_or_a_command_stands() {
-        let long = format!("run x --label {} -- true", "x".repeat(10_000));
-        for (words, hint) in [
-            ("run -job -- x", DASHED),
-            ("run --also -x job -- x", DASHED),
-            ("status -job", DASHED),
-            // A known option.
-            ("run --also -n job -- x", VALUE),
-            ("run --also= job -- x", "at least one character; try"),
-            // Options of others.
-            ("hold --also y x", "'--also' found; "),
-            ("hold --shared x", "'--shared' found; try"),
-            ("run x --nodde y -- x", "'--node'; try"),
-            ("run", "the following required arguments were not provided"),
-            ("run x", COMMAND),
-            ("hold x true", COMMAND),
-            ("hold x -- true", COMMAND),
-            ("run x echo hi", COMMAND),
-            ("run x -n echo hi", COMMAND),
-            (
-                "dance",
-                "unrecognized subcommand 'dance'; try 'redlatch --help'",
-            ),
-            ("run x --wait 0s -- true", "--no-wait"),
-            ("run x -E 300 -- true", "0..=255"),
-            ("run x --label a\nb -- true", "'a\\nb'"),
-            (&long, "xxx…'"),
-        ] {
-            let words = ["redlatch"].into_iter().chain(words.split(' '));
+        let mut rest = WRONG;
+        while let Some((typed, others)) = rest.split_once(" => ") {
+            let (hint, others) = others.split_once('\n').unwrap();
+            rest = others;
+            let typed = typed.replace("LONG", &"x".repeat(10_000));
+            let words = ["redlatch"].into_iter().chain(typed.split(' '));
             let words: Vec<OsString> = words.map(OsString::from).collect();
             let line = told(&parse_words(&words).unwrap_err(), &words, &definition());
-            assert!(line.contains(hint) && line.len() < 400, "{hint}: {line}");
-            let help = match words[1].to_str() {
-                Some("dance") => "try 'redlatch --help'".to_owned(),
-                name => format!("try 'redlatch {} --help'", name.unwrap()),
+            assert!(line.contains(hint) && line.len() < 400, "{typed}: {line}");
+            assert!(!line.contains('\n') && !line.contains("s3cret"), "{line}");
+            let name = typed.split(' ').next().unwrap();
+            let known = page::PAGES.iter().any(|(known, _)| *known == name);
+            let name = if known {
+                format!("redlatch {name}")
+            } else {
+                "redlatch".to_owned()
             };
-            assert!(!line.contains('\n') && line.ends_with(&help), "{line}");
+            assert!(line.ends_with(&format!("; try '{name} --help'")), "{line}");
         }
     }
 }

@@ -10,26 +10,36 @@ pub(crate) struct Ended {
 
 impl Ended {
     #[track_caller]
-    pub(crate) fn ends_with(&self, code: i32) {
+    pub(crate) fn ends_with(&self, code: i32) -> &Self {
         assert_eq!(self.code, Some(code), "{self:?}");
+        self
     }
 
     /// This code, and this on standard output.
     #[track_caller]
-    pub(crate) fn is(&self, code: i32, stdout: &str) {
+    pub(crate) fn is(&self, code: i32, stdout: &str) -> &Self {
         assert_eq!((self.code, &*self.stdout), (Some(code), stdout), "{self:?}");
+        self
     }
 
     /// This code, and nothing on standard error.
     #[track_caller]
-    pub(crate) fn is_quiet(&self, code: i32) {
+    pub(crate) fn is_quiet(&self, code: i32) -> &Self {
         assert_eq!((self.code, &*self.stderr), (Some(code), ""), "{self:?}");
+        self
+    }
+
+    /// Nothing more than the exit code.
+    #[track_caller]
+    pub(crate) fn is_silent(&self, code: i32) {
+        self.is(code, "").is_quiet(code);
     }
 
     /// This on standard output.
     #[track_caller]
-    pub(crate) fn shows(&self, text: &str) {
+    pub(crate) fn shows(&self, text: &str) -> &Self {
         assert!(self.stdout.contains(text), "{text}: {self:?}");
+        self
     }
 
     /// The words of standard output, however the lines break.
@@ -38,24 +48,18 @@ impl Ended {
         words.join(" ")
     }
 
-    /// This in the one line on standard error.
+    /// This in the one line that the program says on standard error.
     #[track_caller]
-    pub(crate) fn complains(&self, text: &str) {
+    pub(crate) fn complains(&self, text: &str) -> &Self {
         assert!(self.complaint().contains(text), "{text}: {self:?}");
+        self
     }
 
-    /// This code, nothing on standard output, and this in the one line on standard error.
+    /// This code, nothing on standard output, and one line with this on standard error.
     #[track_caller]
-    pub(crate) fn is_refused(&self, code: i32, text: &str) {
-        self.is(code, "");
-        self.complains(text);
-    }
-
-    /// The same, and nobody else says anything on standard error.
-    #[track_caller]
-    pub(crate) fn is_refused_in_one_line(&self, code: i32, text: &str) {
-        self.is_refused(code, text);
+    pub(crate) fn is_refused(&self, code: i32, text: &str) -> &Self {
         assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
+        self.is(code, "").complains(text)
     }
 
     /// The one object on standard output.
@@ -68,14 +72,13 @@ impl Ended {
     /// The one line that the program says on standard error; shells may say more.
     #[track_caller]
     pub(crate) fn complaint(&self) -> &str {
-        let mut own = self
-            .stderr
-            .lines()
-            .filter(|line| line.starts_with("redlatch: "));
-        let line = own
-            .next()
-            .unwrap_or_else(|| panic!("it says nothing: {self:?}"));
-        assert_eq!(own.next(), None, "{self:?}");
+        let lines = self.stderr.lines();
+        let own: Vec<&str> = lines
+            .filter(|line| line.starts_with("redlatch: "))
+            .collect();
+        let [line] = own[..] else {
+            panic!("{self:?}");
+        };
         line
     }
 }

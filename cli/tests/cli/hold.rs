@@ -1,5 +1,6 @@
 //! `redlatch hold`: a lock without a command, from the line with its token until standard input ends.
 
+use std::fs::File;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -7,27 +8,19 @@ use redlatch_testing::{eventually, pause};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::ended::Ended;
-use crate::process::{LIMIT, Nodes, REDLATCH, Running, ask, end_of, open_nodes, try_run};
+use crate::nodes::{Nodes, REDLATCH};
+use crate::process::{LIMIT, Running, end_of};
 
 /// `redlatch hold` with these options on the lock `job`, with an input that stays open.
 #[track_caller]
-fn hold(nodes: &Nodes, options: &[&str]) -> Running {
-    let arguments = [&["hold"], options, &["job"]].concat();
-    Running::start_with_input(&mut nodes.redlatch(&arguments))
-}
-
-/// Nothing more than the exit code.
-#[track_caller]
-fn assert_silent(ended: &Ended, code: i32) {
-    ended.is(code, "");
-    ended.is_quiet(code);
+fn hold(nodes: &Nodes, options: &str) -> Running {
+    Running::start(&mut nodes.redlatch(&format!("hold {options} job")))
 }
 
 #[test]
 fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends_or_a_signal_comes() {
-    let nodes = Nodes::start(3).hasty();
-    let mut running = hold(&nodes, &["--ttl", "1500ms"]);
+    let nodes = Nodes::hasty();
+    let mut running = hold(&nodes, "--ttl 1500ms");
     let token = running.line();
     assert!(token.len() == 40 && nodes.locked() >= 2, "{token}");
     // Twice the ttl: without renewal, the keys would have gone.
@@ -38,35 +31,39 @@ fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends_or_a_
     for server in &nodes.servers {
         assert!(server.get("job").unwrap().starts_with(&token));
     }
-    try_run(&nodes, &["-n"], "echo ran").is(75, "");
-    assert_silent(&running.finish(), 0);
+    // Who waits ends when its input does, and has nothing.
+    hold(&nodes, "-qn -E 9").end().is_silent(9);
+    let waits = hold(&nodes, "--wait 10s");
+    // Most of the time it waits by then.
+    pause(Duration::from_millis(300));
+    waits.finish().is_silent(129);
+    running.finish().is_silent(0);
     assert_eq!(nodes.locked(), 0);
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
-        let running = hold(&nodes, &[]);
+        let running = hold(&nodes, "");
         running.line();
         assert!(nodes.locked() >= 2);
-        assert_silent(&running.end_by(signal), 0);
+        running.end_by(signal).is_silent(0);
         assert_eq!(nodes.locked(), 0, "{signal:?}");
     }
 }
 
 #[test]
 fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
-    let nodes = Nodes::start(3).hasty();
+    let nodes = Nodes::hasty();
     for (options, by) in [
-        (&["--ttl", "2s"][..], "deletion"),
-        (&["--max-hold", "3s"], "max_hold"),
-        (&["--ttl", "2s"], "unlock"),
-        (&["--ttl", "1s"], "stop"),
-        // One that can't notice it until the end.
-        (&[], "deletion"),
+        ("--ttl 2s", "deletion"),
+        ("--max-hold 3s", "max_hold"),
+        ("--ttl 2s", "unlock"),
+        ("--ttl 1s", "stop"),
     ] {
         let running = hold(&nodes, options);
         let token = running.line();
         match by {
-            "deletion" => nodes.command(&["DEL", "job"]),
+            "deletion" => nodes.command("DEL job"),
             "unlock" => {
-                ask(&nodes, &["unlock", "job", "--token", &token]).ends_with(0);
+                let unlock = format!("unlock job --token {token}");
+                nodes.ask(&unlock).ends_with(0);
             }
             "stop" => {
                 running.signal(Signal::STOP);
@@ -76,70 +73,54 @@ fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
             }
             _ => {}
         }
-        if options.is_empty() {
-            let ended = running.finish();
-            ended.is_refused(76, "noticed it when releasing it");
-        } else {
-            running.end().is_refused(76, "Z lost the lock job: ");
-        }
-        if by == "stop" {
-            assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
-            nodes.command(&["DEL", "job"]);
-        }
+        running.end().is_refused(76, "Z lost the lock job: ");
     }
+    assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
+    nodes.command("DEL job");
+    // One that can't notice it until the end.
+    let running = hold(&nodes, "");
+    running.line();
+    nodes.command("DEL job");
+    running
+        .finish()
+        .is_refused(76, "noticed it when releasing it");
 }
 
 #[test]
 fn with_fenced_the_line_has_the_number_and_with_json_it_is_an_object() {
-    let nodes = Nodes::start(3);
-    open_nodes(&nodes);
-    let line = |options: &[&str]| {
+    let nodes = Nodes::open();
+    let line = |options: &str| {
         let running = hold(&nodes, options);
         let line = running.line();
-        assert_silent(&running.finish(), 0);
+        running.finish().is_silent(0);
         line
     };
-    let fenced = line(&["--fenced"]);
+    let fenced = line("--fenced");
     let (token, number) = fenced.split_once(' ').expect(&fenced);
     assert_eq!(token.len(), 40);
     let number: u64 = number.parse().unwrap();
-    let object: Value = serde_json::from_str(&line(&["--fenced", "--json"])).unwrap();
+    let object: Value = serde_json::from_str(&line("--fenced --json")).unwrap();
     assert_eq!(object["resource"], "job");
     assert_eq!(object["token"].as_str().unwrap().len(), 40);
     assert!(object["fencing_token"].as_u64().unwrap() > number);
-    let object: Value = serde_json::from_str(&line(&["--json"])).unwrap();
+    let object: Value = serde_json::from_str(&line("--json")).unwrap();
     assert_eq!(object["fencing_token"], Value::Null);
 }
 
 #[test]
-fn without_an_input_that_stays_open_or_an_output_nothing_is_kept() {
-    let nodes = Nodes::start(3);
-    // Which is /dev/null.
-    ask(&nodes, &["hold", "job"]).is_refused(64, "standard input is at its end");
-    assert!(nodes.servers.iter().all(|server| server.keys() == 0));
+fn without_an_output_nothing_is_kept() {
+    let nodes = Nodes::start(1);
     // A full disk.
-    let full = std::fs::File::options().write(true).open("/dev/full");
-    let mut hold = nodes.redlatch(&["hold", "job"]);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut hold = nodes.redlatch("hold job");
     hold.stdin(Stdio::piped())
-        .stdout(full.unwrap())
+        .stdout(full)
         .stderr(Stdio::piped());
     let ended = Running::spawn(&mut hold).end();
-    ended.ends_with(74);
-    ended.complains("Z standard output can't be written");
+    ended
+        .ends_with(74)
+        .complains("Z standard output can't be written");
     assert_eq!(nodes.locked(), 0);
-}
-
-#[test]
-fn who_waits_ends_when_its_input_does_and_has_nothing() {
-    let nodes = Nodes::start(3);
-    nodes.hold("another", 60_000);
-    let running = hold(&nodes, &["--wait", "10s"]);
-    // Most of the time it waits by then.
-    pause(Duration::from_millis(300));
-    assert_silent(&running.finish(), 129);
-    assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
-    let running = hold(&nodes, &["-qn", "-E", "9"]);
-    assert_silent(&running.end(), 9);
 }
 
 /// The script of docs/command.md, which is the example of the manual page with all that can go wrong.
@@ -156,19 +137,14 @@ fn example(nodes: &Nodes) -> Command {
 
 #[test]
 fn the_example_in_bash_works_under_the_lock_or_not_at_all() {
-    let nodes = Nodes::start(3);
-    open_nodes(&nodes);
+    let nodes = Nodes::open();
     let ended = end_of(&mut example(&nodes));
-    ended.ends_with(0);
-    let number = ended.stdout.strip_prefix("pushed ").unwrap();
-    let number = number.strip_suffix("\nannounced\n").unwrap();
-    assert!(number.parse::<u64>().is_ok(), "{ended:?}");
-    ask(&nodes, &["status", "-q", "deploy"]).ends_with(1);
+    let number = ended.ends_with(0).stdout.strip_prefix("pushed ");
+    let number = number.and_then(|text| text.strip_suffix("\nannounced\n"));
+    assert!(number.unwrap().parse::<u64>().is_ok(), "{ended:?}");
 
-    let mut hold = nodes.redlatch(&["hold", "--fenced", "deploy"]);
-    let holder = Running::start_with_input(&mut hold);
+    let holder = Running::start(&mut nodes.redlatch("hold --fenced deploy"));
     holder.line();
-    let brief = "node_timeout = \"300ms\"\nwait = \"300ms\"\n";
-    nodes.write_config("redlatch.toml", brief);
+    nodes.configure("node_timeout = '300ms'\nwait = '300ms'\n");
     end_of(&mut example(&nodes)).is(75, "");
 }

@@ -1,15 +1,26 @@
 //! A lock that is lost while its command runs, or whose `redlatch` is stopped or killed: what the command gets, and what the exit code is.
 
+use std::fs;
 use std::time::Duration;
 
 use redlatch::Protocol;
 use redlatch_testing::{Server, eventually, now, pause};
-use rustix::process::{Signal, getpgid, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process};
 
-use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid, state, told, try_run};
+use crate::nodes::Nodes;
+use crate::process::{LIMIT, Running, assert_dies, assert_stops, is_alive, pid};
 
 /// Renewed every half second, so that a loss is soon noticed.
-const TTL: [&str; 2] = ["--ttl", "1500ms"];
+const TTL: &str = "--ttl 1500ms";
+
+/// Long enough that a busy machine does not lose the lock before it is meant to.
+const LONG_TTL: &str = "--ttl 6s";
+
+/// Tells its process, and works.
+const WORK: &str = "echo $$; for i in $(seq 3000); do sleep 0.02; done";
+
+/// Waits for a file.
+const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done";
 
 /// Gives the lock to another holder on all servers.
 #[track_caller]
@@ -17,85 +28,74 @@ fn take_away(nodes: &Nodes) {
     nodes.hold("another", 60_000);
 }
 
-/// A command that has started, and has told its processes.
-#[track_caller]
-fn run(nodes: &Nodes, options: &[&str], script: &str) -> Running {
-    Running::start(&mut nodes.run(&[&TTL[..], options].concat(), script))
-}
-
 #[test]
-fn a_loss_to_another_holder_leaves_that_one_alone_and_what_the_command_leaves_behind_ends() {
-    let nodes = Nodes::start(3).hasty();
-    let script =
-        "sh -c 'trap \"\" TERM; echo $$; for i in $(seq 1500); do sleep 0.02; done' & wait";
-    let running = run(&nodes, &[], script);
+fn a_loss_leaves_the_other_holder_alone_and_ends_all_that_the_command_has_started() {
+    let nodes = Nodes::hasty();
+    // The command ends, and what it leaves behind does not.
+    let leaves = format!("sh -c 'trap \"\" TERM; {WORK}' & wait");
+    let running = nodes.start_run(TTL, &leaves);
     let grandchild = pid(&running.line());
     take_away(&nodes);
-    let ended = running.end();
-    ended.ends_with(76);
-    ended.complains("another holder");
+    running.end().ends_with(76).complains("another holder");
     assert_dies(grandchild);
     assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
-}
 
-#[test]
-fn a_command_that_ignores_term_gets_kill_after_the_grace() {
-    let nodes = Nodes::start(3).hasty();
-    let script =
-        "trap '' TERM; sleep 30 & echo $!; echo $$; for i in $(seq 1500); do sleep 0.02; done";
-    let running = run(&nodes, &["--grace", "400ms"], script);
-    let (grandchild, command) = (pid(&running.line()), pid(&running.line()));
+    // Neither ends before it gets KILL, after the grace.
+    nodes.command("DEL job");
+    let ignores = format!("trap '' TERM; sleep 30 & echo $!; {WORK}");
+    let running = nodes.start_run(&format!("{TTL} --grace 400ms"), &ignores);
+    let all = [pid(&running.line()), pid(&running.line())];
     take_away(&nodes);
     running.error_line();
     let told = now();
-    assert!(is_alive(command));
+    assert!(all.into_iter().all(is_alive));
     running.end().ends_with(76);
     let took = now() - told;
     assert!(
         took >= Duration::from_millis(350),
-        "killed before the grace had passed"
+        "killed before the grace had passed: {took:?}"
     );
-    assert_dies(command);
-    assert_dies(grandchild);
+    all.into_iter().for_each(assert_dies);
 }
 
 #[test]
 fn on_loss_kills_the_command_at_once_or_lets_it_go_on() {
-    let nodes = Nodes::start(3).hasty();
-    let script = "trap 'echo got term' TERM; echo ready; for i in $(seq 1500); do sleep 0.02; done";
-    let running = run(&nodes, &["--on-loss", "kill", "--grace", "1h"], script);
+    let nodes = Nodes::hasty();
+    let script = format!("trap 'echo got term' TERM; {WORK}");
+    let running = nodes.start_run(&format!("{TTL} --on-loss kill --grace 1h"), &script);
     running.line();
     take_away(&nodes);
     running.end().is_refused(76, "KILL");
 
-    nodes.command(&["DEL", "job"]);
-    let script = "echo ready; while [ ! -e go ]; do sleep 0.02; done; exit 6";
-    let mut running = run(&nodes, &["--on-loss", "ignore"], script);
+    nodes.command("DEL job");
+    let script = format!("echo ready; {WAIT}; exit 6");
+    let mut running = nodes.start_run(&format!("{TTL} --on-loss ignore"), &script);
     running.line();
     take_away(&nodes);
-    told(&running, "goes on without it");
+    running.tells("goes on without it");
     assert!(running.is_running());
-    std::fs::write(nodes.file("go"), "").unwrap();
+    nodes.go();
     running.end().is_quiet(6);
 }
 
 #[test]
 fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss_and_one_of_them_is_none() {
-    let mut nodes = Nodes::start(3).hasty();
+    let mut nodes = Nodes::hasty();
     nodes.servers[0].kill();
-    let running = run(&nodes, &[], "echo ready; sleep 30");
+    let running = nodes.start_run(TTL, WORK);
     running.line();
     pause(Duration::from_secs(3));
     nodes.servers[1].kill();
     let ended = running.end();
-    ended.ends_with(76);
     // The holder was told before, while there was time to do something.
-    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let lines: Vec<&str> = ended.ends_with(76).stderr.lines().collect();
     let [fails, lost] = lines[..] else {
         panic!("{ended:?}");
     };
-    let renewals = "Z renewals of lock \"job\" fail on ";
-    for part in [renewals, &nodes.servers[1].name()] {
+    for part in [
+        "Z renewals of lock \"job\" fail on ",
+        &nodes.servers[1].name(),
+    ] {
         assert!(fails.contains(part), "{ended:?}");
     }
     assert!(lost.contains("too few nodes answered"), "{ended:?}");
@@ -103,14 +103,14 @@ fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss_and_one_of_them_is_n
 
 #[test]
 fn a_holder_is_told_once_that_renewals_fail_and_when_they_succeed_again() {
-    let nodes = Nodes::start(3).hasty();
-    let run = nodes.run(&["--ttl", "6s"], "echo ready; read -r line; exit 0");
-    let hold = nodes.redlatch(&["hold", "--ttl", "6s", "job"]);
+    let nodes = Nodes::hasty();
+    let run = nodes.run(LONG_TTL, "echo ready; read -r line; exit 0");
+    let hold = nodes.redlatch("hold --ttl 6s job");
     for mut command in [run, hold] {
-        let running = Running::start_with_input(&mut command);
+        let running = Running::start(&mut command);
         running.line();
         nodes.servers[..2].iter().for_each(Server::stop);
-        told(&running, "renewals of lock \"job\" fail on 2 of 3 nodes");
+        running.tells("renewals of lock \"job\" fail on 2 of 3 nodes");
         nodes.servers[..2].iter().for_each(Server::resume);
         let next = running.error_line();
         assert!(next.contains("lock \"job\" is renewed again"), "{next}");
@@ -121,64 +121,59 @@ fn a_holder_is_told_once_that_renewals_fail_and_when_they_succeed_again() {
 #[test]
 fn a_loss_that_is_noticed_only_at_the_end_is_told() {
     let nodes = Nodes::start(3);
-    for (options, code) in [(&[][..], 76), (&["--on-loss", "ignore"], 0)] {
+    for (options, code) in [("", 76), ("--on-loss ignore", 0)] {
         // The first renewal would be seconds away.
-        let mut run = nodes.run(options, "echo ready; read -r line; exit 0");
-        let running = Running::start_with_input(&mut run);
+        let running = nodes.start_run(options, "echo ready; read -r line; exit 0");
         running.line();
         take_away(&nodes);
-        running
-            .finish()
-            .is_refused(code, "noticed it when releasing it");
-        nodes.command(&["DEL", "job"]);
+        let ended = running.finish();
+        ended.is_refused(code, "noticed it when releasing it");
+        nodes.command("DEL job");
     }
 }
 
-/// Long enough that a busy machine does not lose the lock before it is meant to.
-const LONG_TTL: [&str; 2] = ["--ttl", "6s"];
-
-/// Tells its process, and works.
-const WORK: &str = "echo $$; for i in $(seq 3000); do sleep 0.02; done";
-
 #[test]
 fn the_command_of_a_stopped_redlatch_is_dead_when_the_next_holder_has_the_lock() {
-    let nodes = Nodes::start(3).hasty();
+    let nodes = Nodes::hasty();
     let other = nodes.manager(Protocol::Classic);
     // Of the first one nothing that a signal could do but KILL. The other one gets TERM before.
     for (trap, told) in [
         ("trap '' INT TERM HUP QUIT", None),
         ("trap 'echo term > told; exit 0' TERM", Some("term\n")),
     ] {
-        let script = format!("{trap}; sh -c '{WORK}' & {WORK}");
-        let running = Running::start(&mut nodes.run(&LONG_TTL, &script));
+        let running = nodes.start_run(LONG_TTL, &format!("{trap}; sh -c '{WORK}' & {WORK}"));
         let pids = [pid(&running.line()), pid(&running.line())];
         // Later than the first renewal, so that it is not the end of the first lease that counts.
         pause(Duration::from_millis(1500));
-        assert!(pids.iter().all(|pid| is_alive(*pid)));
+        assert!(pids.into_iter().all(is_alive));
         running.signal(Signal::STOP);
         let guard = other.lock("job", Duration::from_mins(1)).unwrap();
         let alive = pids.map(is_alive);
         assert_eq!(alive, [false; 2], "they run on beside the next holder");
-        let text = std::fs::read_to_string(nodes.file("told")).ok();
+        let text = fs::read_to_string(nodes.file("told")).ok();
         assert_eq!(text.as_deref(), told);
         running.signal(Signal::CONT);
         // Whatever the command returned.
-        running.end().is_refused(76, "lost the lock job");
+        running.end().is(76, "").complains("lost the lock job");
         guard.unlock().unwrap();
     }
 }
 
+/// A process, its command, and the watchdog between them.
+fn all_of(running: &Running, command: Pid) -> [Pid; 3] {
+    [running.pid(), getpgid(Some(command)).unwrap(), command]
+}
+
 #[test]
 fn a_command_that_is_stopped_as_well_does_not_go_on_beside_the_next_holder() {
-    let nodes = Nodes::start(3).hasty();
-    let running = Running::start(&mut nodes.run(&LONG_TTL, WORK));
+    let nodes = Nodes::hasty();
+    let running = nodes.start_run(LONG_TTL, WORK);
     let command = pid(&running.line());
-    let watchdog = getpgid(Some(command)).unwrap();
     // All three, as a debugger or a freezer would.
-    let all = [running.pid(), watchdog, command];
+    let all = all_of(&running, command);
     for pid in all {
         kill_process(pid, Signal::STOP).unwrap();
-        assert!(eventually(LIMIT, || state(pid) == Some('T')));
+        assert_stops(pid);
     }
     assert!(eventually(LIMIT, || nodes.locked() == 0));
     for pid in all {
@@ -192,34 +187,30 @@ fn a_command_that_is_stopped_as_well_does_not_go_on_beside_the_next_holder() {
 #[test]
 fn a_redlatch_that_goes_on_in_time_keeps_its_lock_and_its_command() {
     let nodes = Nodes::start(3);
-    let script = "echo $$; while [ ! -e go ]; do sleep 0.02; done; exit 3";
-    let running = Running::start(&mut nodes.run(&["--ttl", "1m"], script));
+    let running = nodes.start_run("--ttl 1m", &format!("echo $$; {WAIT}; exit 3"));
     let command = pid(&running.line());
     running.signal(Signal::STOP);
-    assert!(eventually(LIMIT, || state(running.pid()) == Some('T')));
+    assert_stops(running.pid());
     pause(Duration::from_secs(1));
     running.signal(Signal::CONT);
     assert!(is_alive(command));
-    std::fs::write(nodes.file("go"), "").unwrap();
+    nodes.go();
     running.end().is_quiet(3);
 }
 
 #[test]
-fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
-    let nodes = Nodes::start(3).hasty();
+fn of_a_stopped_redlatch_the_command_goes_on_with_on_loss_ignore_and_is_killed_after_the_grace() {
+    let nodes = Nodes::hasty();
     let other = nodes.manager(Protocol::Classic);
-    let running = run(&nodes, &["--on-loss", "ignore"], WORK);
+    let running = nodes.start_run(&format!("{TTL} --on-loss ignore"), WORK);
     let command = pid(&running.line());
     running.signal(Signal::STOP);
     drop(other.lock("job", Duration::from_mins(1)).unwrap());
     assert!(is_alive(command));
-}
+    drop(running);
 
-#[test]
-fn a_redlatch_that_is_stopped_in_the_grace_leaves_the_kill_to_the_watchdog() {
-    let nodes = Nodes::start(3).hasty();
     let script = format!("trap '' TERM; {WORK}");
-    let running = run(&nodes, &["--grace", "1s"], &script);
+    let running = nodes.start_run(&format!("{TTL} --grace 1s"), &script);
     let command = pid(&running.line());
     take_away(&nodes);
     assert!(running.error_line().contains("KILL after 1s"));
@@ -230,55 +221,53 @@ fn a_redlatch_that_is_stopped_in_the_grace_leaves_the_kill_to_the_watchdog() {
 
 #[test]
 fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
-    let nodes = Nodes::start(3).hasty();
+    let nodes = Nodes::hasty();
     // Nothing that a signal could do but KILL. Signals to the group, as of scripts that clean up with `kill 0`, and those
     // that end who does not expect them, are not for the watchdog.
-    let script = "trap '' INT TERM HUP QUIT USR1 USR2 ALRM; for s in INT TERM HUP QUIT USR1 USR2 ALRM; do kill -$s 0; done; \
-                  sh -c 'echo $$; for i in $(seq 1500); do sleep 0.02; done' & echo $$; wait";
-    let running = Running::start(&mut nodes.run(&["--ttl", "1s"], script));
+    let signals = "INT TERM HUP QUIT USR1 USR2 ALRM";
+    let script = format!(
+        "trap '' {signals}; for s in {signals}; do kill -$s 0; done; sh -c '{WORK}' & {WORK}"
+    );
+    let running = nodes.start_run("--ttl 1s", &script);
     let pids = [pid(&running.line()), pid(&running.line())];
-    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    assert!(pids.into_iter().all(is_alive));
     assert!(nodes.locked() >= 2);
     // A `killall -9 redlatch` is not to find the watchdog, which leads the group.
-    let watchdog = getpgid(Some(pids[1])).unwrap().as_raw_nonzero();
-    let name = std::fs::read_to_string(format!("/proc/{watchdog}/comm")).unwrap();
+    let watchdog = all_of(&running, pids[1])[1].as_raw_nonzero();
+    let name = fs::read_to_string(format!("/proc/{watchdog}/comm")).unwrap();
     assert_eq!(name, "lock-watchdog\n");
     running.signal(Signal::TERM);
     running.signal(Signal::KILL);
-    for pid in pids {
-        assert_dies(pid);
-    }
+    pids.into_iter().for_each(assert_dies);
     assert!(eventually(LIMIT, || nodes.locked() == 0), "the lock stays");
 }
 
 #[test]
 fn a_run_that_begins_when_a_holder_was_killed_gets_its_turn_unless_it_says_how_long_it_waits() {
-    let nodes = Nodes::start(3).hasty();
+    let nodes = Nodes::hasty();
     // A holder that was killed leaves its keys for longer than ten seconds.
-    let ttl = ["--ttl", "12s"];
-    let killed = Running::start(&mut nodes.run(&ttl, "echo started; exec sleep 60"));
+    let killed = nodes.start_run("--ttl 12s", WORK);
     killed.line();
     killed.signal(Signal::KILL);
     drop(killed);
     assert!(nodes.locked() >= 2);
-    try_run(&nodes, &ttl, "echo ran").is(0, "ran\n");
+    nodes.try_run("--ttl 12s", "echo ran").is(0, "ran\n");
 }
 
 #[test]
 fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
-    let nodes = Nodes::start(1).hasty();
-    let file = nodes.file("pids");
-    let script = "echo $$ >> pids; for i in $(seq 1500); do sleep 0.02; done";
+    let nodes = Nodes::start(1);
+    let script = format!("echo $$ >> pids; {WORK}");
     // A short time to live, so that the next one need not wait for long.
-    let brief = ["--node-timeout", "50ms", "--ttl", "300ms", "--wait", "5s"];
+    let brief = "--node-timeout 50ms --ttl 300ms --wait 5s";
     // Over the whole time of its start: before the lock, with it, before the command, after it.
     for step in 0..24 {
-        let running = Running::start(&mut nodes.run(&brief, script));
+        let running = nodes.start_run(brief, &script);
         pause(Duration::from_millis(step));
         running.signal(Signal::KILL);
     }
-    let last = Running::start(&mut nodes.run(&["--ttl", "1s"], script));
-    let written = || std::fs::read_to_string(&file).unwrap_or_default();
+    let last = nodes.start_run("--node-timeout 300ms --ttl 1s", &script);
+    let written = || fs::read_to_string(nodes.file("pids")).unwrap_or_default();
     assert!(eventually(LIMIT, || !written().is_empty()));
     last.signal(Signal::KILL);
     drop(last);
@@ -290,12 +279,10 @@ fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
 #[test]
 fn a_group_that_is_stopped_with_its_watchdog_does_not_hold_redlatch_up() {
     let nodes = Nodes::start(1);
-    let running = Running::start(&mut nodes.run(&[], "echo $$; kill -STOP 0"));
-    let command = pid(&running.line());
-    let watchdog = getpgid(Some(command)).unwrap();
-    for pid in [command, watchdog] {
-        assert!(eventually(LIMIT, || state(pid) == Some('T')));
-    }
+    let running = nodes.start_run("", "echo $$; kill -STOP 0");
+    let [_, watchdog, command] = all_of(&running, pid(&running.line()));
+    assert_stops(command);
+    assert_stops(watchdog);
     kill_process(command, Signal::KILL).unwrap();
     running.end().ends_with(137);
     assert_eq!(nodes.locked(), 0);

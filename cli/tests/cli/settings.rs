@@ -7,25 +7,24 @@ use std::process::Command;
 
 use redlatch_testing::Server;
 
-use crate::process::{Nodes, Running, bare, end_of, pid, set_mode, try_run};
+use crate::nodes::{Nodes, bare, set_mode};
+use crate::process::{Running, end_of, pid};
 
 const SECRET: &str = "s3cret-word";
 
-/// A configuration file that names these servers.
+/// Writes a configuration file that names these servers.
 #[track_caller]
 fn write_config(nodes: &Nodes, name: &str, more: &str) -> String {
-    let urls: Vec<String> = nodes
-        .servers
-        .iter()
-        .map(|s| format!("{:?}", s.url()))
-        .collect();
-    let text = format!("nodes = [{}]\n{more}", urls.join(", "));
-    nodes.write_config(name, &text).display().to_string()
+    let urls = nodes.urls();
+    nodes.write(name, 0o644, &format!("nodes = ['{urls}']\n{more}"))
 }
 
-fn with_password(n: usize) -> Nodes {
-    let start = |_| Server::start_with(&["--requirepass", SECRET]);
-    Nodes::of((0..n).map(start).collect())
+/// The command without a named configuration, with this folder as the user's.
+fn without_a_name(line: &str, config_folder: &Path) -> Command {
+    let mut command = bare(line);
+    command.env_remove("REDLATCH_CONFIG");
+    command.env("XDG_CONFIG_HOME", config_folder);
+    command
 }
 
 #[test]
@@ -35,22 +34,23 @@ fn nodes_come_from_flags_else_the_environment_else_the_named_file_else_that_of_t
     write_config(of_user, "redlatch.toml", "");
     let named_file = write_config(named, "named.toml", "");
     let variable_file = write_config(from_variable, "variable.toml", "");
-    let (url, urls) = (flags.urls(), environment.urls());
+    let with_config = format!("--config {named_file}");
+    let with_nodes = format!("{with_config} --node {}", flags.urls());
+    let (urls, file) = (Some(environment.urls()), Some(variable_file));
     // Each has one thing less than the one before.
-    let words = ["status", "job", "--config", &named_file, "--node", &url];
-    for (expected, arguments, nodes, variable) in [
-        (flags, &words[..], Some(&urls), Some(&variable_file)),
-        (environment, &words[..4], Some(&urls), Some(&variable_file)),
-        (named, &words[..4], None, Some(&variable_file)),
-        (from_variable, &words[..2], None, Some(&variable_file)),
-        (of_user, &words[..2], None, None),
+    for (expected, options, urls, file) in [
+        (flags, &*with_nodes, &urls, &file),
+        (environment, &with_config, &urls, &file),
+        (named, &with_config, &None, &file),
+        (from_variable, "", &None, &file),
+        (of_user, "", &None, &None),
     ] {
-        let mut command = without_a_name(arguments, of_user.servers[0].dir());
-        command.envs(nodes.map(|urls| ("REDLATCH_NODES", urls)));
-        command.envs(variable.map(|file| ("REDLATCH_CONFIG", file)));
+        let folder = of_user.servers[0].dir();
+        let mut command = without_a_name(&format!("status job {options}"), folder);
+        command.envs(urls.as_ref().map(|urls| ("REDLATCH_NODES", urls)));
+        command.envs(file.as_ref().map(|file| ("REDLATCH_CONFIG", file)));
         let ended = end_of(&mut command);
-        let name = expected.servers[0].name();
-        ended.shows(&name);
+        ended.shows(&expected.servers[0].name());
         assert_eq!(ended.stdout.matches("127.0.0.1:").count(), 1, "{ended:?}");
     }
 }
@@ -63,70 +63,55 @@ fn the_file_sets_what_flags_do_not() {
         "redlatch.toml",
         "key_prefix = 'billing:'\nttl = '20s'\n",
     );
-    let script = "echo; exec sleep 20";
-    let ttl_of = |arguments: &[&str], key: &str| {
-        let arguments = [
-            &["run", "--config", &file],
-            arguments,
-            &["job", "--", "sh", "-c", script],
-        ]
-        .concat();
-        let running = Running::start(&mut bare(&arguments));
+    for (options, key, least) in [
+        ("", "billing:job", 10_000),
+        ("--ttl 40s --key-prefix x:", "x:job", 30_000),
+    ] {
+        let line = format!("run --config {file} {options} job -- sh -c");
+        let running = Running::start(bare(&line).arg("echo; exec sleep 20"));
         running.line();
         let ttl = nodes.servers[0].pttl(key);
+        assert!((least..=least + 10_000).contains(&ttl), "{key}: {ttl}");
         running.terminate();
-        ttl
-    };
-    assert!((10_000..=20_000).contains(&ttl_of(&[], "billing:job")));
-    assert!((30_000..=40_000).contains(&ttl_of(&["--ttl", "40s", "--key-prefix", "x:"], "x:job")));
+    }
 }
 
 #[test]
 fn a_password_on_the_command_line_is_refused_and_not_repeated() {
-    let nodes = with_password(1);
-    let url = nodes
-        .urls()
-        .replace("redis://", &format!("redis://:{SECRET}@"));
-    let long = url.replace(SECRET, &SECRET.repeat(7));
-    let spaced = url.replace(SECRET, &format!("x {SECRET} x"));
-    for arguments in [
-        &["run", "--node", &url, "job", "--", "true"][..],
-        &["health", "--node", &url],
-        &["status", "job", &url],
-        &["run", "job", &url],
-        &["health", "--nodes", &url],
-        &["health", &format!("--nodes={url}")],
-        &["run", "--ttl", &url, "job", "--", "true"],
-        &["run", "--ttl", &long, "job", "--", "true"],
-        &["run", "--ttl", &spaced, "job", "--", "true"],
-        &["status", "job", &spaced],
-        &[&spaced],
-        &["run", "job", "--", &url],
-        &["status", &format!("{url} x")],
+    let url = format!("redis://:{SECRET}@127.0.0.1:1");
+    let open = "redis://127.0.0.1:2,redis://127.0.0.1:3";
+    for line in [
+        format!("run --node {url} job -- true"),
+        // Also among others behind one option, where several may stand.
+        format!("status job --node {open},{url}"),
     ] {
-        let ended = end_of(&mut bare(arguments));
+        let ended = end_of(&mut bare(&line));
+        for way in [
+            "--node with a password",
+            "--password-file",
+            "REDLATCH_PASSWORD",
+            "REDLATCH_NODES",
+        ] {
+            ended.is_refused(64, way);
+        }
+        assert!(!ended.stderr.contains(SECRET), "{ended:?}");
+    }
+    for line in [format!("health --nodes={url}"), format!("run job -- {url}")] {
+        let ended = end_of(&mut bare(&line));
         assert!(matches!(ended.code, Some(64 | 127)), "{ended:?}");
         assert!(!ended.stderr.contains(SECRET), "{ended:?}");
     }
-    // Also among others behind one option, where several may stand.
-    let open = Nodes::start(3);
-    let words = ["status", "job", "--node", &format!("{},{url}", open.urls())];
-    let ended = end_of(&mut bare(&words));
-    ended.is_refused(64, "--node with a password");
-    assert!(!ended.stderr.contains(SECRET), "{ended:?}");
-    for way in ["--password-file", "REDLATCH_PASSWORD", "REDLATCH_NODES"] {
-        ended.complains(way);
-    }
-    let ended = end_of(&mut bare(&["status", "job", "--node", &open.urls()]));
-    ended.ends_with(1);
-    for server in &open.servers {
-        ended.shows(&server.name());
-    }
+    let ended = end_of(&mut bare(&format!("status job --node {open}")));
+    ended
+        .ends_with(69)
+        .shows("127.0.0.1:2")
+        .shows("127.0.0.1:3");
 }
 
 #[test]
 fn passwords_reach_neither_the_command_nor_the_process_list() {
-    let nodes = with_password(1);
+    let server = Server::start_with(&["--requirepass", SECRET]);
+    let nodes = Nodes::of(vec![server]);
     let script = "echo $$ $PPID; env | grep -c s3cret; exec sleep 20";
     let with_login = nodes
         .urls()
@@ -135,85 +120,65 @@ fn passwords_reach_neither_the_command_nor_the_process_list() {
         ("REDLATCH_PASSWORD", SECRET),
         ("REDLATCH_NODES", &with_login),
     ] {
-        let running = Running::start(nodes.run(&[], script).env(variable, value));
+        let running = Running::start(nodes.run("", script).env(variable, value));
         let line = running.line();
         let (command, parent) = line.split_once(' ').unwrap();
         assert_eq!(running.line(), "0", "{variable}");
         let group = rustix::process::getpgid(Some(pid(command))).unwrap();
         let watchdog = group.as_raw_nonzero().to_string();
-        for process in [command, parent, &watchdog] {
-            let words = fs::read(Path::new("/proc").join(process).join("cmdline")).unwrap();
-            assert!(!String::from_utf8_lossy(&words).contains(SECRET));
+        for file in [
+            format!("{command}/cmdline"),
+            format!("{parent}/cmdline"),
+            format!("{watchdog}/cmdline"),
+            format!("{watchdog}/environ"),
+        ] {
+            let text = fs::read(Path::new("/proc").join(&file)).unwrap();
+            assert!(!String::from_utf8_lossy(&text).contains(SECRET), "{file}");
         }
-        let environment = fs::read(Path::new("/proc").join(&watchdog).join("environ")).unwrap();
-        assert!(!String::from_utf8_lossy(&environment).contains(SECRET));
         running.terminate();
     }
     // What is no secret is inherited, so that the command can look at its lock.
     let nodes = Nodes::start(1);
-    let ended = try_run(&nodes, &[], "echo $REDLATCH_NODES");
+    let ended = nodes.try_run("", "echo $REDLATCH_NODES");
     assert_eq!(ended.stdout.trim(), nodes.urls());
-}
-
-/// The command without a named configuration, with this folder as the user's.
-fn without_a_name(arguments: &[&str], config_folder: &Path) -> Command {
-    let mut command = bare(arguments);
-    command.env_remove("REDLATCH_CONFIG");
-    command.env("XDG_CONFIG_HOME", config_folder);
-    command
 }
 
 #[test]
 fn the_folder_where_it_is_started_has_no_say() {
     let nodes = Nodes::start(1);
     let folder = nodes.file(".");
-    let text = format!("nodes = [{:?}]\nkey_prefix = 'x:'\n", nodes.urls());
-    nodes.write_config("redlatch.toml", &text);
-    nodes.write_config(".config/redlatch.toml", &text);
-    // The paths of these variables are absolute, or don't count.
-    for (xdg, home) in [
-        (".", "."),
-        // No fault, because nobody has named it.
-        ("/dev/null", ""),
-    ] {
-        let told = |arguments: &[&str]| {
-            let mut command = without_a_name(arguments, Path::new(xdg));
-            command.current_dir(&folder).env("HOME", home);
-            command
-        };
-        end_of(&mut told(&["status", "job"])).is_refused(64, "no servers");
-        // Else two would hold it: one here, and one who was started elsewhere.
-        nodes.hold("another", 60_000);
-        let run = &["run", "-n", "job", "--", "echo", "ran"];
-        end_of(told(run).env("REDLATCH_NODES", nodes.urls())).is(75, "");
+    write_config(&nodes, "redlatch.toml", "");
+    write_config(&nodes, ".config/redlatch.toml", "");
+    // The paths of these variables are absolute, or don't count. It is no fault that the third is no folder: nobody has named it.
+    for (xdg, home) in [(".", "."), ("", "."), ("/dev/null", "")] {
+        let mut command = without_a_name("status job", Path::new(xdg));
+        command.current_dir(&folder).env("HOME", home);
+        end_of(&mut command).is_refused(64, "no servers");
     }
-    let mut of_home = bare(&["status", "-q", "job"]);
-    of_home.env_remove("XDG_CONFIG_HOME").env("HOME", &folder);
-    end_of(of_home.env_remove("REDLATCH_CONFIG")).ends_with(1);
+    let mut of_home = without_a_name("status -q job", Path::new(""));
+    end_of(of_home.env("HOME", &folder)).ends_with(1);
 }
 
 #[test]
 fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     let nodes = Nodes::start(1);
-    let text = format!("nodes = [{:?}]\n", nodes.urls());
-    let file = nodes.write_config("xdg/redlatch.toml", &text);
-    let path = file.display().to_string();
+    let path = write_config(&nodes, "xdg/redlatch.toml", "");
+    let file = Path::new(&path);
     let folder = file.parent().unwrap();
     // What counts of a link is the file that it leads to.
     let link = nodes.file("redlatch-link.toml");
-    symlink(&file, &link).unwrap();
-    let link = link.display().to_string();
+    symlink(file, &link).unwrap();
     let commands = || {
-        let mut of_variable = bare(&["run", "job", "--", "echo", "ran"]);
-        of_variable.env("REDLATCH_CONFIG", &file);
+        let mut of_variable = bare("run job -- true");
+        of_variable.env("REDLATCH_CONFIG", &path);
         [
-            bare(&["status", "job", "--config", &path]),
-            bare(&["status", "job", "--config", &link]),
+            bare(&format!("status job --config {path}")),
+            bare(&format!("status job --config {}", link.display())),
             of_variable,
-            without_a_name(&["health"], folder),
+            without_a_name("health", folder),
         ]
     };
-    let refused = |hints: &[&str]| {
+    let is_refused = |hints: &[&str]| {
         for mut command in commands() {
             let ended = end_of(&mut command);
             for hint in hints {
@@ -221,51 +186,41 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
             }
         }
     };
-    for mode in [0o666, 0o620, 0o602] {
-        set_mode(&file, mode);
-        let hint = format!(" may be written by others (mode {mode:04o})");
-        refused(&["the configuration ", &hint, "'chmod go-w "]);
-    }
-    set_mode(&file, 0o644);
-    for mode in [0o777, 0o775, 0o757] {
-        set_mode(folder, mode);
-        let hint = format!("'chmod go-w {}'", folder.display());
-        refused(&["its folder ", &hint]);
-    }
+    set_mode(file, 0o620);
+    is_refused(&[
+        "the configuration ",
+        " may be written by others (mode 0620)",
+        "'chmod go-w ",
+    ]);
+    set_mode(file, 0o644);
+    set_mode(folder, 0o757);
+    is_refused(&["its folder ", &format!("'chmod go-w {}'", folder.display())]);
     // Only root can give a file away.
     set_mode(folder, 0o755);
-    if chown(&file, Some(65_534), None).is_ok() {
-        refused(&["belongs to user 65534", "'chown root "]);
-        chown(&file, Some(0), None).unwrap();
+    if chown(file, Some(65_534), None).is_ok() {
+        is_refused(&["belongs to user 65534", "'chown root "]);
+        chown(file, Some(0), None).unwrap();
         chown(folder, Some(65_534), None).unwrap();
-        let hint = format!("its folder {} belongs to user 65534", folder.display());
-        refused(&[&hint, "; put the file into a folder of root or of your own"]);
+        let owner = format!("its folder {} belongs to user 65534", folder.display());
+        is_refused(&[
+            &owner,
+            "; put the file into a folder of root or of your own",
+        ]);
         chown(folder, Some(0), None).unwrap();
     }
     // In a folder such as /tmp, nobody replaces a file of somebody else.
-    for mode in [0o755, 0o700, 0o1777] {
+    for mode in [0o755, 0o1777] {
         set_mode(folder, mode);
         for mut command in commands() {
             let ended = end_of(&mut command);
             assert!(matches!(ended.code, Some(0 | 1)), "{ended:?}");
         }
     }
-}
-
-#[test]
-fn a_device_and_a_pipe_are_configurations_as_well() {
-    let nodes = Nodes::start(1);
-    // Everybody may write to it, and nobody reads that.
-    let ended = end_of(
-        nodes
-            .redlatch(&["status", "job"])
-            .env("REDLATCH_CONFIG", "/dev/null"),
-    );
-    ended.ends_with(1);
-    let mut command = nodes.redlatch(&["status", "job", "--config", "/dev/stdin"]);
-    let mut running = Running::start_with_input(&mut command);
+    // A device is a configuration as well, although everybody may write to it: nobody reads that. So is a pipe.
+    let mut of_device = nodes.redlatch("status job");
+    end_of(of_device.env("REDLATCH_CONFIG", "/dev/null")).ends_with(1);
+    let mut running = Running::start(&mut nodes.redlatch("status job --config /dev/stdin"));
     running.write("node = 7\n");
-    running
-        .finish()
-        .is_refused(64, "/dev/stdin: line 1: unknown key node");
+    let ended = running.finish();
+    ended.is_refused(64, "/dev/stdin: line 1: unknown key node");
 }

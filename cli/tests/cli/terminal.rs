@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -15,7 +15,8 @@ use rustix::process::{Signal, getpgid, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::process::{LIMIT, Nodes, REDLATCH, Running, TOKEN, assert_dies, pid, state};
+use crate::nodes::{Nodes, REDLATCH};
+use crate::process::{LIMIT, Running, assert_dies, assert_stops, pid, state};
 
 /// Tells the leader which terminal to take.
 const TTY: &str = "REDLATCH_TEST_TTY";
@@ -42,11 +43,8 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(&keys, size).unwrap();
-        let path = ptsname(&keys, Vec::new())
-            .unwrap()
-            .into_string()
-            .unwrap()
-            .into();
+        let path = ptsname(&keys, Vec::new()).unwrap().into_string();
+        let path = path.unwrap().into();
         let keys = File::from(keys);
         let shown = Arc::new(Mutex::new(String::new()));
         let (mut screen, text) = (keys.try_clone().unwrap(), Arc::clone(&shown));
@@ -54,8 +52,8 @@ impl Terminal {
             let mut bytes = [0; 4096];
             // An error says that nobody has the terminal any more.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
-                text.lock()
-                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
+                let appeared = String::from_utf8_lossy(&bytes[..count]);
+                text.lock().push_str(&appeared);
             }
         });
         Self { keys, path, shown }
@@ -72,11 +70,7 @@ impl Terminal {
     }
 
     pub(crate) fn other_end(&self) -> File {
-        File::options()
-            .read(true)
-            .write(true)
-            .open(&self.path)
-            .unwrap()
+        open(&self.path)
     }
 
     /// All that has appeared up to now.
@@ -97,13 +91,14 @@ impl Terminal {
             let (line, _) = rest.split_once('\n')?;
             Some(line.trim().to_owned())
         };
-        assert!(
-            eventually(LIMIT, || rest().is_some()),
-            "{text}: {:?}",
-            self.shown.lock()
-        );
+        let is_shown = eventually(LIMIT, || rest().is_some());
+        assert!(is_shown, "{text}: {:?}", self.shown());
         rest().unwrap()
     }
+}
+
+fn open(tty: impl AsRef<Path>) -> File {
+    File::options().read(true).write(true).open(tty).unwrap()
 }
 
 /// Runs a script as a login does: in a session of its own, in the foreground of a terminal.
@@ -120,8 +115,24 @@ fn run(nodes: &Nodes, script: &str) -> (Terminal, Running) {
     (terminal, Running::spawn(&mut leader))
 }
 
-/// Runs it on a terminal of so many columns, without colours unless it has them, does something meanwhile, and returns all
-/// that has appeared, and the exit code.
+/// No test but a process that the tests start: it begins a session, takes the terminal, and becomes a shell.
+#[test]
+fn the_leader_of_a_session() {
+    let (Ok(tty), Ok(script)) = (std::env::var(TTY), std::env::var(SCRIPT)) else {
+        return;
+    };
+    setsid().unwrap();
+    // The first terminal that a leader opens is that of its session.
+    let mut shell = Command::new("sh");
+    shell
+        .stdin(open(&tty))
+        .stdout(open(&tty))
+        .stderr(open(&tty));
+    panic!("{}", shell.args(["-c", &script]).exec());
+}
+
+/// Runs it on a terminal of so many columns, without colours unless it has `NO_COLOR`, does something meanwhile, and returns
+/// all that has appeared, and the exit code.
 #[track_caller]
 pub(crate) fn shown(
     command: &mut Command,
@@ -129,11 +140,10 @@ pub(crate) fn shown(
     meanwhile: impl FnOnce(&Terminal),
 ) -> (String, Option<i32>) {
     let terminal = Terminal::sized(columns, 40);
-    terminal.take(command);
     if !command.get_envs().any(|(name, _)| name == "NO_COLOR") {
         command.env("NO_COLOR", "1");
     }
-    let running = Running::spawn(command);
+    let running = Running::spawn(terminal.take(command));
     meanwhile(&terminal);
     let code = running.end().code;
     // Nobody else writes any more: what comes last is behind all that has appeared.
@@ -144,47 +154,25 @@ pub(crate) fn shown(
     (shown.replace("\r\r\n", "\n"), code)
 }
 
-/// No test but a process that the tests start: it begins a session, takes the terminal, and becomes a shell.
-#[test]
-fn the_leader_of_a_session() {
-    let (Ok(tty), Ok(script)) = (std::env::var(TTY), std::env::var(SCRIPT)) else {
-        return;
-    };
-    setsid().unwrap();
-    // The first terminal that a leader opens is that of its session.
-    let open = || File::options().read(true).write(true).open(&tty).unwrap();
-    let error = Command::new("sh")
-        .args(["-c", &script])
-        .stdin(open())
-        .stdout(open())
-        .stderr(open())
-        .exec();
-    panic!("{error}");
-}
-
 #[test]
 fn a_long_list_on_a_terminal_shows_how_far_it_has_come_and_clears_the_line() {
     let nodes = Nodes::start(1);
-    let script = "for i = 1, 1000000 do redis.call('SET', 'user:' .. i, 'x') end";
-    nodes.servers[0].command(&["EVAL", script, "0"]);
-    nodes.hold(TOKEN, 600_000);
+    nodes.fill("user:", 1_000_000, false);
+    nodes.fill("job-", 1, true);
     let terminal = Terminal::sized(200, 24);
-    let mut list = nodes.redlatch(&["list"]);
     let started = now();
-    let running = Running::spawn(terminal.take(&mut list));
+    let running = Running::spawn(terminal.take(&mut nodes.redlatch("list")));
     // It takes four seconds or so, and many times as long on a busy machine.
     running.end_within(LIMIT * 10).ends_with(0);
     let seconds = started.elapsed().as_secs();
-    drop(list);
     terminal.wait_for("9m    1/1    01234567");
-    let shown = || terminal.shown();
     // The line is gone before the table is shown, which has colours.
-    let is_cleared = || shown().contains("\r\u{1b}[2K\u{1b}[2mNAME");
-    assert!(eventually(LIMIT, is_cleared), "{:?}", shown());
+    let shown = terminal.shown();
+    assert!(shown.contains("\r\u{1b}[2K\u{1b}[2mNAME"), "{shown:?}");
     // A few lines a second, and not one for each of thousands of steps.
-    let lines = shown().matches(" % of the keys are looked at").count();
+    let lines = shown.matches(" % of the keys are looked at").count();
     let most = usize::try_from(seconds * 10 + 10).unwrap();
-    assert!((1..=most).contains(&lines), "{lines}: {:?}", shown());
+    assert!((1..=most).contains(&lines), "{lines}: {shown:?}");
 }
 
 #[test]
@@ -206,7 +194,7 @@ fn a_command_on_a_terminal_reads_from_it_gets_ctrl_c_and_gives_it_back() {
 
 #[test]
 fn a_loss_gives_the_terminal_back_also_one_that_was_handed_over_later() {
-    let nodes = Nodes::start(1).hasty();
+    let nodes = Nodes::hasty();
     // In a pipeline the command gets the terminal only when it asks for it.
     for (asks, pipe, code) in [
         ("line=itself", "", "76"),
@@ -231,46 +219,48 @@ fn a_loss_gives_the_terminal_back_also_one_that_was_handed_over_later() {
 // The command is one process: Ctrl-Z can catch a shell while it starts another one by `vfork`, and such a shell, on any
 // terminal, is not stopped until that other one goes on.
 #[test]
-fn ctrl_z_stops_redlatch_with_the_command_and_both_go_on() {
-    let nodes = Nodes::start(3);
-    let script = "redlatch run job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; echo exit code $?";
-    let (terminal, _session) = run(&nodes, script);
-    let redlatch = pid(&terminal.wait_for("parent "));
-    let command = pid(&terminal.wait_for("command "));
-    terminal.press("\u{1a}");
-    assert!(
-        eventually(LIMIT, || state(redlatch) == Some('T')),
-        "{:?}",
-        state(redlatch)
-    );
-    assert_eq!(state(command), Some('T'));
-    kill_process(redlatch, Signal::CONT).unwrap();
-    assert!(eventually(LIMIT, || state(redlatch) != Some('T')
-        && state(command) != Some('T')));
-    terminal.press("\u{3}");
-    assert_eq!(terminal.wait_for("exit code "), "130");
-    assert_dies(command);
-}
-
-#[test]
-fn killing_redlatch_on_a_terminal_kills_a_command_that_is_stopped() {
-    let nodes = Nodes::start(1).hasty();
-    let script = "redlatch run --ttl 1500ms job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; sleep 30";
-    let (terminal, _session) = run(&nodes, script);
-    let redlatch = pid(&terminal.wait_for("parent "));
-    let command = pid(&terminal.wait_for("command "));
-    terminal.press("\u{1a}");
-    assert!(eventually(LIMIT, || state(redlatch) == Some('T')));
-    kill_process(redlatch, Signal::KILL).unwrap();
-    assert_dies(command);
-    assert!(eventually(Duration::from_secs(5), || nodes.locked() == 0));
+fn ctrl_z_stops_redlatch_with_the_command_and_both_go_on_or_the_command_ends_if_redlatch_is_killed()
+{
+    let nodes = Nodes::hasty();
+    // The lock ends while they are stopped, and nobody ends the command for that.
+    for (ttl, signal) in [
+        ("1m", Signal::CONT),
+        ("1500ms", Signal::CONT),
+        ("1500ms", Signal::KILL),
+    ] {
+        let script = format!(
+            "redlatch run --ttl {ttl} job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; \
+             echo exit code $?; sleep 30"
+        );
+        let (terminal, _session) = run(&nodes, &script);
+        let redlatch = pid(&terminal.wait_for("parent "));
+        let command = pid(&terminal.wait_for("command "));
+        terminal.press("\u{1a}");
+        assert_stops(redlatch);
+        assert_stops(command);
+        if ttl != "1m" {
+            assert!(eventually(LIMIT, || nodes.locked() == 0));
+            assert_eq!(state(command), Some('T'));
+        }
+        kill_process(redlatch, signal).unwrap();
+        if ttl == "1m" {
+            let goes_on = |pid| eventually(LIMIT, || state(pid) != Some('T'));
+            assert!(goes_on(redlatch) && goes_on(command));
+            terminal.press("\u{3}");
+            assert_eq!(terminal.wait_for("exit code "), "130");
+        } else if signal == Signal::CONT {
+            assert_eq!(terminal.wait_for("exit code "), "76");
+        }
+        assert_dies(command);
+    }
 }
 
 #[test]
 fn a_loss_ends_the_command_though_the_watchdog_was_killed() {
-    let nodes = Nodes::start(1).hasty();
+    let nodes = Nodes::hasty();
     let script = "redlatch run --max-hold 1500ms --grace 100ms job -- sh -c \
-         'trap \"\" TERM HUP; echo command $$; for i in $(seq 1500); do sleep 0.02; done'; echo exit code $?; sleep 30";
+         'trap \"\" TERM HUP; echo command $$; for i in $(seq 1500); do sleep 0.02; done'; \
+         echo exit code $?; sleep 30";
     let (terminal, _session) = run(&nodes, script);
     let command = pid(&terminal.wait_for("command "));
     kill_process(getpgid(Some(command)).unwrap(), Signal::KILL).unwrap();
@@ -304,10 +294,8 @@ fn started_in_the_background_it_stops_when_the_command_reads_and_fg_continues_it
          read line; fg; echo fg $?; sleep 30";
     let (terminal, _session) = run(&nodes, script);
     let redlatch = pid(&terminal.wait_for("parent "));
-    let is_stopped = || state(redlatch) == Some('T');
-    assert!(eventually(LIMIT, is_stopped), "{:?}", state(redlatch));
+    assert_stops(redlatch);
     terminal.press("go\n");
-    assert!(eventually(LIMIT, || !is_stopped()));
     terminal.press("typed\n");
     assert_eq!(terminal.wait_for("first="), "typed");
     assert_eq!(terminal.wait_for("fg "), "3");

@@ -5,137 +5,115 @@ use std::process::Command;
 
 use redlatch_testing::{Server, free_port};
 
-use crate::process::{bare, end_of, set_mode};
+use crate::nodes::{Nodes, bare, set_mode};
+use crate::process::end_of;
 
 /// A name that is not where the server is.
 const NAME: &str = "locks.internal";
 
-/// A server that asks for a certificate of its clients, as Redis does unless told otherwise, and a folder with files.
-struct Peer {
-    server: Server,
-    port: u16,
+/// A server that asks for a certificate of its clients, as Redis does unless told otherwise, and has all files in its folder.
+fn start() -> (Nodes, String) {
+    let folder = std::env::temp_dir().join(format!("redlatch-cli-tls-{}", free_port()));
+    fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str| folder.join(name).display().to_string();
+    let files =
+        ["server.pem", "server.key", "client.pem", "client.key"].map(|name| (name, file(name)));
+    for pair in files.chunks(2) {
+        let made = rcgen::generate_simple_self_signed(vec![NAME.to_owned()]).unwrap();
+        fs::write(&pair[0].1, made.cert.pem()).unwrap();
+        fs::write(&pair[1].1, made.signing_key.serialize_pem()).unwrap();
+    }
+    let port = free_port().to_string();
+    let [(_, cert), (_, key), (_, ca), _] = &files;
+    let options = [
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        cert,
+        "--tls-key-file",
+        key,
+        "--tls-ca-cert-file",
+        ca,
+    ];
+    let nodes = Nodes::of(vec![Server::start_with(&options)]);
+    for (name, path) in &files {
+        nodes.write(name, 0o600, &fs::read_to_string(path).unwrap());
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    (nodes, format!("rediss://127.0.0.1:{port}"))
 }
 
-impl Peer {
-    fn start() -> Self {
-        let folder = std::env::temp_dir().join(format!("redlatch-cli-tls-{}", free_port()));
-        fs::create_dir_all(&folder).unwrap();
-        for name in ["server", "client"] {
-            let names = vec![NAME.to_owned()];
-            let rcgen::CertifiedKey { cert, signing_key } =
-                rcgen::generate_simple_self_signed(names).unwrap();
-            fs::write(folder.join(format!("{name}.pem")), cert.pem()).unwrap();
-            fs::write(
-                folder.join(format!("{name}.key")),
-                signing_key.serialize_pem(),
-            )
-            .unwrap();
-        }
-        let file = |name: &str| folder.join(name).display().to_string();
-        let port = free_port();
-        let server = Server::start_with(&[
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            &file("server.pem"),
-            "--tls-key-file",
-            &file("server.key"),
-            "--tls-ca-cert-file",
-            &file("client.pem"),
-        ]);
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            set_mode(&path, 0o600);
-            fs::copy(&path, server.dir().join(path.file_name().unwrap())).unwrap();
-        }
-        fs::remove_dir_all(&folder).unwrap();
-        Self { server, port }
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.server.dir().join(name).display().to_string()
-    }
-
-    /// The certificate of the server, that of the client and its key.
-    fn files(&self) -> [String; 3] {
-        ["server.pem", "client.pem", "client.key"].map(|name| self.file(name))
-    }
-
-    fn redlatch(&self, options: &[&str]) -> Command {
-        let url = format!("rediss://127.0.0.1:{}", self.port);
-        let node = ["--node", &url, "--node-timeout", "5s"];
-        bare(&[&["status", "job"], &node[..], options].concat())
-    }
+fn status(url: &str, options: &str) -> Command {
+    bare(&format!(
+        "status job --node {url} --node-timeout 5s {options}"
+    ))
 }
 
 #[test]
-fn a_server_that_wants_a_certificate_of_its_clients_gets_it_from_options_or_from_the_configuration()
-{
-    let peer = Peer::start();
-    let [ca, cert, key] = peer.files();
-    let identity = ["--tls-cert", &cert, "--tls-key", &key];
-    let whole = [&["--tls-ca", &ca, "--tls-name", NAME], &identity[..]].concat();
-    end_of(&mut peer.redlatch(&whole)).is_quiet(1);
-
+fn certificates_come_from_options_or_from_the_configuration_and_are_refused_in_one_line() {
+    let (nodes, url) = start();
+    let file = |name: &str| nodes.file(name).display().to_string();
+    let [ca, cert, key] = ["server.pem", "client.pem", "client.key"].map(file);
+    let whole = format!("--tls-ca {ca} --tls-name {NAME} --tls-cert {cert} --tls-key {key}");
+    end_of(&mut status(&url, &whole)).is_quiet(1);
     set_mode(&key, 0o644);
-    let ended = end_of(&mut peer.redlatch(&whole));
-    ended.ends_with(1);
-    ended.complains(&format!(
-        "can read the private key (mode 0644); forbid it with 'chmod o-rw {key}'"
-    ));
+    let advice = format!("can read the private key (mode 0644); forbid it with 'chmod o-rw {key}'");
+    end_of(&mut status(&url, &whole))
+        .ends_with(1)
+        .complains(&advice);
     set_mode(&key, 0o600);
 
     // Files are relative to the folder of the configuration.
-    let config = peer.file("tls.toml");
-    let text = format!(
-        "tls_ca = 'server.pem'\ntls_cert = 'client.pem'\ntls_key = 'client.key'\ntls_name = '{NAME}'\n"
-    );
-    fs::write(&config, text).unwrap();
-    set_mode(&config, 0o600);
-    set_mode(peer.server.dir(), 0o755);
-    end_of(&mut peer.redlatch(&["--config", &config])).is_quiet(1);
+    let text = "tls_ca = 'server.pem'\ntls_cert = 'client.pem'\ntls_key = 'client.key'\ntls_name = 'locks.internal'\n";
+    let config = nodes.write("tls.toml", 0o600, text);
+    end_of(&mut status(&url, &format!("--config {config}"))).is_quiet(1);
 
-    // Without one of them there is no connection, and why is told.
     for (options, why) in [
-        (&["--tls-ca", &ca, "--tls-name", NAME][..], "ertificate"),
         (
-            &[&["--tls-ca", &ca], &identity[..]].concat(),
-            "not valid for name",
+            format!("--tls-cert {cert}"),
+            "give both --tls-cert and --tls-key",
         ),
         (
-            &[&["--tls-name", NAME], &identity[..]].concat(),
-            "UnknownIssuer",
+            format!("--tls-key {key}"),
+            "give both --tls-cert and --tls-key",
         ),
+        (
+            "--tls-ca /none.pem".to_owned(),
+            "/none.pem: the certificates of the servers can't be read",
+        ),
+        (
+            format!("--tls-cert {cert} --tls-key {cert}"),
+            "no private key",
+        ),
+        ("--tls-name @".to_owned(), "not a name"),
     ] {
-        let ended = end_of(&mut peer.redlatch(options));
-        ended.ends_with(69);
-        assert!(ended.words().contains(why), "{why}: {ended:?}");
+        end_of(&mut status(&url, &options)).is_refused(64, why);
     }
 }
 
 #[test]
-fn certificates_that_can_not_be_used_are_refused_in_one_line() {
-    let peer = Peer::start();
-    let [ca, cert, key] = peer.files();
-    let missing = peer.file("missing.pem");
-    for (options, why) in [
-        (
-            &["--tls-cert", &cert][..],
-            "give both --tls-cert and --tls-key",
-        ),
-        (&["--tls-key", &key], "give both --tls-cert and --tls-key"),
-        (
-            &["--tls-ca", &missing],
-            "missing.pem: the certificates of the servers can't be read",
-        ),
-        (&["--tls-ca", &key], "no certificate"),
-        (&["--tls-cert", &cert, "--tls-key", &cert], "no private key"),
-        (
-            &["--tls-cert", &ca, "--tls-key", &key],
-            "client_certificate",
-        ),
-        (&["--tls-name", "no name"], "not a name"),
+fn certificates_that_the_environment_names_and_that_can_not_be_read_are_named() {
+    let nodes = Nodes::start(1);
+    let none = nodes.write("none.pem", 0o644, "");
+    let garbled = nodes.write("garbled.pem", 0o644, "-----BEGIN CERTIFICATE-----\n!\n");
+    let other = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+    let other = nodes.write("other.pem", 0o644, other);
+    // Where certificates are looked for otherwise.
+    let system = "/etc/ssl/certs";
+    for (file, folder, named) in [
+        ("/missing.pem", "", "SSL_CERT_FILE"),
+        ("/missing.pem", system, "SSL_CERT_FILE"),
+        ("/", system, "SSL_CERT_FILE"),
+        (&none, system, "SSL_CERT_FILE"),
+        (&garbled, system, "SSL_CERT_FILE"),
+        (&other, system, "SSL_CERT_FILE"),
+        ("", "/missing", "SSL_CERT_DIR"),
     ] {
-        end_of(&mut peer.redlatch(options)).is_refused_in_one_line(64, why);
+        let mut command = status("rediss://127.0.0.1:1", "");
+        for (variable, path) in [("SSL_CERT_FILE", file), ("SSL_CERT_DIR", folder)] {
+            command.env_remove(variable);
+            command.envs((!path.is_empty()).then_some((variable, path)));
+        }
+        end_of(&mut command).is_refused(64, named);
     }
 }
