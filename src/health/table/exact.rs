@@ -2,28 +2,27 @@
 
 use std::time::Duration;
 
-use super::super::cases::{health, hiding, node, refusing, silent, unconnected};
+use super::super::cases::{but, health, loading, node, silent, unconnected};
 use super::{age, margin};
 use crate::error::NodeError;
 
 #[test]
 fn a_table_has_a_line_for_each_node_then_the_findings_and_the_verdict() {
-    let mut hidden = hiding(silent("c", None), &["INFO"]);
-    hidden.round_trip = Some(Duration::from_millis(1));
-    let shown = health(
-        vec![
-            silent("a", unconnected()),
-            silent("b", NodeError::TimedOut),
-            hidden,
-            refusing(silent("d", None), "LOADING", "wait"),
-            node(
-                "10.0.0.1:6379",
-                "role:slave\r\nrdb_saves:1\r\nuptime_in_seconds:277200",
-            ),
-        ],
-        None,
-    )
-    .to_string();
+    let hidden = but(silent("c", None), |it| {
+        it.trouble.hidden = vec!["INFO"];
+        it.round_trip = Some(Duration::from_millis(1));
+    });
+    let nodes = vec![
+        silent("a", unconnected()),
+        silent("b", NodeError::TimedOut),
+        hidden,
+        loading(silent("d", None)),
+        node(
+            "10.0.0.1:6379",
+            "role:slave, rdb_saves:1, uptime_in_seconds:277200",
+        ),
+    ];
+    let shown = health(nodes, None).to_string();
     let expected = "\
 NODE           STATE    ROUND TRIP  SERVER        ROLE     RUN ID    UP       EVICTION    PERSISTENCE  CLOCK            MARKER
 a              FAILED   -           -             -        -         -        -           -            -                -
@@ -42,37 +41,28 @@ verdict: critical; 1 of 5 can vote, 3 have to: no majority: 2 votes are missing"
 }
 
 #[test]
-fn one_node_is_one_and_has_to_vote() {
-    let lines = |node| {
-        let shown = health(vec![node], None).to_string();
-        shown.split_once('\n').unwrap().1.to_owned()
-    };
-    let verdict = "verdict: ok; 1 of 1 can vote, 1 has to: no further failure is survived";
-    assert!(lines(node("a", "")).ends_with(verdict));
-    let silent = lines(silent("a", NodeError::TimedOut));
-    assert!(silent.contains("no lock can be taken: 1 node has to vote, and 0 can;"));
-    assert!(silent.ends_with("0 of 1 can vote, 1 has to: no majority: 1 vote is missing"));
+fn one_is_one_and_a_time_has_its_two_largest_units() {
+    let one = health(vec![silent("a", NodeError::TimedOut)], None).to_string();
+    assert!(one.contains("no lock can be taken: 1 node has to vote, and 0 can;"));
+    assert!(one.ends_with("0 of 1 can vote, 1 has to: no majority: 1 vote is missing"));
     let margins = [-2, -1, 0, 1, 2].map(margin);
     assert_eq!(
         margins.join("; "),
         "no majority: 2 votes are missing; no majority: 1 vote is missing; no further failure is survived; \
          1 more failure is survived; 2 more failures are survived"
     );
-}
-
-#[test]
-fn a_time_has_its_two_largest_units() {
-    for (seconds, text) in [
-        (0, "0s"),
-        (59, "59s"),
-        (60, "1m 0s"),
-        (3599, "59m 59s"),
-        (3600, "1h 0m"),
-        (86399, "23h 59m"),
-        (86400, "1d 0h"),
-        (400 * 86400 + 7200, "400d 2h"),
-        (u64::MAX, "213503982334601d 7h"),
-    ] {
-        assert_eq!(age(Duration::from_secs(seconds)), text);
-    }
+    let times = [
+        0,
+        59,
+        60,
+        3599,
+        3600,
+        86399,
+        86400,
+        400 * 86400 + 7200,
+        u64::MAX,
+    ];
+    let times = times.map(|seconds| age(Duration::from_secs(seconds)));
+    let expected = "0s; 59s; 1m 0s; 59m 59s; 1h 0m; 23h 59m; 1d 0h; 400d 2h; 213503982334601d 7h";
+    assert_eq!(times.join("; "), expected);
 }
