@@ -205,7 +205,6 @@ mod servers {
         pub(crate) mod foreign_text;
         pub(crate) mod health_hostile;
         pub(crate) mod health_servers;
-        pub(crate) mod health_tried;
         pub(crate) mod health_users;
         pub(crate) mod list_servers;
         pub(crate) mod logs;

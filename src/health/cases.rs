@@ -147,20 +147,20 @@ fn a_finding_says_where_what_and_what_to_do() {
         ),
         (
             but(loading(node("h:1", "")), |it| {
-                it.trouble.hidden = vec!["INFO"]
+                it.trouble.hidden = vec!["INFO"];
             }),
             "warning refuses h:1: the server answered LOADING wait (the server is loading its data: it votes once that is done); \
              no lock can be taken there until that is fixed",
         ),
         (
             but(node("h:1", ""), |it| {
-                it.trouble.hidden = vec!["INFO", "TIME"]
+                it.trouble.hidden = vec!["INFO", "TIME"];
             }),
             "notice hidden h:1: does not tell everything; to see it, allow the user INFO and TIME",
         ),
         (
             but(node("h:1", ""), |it| {
-                it.trouble.unreadable = Some(NodeError::protocol("+noon"))
+                it.trouble.unreadable = Some(NodeError::protocol("+noon"));
             }),
             "warning unreadable h:1: an unexpected reply: +noon; \
              check that it is a Redis server, and that nothing in between changes its answers",

@@ -1,25 +1,18 @@
-//! `LockManager::health` on real servers.
+//! `LockManager::health` on real servers: what they say of themselves, and the lock that is tried on them.
 
 use std::time::Duration;
 
-use redlatch::{Finding, Health, LockManager, Severity};
+use redlatch::{Health, LockManager, Protocol, Severity};
+use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::fakes::operations::health::{assert_well, codes};
+use crate::managers::{BOTH, PATIENCE, invalid_field, over, patient, processes_by};
 
-/// A healthy server answers in this time on a busy machine, too.
-pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_mins(1);
 /// Only a hang takes this long.
 const BOUND: Duration = Duration::from_secs(50);
-
-pub(crate) fn manager(urls: impl IntoIterator<Item = String>) -> LockManager {
-    let builder = LockManager::builder().nodes(urls);
-    builder.node_timeout(NODE_TIMEOUT).build().unwrap()
-}
-
-pub(crate) fn on_servers(servers: &[Server]) -> LockManager {
-    manager(servers.iter().map(Server::url))
-}
+const PERSISTING: [&str; 2] = ["--appendonly", "yes"];
 
 #[track_caller]
 pub(crate) fn health(manager: &LockManager) -> Health {
@@ -27,141 +20,216 @@ pub(crate) fn health(manager: &LockManager) -> Health {
     within(BOUND, move || manager.health().unwrap())
 }
 
-/// One fact about a server; empty if it is unknown.
+/// Facts about a server, with a dash for what is unknown.
 #[track_caller]
-pub(crate) fn of(health: &Health, server: &Server, name: &str) -> String {
+fn of(health: &Health, server: &Server, names: &str) -> String {
     let node = server.name();
     assert!(health.nodes().any(|other| other == node), "{health}");
-    health.fact(&node, name).unwrap_or_default()
-}
-
-#[track_caller]
-pub(crate) fn micros(health: &Health, server: &Server, name: &str) -> Duration {
-    let micros: i64 = of(health, server, name).parse().unwrap();
-    Duration::from_micros(micros.unsigned_abs())
+    let facts = names.split(' ').map(|name| health.fact(&node, name));
+    let facts: Vec<String> = facts.map(|fact| fact.unwrap_or("-".into())).collect();
+    facts.join(" ")
 }
 
 /// Servers of which nothing is wrong.
 #[track_caller]
 pub(crate) fn remembering(n: usize) -> Vec<Server> {
-    let start = |_| Server::start_with(&["--appendonly", "yes"]);
-    (0..n).map(start).collect()
-}
-
-/// The one finding there is, of this kind.
-#[track_caller]
-fn only<'h>(health: &'h Health, severity: Severity, code: &str) -> &'h Finding {
-    assert_eq!(health.severity, severity, "{health}");
-    assert_eq!(codes(health), [code], "{health}");
-    &health.findings[0]
+    (0..n).map(|_| Server::start_with(&PERSISTING)).collect()
 }
 
 #[test]
-fn servers_that_are_well_tell_everything() {
-    let mut servers = vec![Server::start(), Server::start()];
-    servers.extend(remembering(1));
-    servers[1].command(&["SET", "key", "value"]);
-    servers[1].command(&["BGSAVE"]);
-    assert!(eventually(BOUND, || !servers[1]
-        .info("persistence")
-        .contains("rdb_last_bgsave_time_sec:-1")));
-    let health = health(&on_servers(&servers));
-    let nodes = &only(&health, Severity::Warning, "forgets").nodes;
-    // Only an append-only file has the last writes.
-    let forgetful = |server: &Server| nodes.iter().any(|node| **node == *server.name());
-    assert!(nodes.len() == 2 && servers[..2].iter().all(forgetful));
-    assert_eq!(health.margin, 1);
-    for (server, persistence) in servers.iter().zip(["off", "rdb", "aof"]) {
-        let node = |name| of(&health, server, name);
+fn what_real_servers_say_is_read_and_judged() {
+    let master = Server::start_with(&["--save", "3600 1", "--bind", "127.0.0.1", "127.0.0.2"]);
+    master.command(&["SET", "key", "value"]);
+    master.command(&["BGSAVE"]);
+    let has_saved = || {
+        !master
+            .info("persistence")
+            .contains("last_bgsave_time_sec:-1")
+    };
+    assert!(eventually(BOUND, has_saved));
+    let port = master.port().to_string();
+    let servers = [
+        Server::start(),
+        master,
+        Server::start_with(&[&PERSISTING[..], &["--replicaof", "127.0.0.1", &port]].concat()),
+        Server::start_with(&["--maxmemory-policy", "volatile-ttl"]),
+    ];
+    let other_name = servers[1].url().replace("127.0.0.1", "127.0.0.2");
+    let urls = servers.iter().map(Server::url).chain([other_name]);
+    let found = health(&patient(urls));
+    let master = servers[1].name();
+    for (server, expected) in servers.iter().zip([
+        "standalone master - noeviction off",
+        "standalone master - noeviction rdb",
+        &format!("standalone replica {master} noeviction aof"),
+        "standalone master - volatile-ttl off",
+    ]) {
+        let facts = of(&found, server, "mode role master eviction persistence");
+        assert_eq!(facts, expected, "{found}");
         let info = server.info("server");
         let has = |name: &str, value: &str| info.contains(&format!("{name}:{value}\r\n"));
-        assert!(has("run_id", &node("run_id")), "{health}");
+        assert!(has("run_id", &of(&found, server, "run_id")), "{found}");
         // The `redis_version` of a Valkey server is not its own.
         let is_valkey = info.contains("\r\nvalkey_version:");
         let name = if is_valkey { "valkey" } else { "redis" };
-        assert!(has(&format!("{name}_version"), &node("version")));
-        let facts = ["server", "role", "eviction", "persistence", "quarantine"].map(node);
-        assert_eq!(
-            facts,
-            [name, "master", "noeviction", persistence, "no_marker"]
-        );
-        assert!(node("uptime_s").parse::<u64>().unwrap() < 300);
+        assert_eq!(of(&found, server, "server"), name);
+        assert!(has(
+            &format!("{name}_version"),
+            &of(&found, server, "version")
+        ));
+        let number = |fact| of(&found, server, fact).parse::<i64>().unwrap();
+        assert!(number("uptime_s") < 300 && number("round_trip_us") > 0);
         // One machine has one clock.
-        let [by, uncertainty, round_trip] =
-            ["clock_ahead_us", "clock_uncertainty_us", "round_trip_us"]
-                .map(|name| micros(&health, server, name));
-        assert!(by <= uncertainty + Duration::from_millis(1), "{health}");
-        assert!(uncertainty <= round_trip + BOUND);
+        let is_right = number("clock_ahead_us").abs() <= number("clock_uncertainty_us") + 1_000;
+        assert!(is_right, "{found}");
+    }
+    let expected = ["same_server", "replica", "evicts", "forgets"];
+    assert_eq!(codes(&found), expected, "{found}");
+    // Two names of one server have one vote, and the replica has none.
+    assert_eq!(found.margin, 0, "{found}");
+}
+
+fn config(server: &Server, name: &str, value: &str) {
+    server.command(&["CONFIG", "SET", name, value]);
+}
+
+/// The server has failed to write a snapshot, and takes no writes from now on.
+fn cant_save(server: &Server) {
+    config(server, "save", "3600 1");
+    std::fs::create_dir_all(server.dir().join("dump.rdb/full")).unwrap();
+    server.command(&["BGSAVE"]);
+    let has_failed = || server.info("persistence").contains("bgsave_status:err");
+    assert!(eventually(BOUND, has_failed));
+}
+
+/// What keeps a server from giving locks, though it may answer, with the state then and a word of what is said.
+type Trouble = (fn(&mut Server), &'static str, &'static str);
+
+const TROUBLES: [Trouble; 5] = [
+    (
+        |server| config(server, "min-replicas-to-write", "1"),
+        "refuses",
+        "NOREPLICAS",
+    ),
+    (|server| config(server, "maxmemory", "1"), "refuses", "OOM"),
+    (|server| cant_save(server), "refuses", "MISCONF"),
+    (|server| server.kill(), "failed", "no connection: "),
+    (
+        |server| server.stop(),
+        "timed_out",
+        "no answer within the node timeout",
+    ),
+];
+
+#[test]
+fn servers_that_give_no_lock_can_not_vote_and_those_that_are_back_can() {
+    for protocol in BOTH {
+        let mut servers = remembering(5);
+        let builder = over(&servers).node_timeout(Duration::from_secs(1));
+        let [manager] = processes_by(&builder, protocol);
+        assert_well(&health(&manager));
+        // Each of them takes a vote, down to no majority.
+        for ((place, (befalls, state, word)), margin) in
+            TROUBLES.iter().enumerate().zip((-3..=1).rev())
+        {
+            befalls(&mut servers[place]);
+            let found = health(&manager);
+            assert_eq!(found.margin, margin, "{word}: {found}");
+            assert_eq!(of(&found, &servers[place], "state"), *state, "{found}");
+            assert!(
+                of(&found, &servers[place], "error").contains(word),
+                "{found}"
+            );
+            let name = servers[place].name();
+            let mut findings = found
+                .findings
+                .iter()
+                .filter(|one| one.message.contains(word));
+            assert!(findings.any(|one| *one.nodes[0] == *name), "{found}");
+            let can_lock = manager.try_lock("report", TTL).is_ok();
+            assert_eq!(can_lock, found.severity < Severity::Critical, "{found}");
+            assert_eq!(codes(&found)[0] == "no_majority", margin < 0, "{found}");
+        }
+        config(&servers[0], "min-replicas-to-write", "0");
+        config(&servers[1], "maxmemory", "0");
+        config(&servers[2], "save", "");
+        servers[3].restart();
+        servers[4].resume();
+        assert!(eventually(BOUND, || health(&manager).margin >= 1));
     }
 }
 
 #[test]
-fn a_server_that_is_killed_and_one_that_is_stopped_are_told_apart() {
-    let mut servers = remembering(5);
-    let manager = on_servers(&servers);
-    assert_well(&health(&manager));
-    servers[0].kill();
-    servers[1].stop();
-    for _ in 0..2 {
-        let found = health(&manager);
-        let killed = of(&found, &servers[0], "error");
-        assert!(killed.starts_with("no connection: "), "{found}");
-        assert_eq!(of(&found, &servers[0], "state"), "failed", "{found}");
-        assert_eq!(of(&found, &servers[1], "state"), "timed_out", "{found}");
-        assert_eq!((found.margin, found.severity), (0, Severity::Warning));
-        assert_eq!(found.findings.len(), 2, "{found}");
+fn many_who_look_at_a_time_alarm_nobody_disturb_no_lock_and_leave_nothing() {
+    for protocol in BOTH {
+        let servers = remembering(3);
+        let [manager] = processes_by(&over(&servers), protocol);
+        let guard = manager.try_lock("report", TTL).unwrap();
+        let seen = || {
+            let keys = ["redlatch:node", "report", "report:fence"];
+            let of = |server: &Server| keys.map(|key| server.get(key));
+            servers.iter().map(of).collect::<Vec<_>>()
+        };
+        let before = seen();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..25 {
+                        assert_well(&manager.health().unwrap());
+                        assert_eq!(manager.locks("").unwrap().count(), 1);
+                    }
+                });
+            }
+        });
+        assert_eq!(seen(), before);
+        guard.extend(TTL * 2).unwrap();
+        guard.unlock().unwrap();
+        // The marker, and the counter of the lock. That of a lock that is tried does not stay for a day.
+        let is_fenced = protocol == Protocol::Fenced;
+        let (kept, command) = if is_fenced {
+            (2, "evalsha")
+        } else {
+            (0, "set")
+        };
+        let is_clean = || servers.iter().all(|server| server.keys() == kept);
+        assert!(eventually(BOUND, is_clean), "{protocol:?}");
+        assert!(servers.iter().all(|server| server.count(command) >= 100));
     }
-    servers[2].stop();
-    let found = health(&manager);
-    assert_eq!((found.margin, found.severity), (-1, Severity::Critical));
-    servers[1].resume();
-    servers[2].resume();
-    servers[0].restart();
-    // It reads its file first.
-    assert!(eventually(BOUND, || health(&manager).findings.is_empty()));
 }
 
 #[test]
-fn a_replica_and_a_server_that_may_delete_locks_are_critical() {
-    let mut servers = remembering(3);
-    for policy in ["allkeys-lru", "volatile-ttl"] {
-        servers[1].command(&["CONFIG", "SET", "maxmemory-policy", policy]);
-        let found = health(&on_servers(&servers));
-        let finding = only(&found, Severity::Critical, "evicts");
-        assert_eq!(*finding.nodes[0], *servers[1].name());
-        assert!(finding.message.contains(policy), "{found}");
-        assert_eq!(of(&found, &servers[1], "eviction"), policy);
-        assert_eq!(found.margin, 1);
+fn the_lock_that_is_tried_has_a_name_that_no_other_lock_has_and_ends_soon() {
+    for prefix in ["", "app:", "app"] {
+        let server = Scripted::start(|peer, command| match command.words[0].as_str() {
+            "GET" => peer.say(b"$-1\r\n"),
+            "INFO" => peer.say(b"$13\r\nrole:master\r\n\r\n"),
+            "TIME" => peer.say(b"*2\r\n$1\r\n5\r\n$1\r\n0\r\n"),
+            _ => peer.say(command.consent()),
+        });
+        let builder = LockManager::builder().node(server.url());
+        let builder = builder.node_timeout(PATIENCE).key_prefix(prefix);
+        let manager = builder.build().unwrap();
+        drop([health(&manager), health(&manager)]);
+        let tried = server.heard_of(Kind::Set);
+        assert_eq!(tried.len(), 2, "{tried:?}");
+        assert!(tried[0].key() != tried[1].key() && tried[0].token() != tried[1].token());
+        for command in &tried {
+            let key = command.key();
+            assert!(key.starts_with(&format!("{prefix}:redlatch:try:")), "{key}");
+            assert_eq!(command.words[3..5], ["NX", "PX"]);
+            let ttl_ms: u64 = command.words[5].parse().unwrap();
+            assert!((1..=1000).contains(&ttl_ms), "{ttl_ms}");
+            for name in [key, key.strip_prefix(prefix).unwrap()] {
+                let refused = manager.try_lock(name, TTL).unwrap_err();
+                assert_eq!(invalid_field(&refused), "resource", "{refused:?}");
+            }
+        }
+        let released = server.heard_of(Kind::Release);
+        assert!(
+            released
+                .iter()
+                .map(Command::key)
+                .eq(tried.iter().map(Command::key))
+        );
     }
-    let master = remembering(1).remove(0);
-    let port = master.port().to_string();
-    servers[1] = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
-    let found = health(&on_servers(&servers));
-    let finding = only(&found, Severity::Critical, "replica");
-    assert_eq!(*finding.nodes[0], *servers[1].name());
-    assert_eq!(finding.message, format!("a replica of {}", master.name()));
-    assert_eq!(of(&found, &servers[1], "role"), "replica");
-    assert_eq!(of(&found, &servers[1], "master"), master.name());
-    assert_eq!(found.margin, 0);
-}
-
-#[test]
-fn several_urls_of_one_server_are_found_and_vote_once() {
-    let socket = ["--unixsocket", "{dir}/socket"];
-    let shared = Server::start_with(&[&socket[..], &["--bind", "127.0.0.1", "127.0.0.2"]].concat());
-    let alone = Server::start();
-    let socket = format!("unix://{}/socket", shared.dir().display());
-    let other = shared.url().replace("127.0.0.1", "127.0.0.2");
-    let found = health(&manager([shared.url(), socket, other, alone.url()]));
-    let mut findings = found.findings.iter();
-    let finding = findings.find(|one| one.code == "same_server").unwrap();
-    assert_eq!(finding.nodes.len(), 3, "{found}");
-    let run_id = found.fact(&finding.nodes[0], "run_id").unwrap();
-    assert!(shared.info("server").contains(&run_id));
-    assert!(finding.message.contains(&run_id), "{found}");
-    assert_eq!((found.margin, found.severity), (-1, Severity::Critical));
-    let verdict = "2 of 4 can vote, 3 have to: no majority: 1 vote is missing";
-    assert!(found.to_string().ends_with(verdict), "{found}");
-    let text = found.to_string();
-    assert!(finding.nodes.iter().all(|node| text.contains(&**node)));
 }

@@ -1,126 +1,78 @@
 //! `LockManager::health` for users without a password, without rights, or with too few of them.
 
-use std::time::Duration;
-
-use redis::Value;
-use redlatch::{Health, LockManager, Protocol, Severity};
+use redlatch::{Health, LockGuard, Protocol};
 use redlatch_testing::{Server, eventually};
 
-use crate::fakes::operations::health::{assert_well, codes};
-use crate::managers::{fenced, fenced_over};
-use crate::servers::operations::health_servers::{health, manager, of, remembering};
+use crate::fakes::operations::health::{TTL, assert_well, codes};
+use crate::managers::{BOTH, PATIENCE, fenced_over, patient, with_protocol};
+use crate::servers::operations::health_servers::{health, remembering};
 use crate::servers::operations::page;
 
-const TTL: Duration = Duration::from_mins(1);
-const BOUND: Duration = Duration::from_secs(50);
+/// What locks need, and what health reads.
+const ALL: &str = "+ping +set +eval +evalsha +get +mget +del +pttl +pexpire +time +exists +info";
 
-/// Gives a user on each of these servers these rights. Returns the URLs with the user.
-fn with_rights(servers: &[Server], rights: &[&str]) -> Vec<String> {
-    let words = "ACL SETUSER looker reset on >pw ~* +ping".split(' ');
-    let words: Vec<&str> = words.chain(rights.iter().copied()).collect();
-    let url = |server: &Server| {
-        assert_eq!(server.command(&words), Value::Okay);
-        server.url().replace("//", "//looker:pw@")
-    };
-    servers.iter().map(url).collect()
-}
-
-fn health_of(servers: &[Server], rights: &str) -> (Health, LockManager) {
-    let rights: Vec<&str> = rights.split(' ').collect();
-    let manager = manager(with_rights(servers, &rights));
-    (health(&manager), manager)
-}
-
-/// The same rights without this one.
-fn without(rights: &str, less: &str) -> String {
-    let rights = rights.split(' ').filter(|right| *right != less);
-    rights.collect::<Vec<_>>().join(" ")
-}
-
-#[track_caller]
-fn assert_no_majority(found: &Health) {
-    assert_eq!(found.severity, Severity::Critical, "{found}");
-    assert_eq!(found.margin, -2, "{found}");
-}
+/// The protocol; what a user may not, and what more its rules have; what becomes of its lock; the codes of the findings that are no
+/// notices; and what the report says of each of three servers. A pattern may have the key of a lock and not that which is tried.
+/// Without the run id, a restart could not be noticed.
+const USERS: &str = "
+Classic => => => given back => => noeviction
+Classic => +info => => given back => => allow the user INFO
+Classic => +set +get +time => => refused => untried => allow the user GET and TIME
+Classic => +set => => refused => untried => could not try
+Classic => +set => => refused => untried => allow SET
+Classic => => resetkeys ~report* ~redlatch:node => given back => untried => allow the key pattern
+Classic => => resetkeys ~other:* => refused => no_majority refuses => allow the key pattern ~PREFIX*
+Classic => +evalsha +eval => => kept => not_released => allow SET, EVAL
+Classic => +evalsha +get => => kept => not_released => allow SET, EVAL
+Classic => +evalsha +del => => kept => not_released => allow SET, EVAL
+Fenced => => => given back => => open
+Fenced => +evalsha +eval => => refused => untried => could not try
+Fenced => +set => => refused => untried => could not try
+Fenced => +mget => => refused => untried => could not try
+Fenced => +time => => refused => untried => could not try
+Fenced => +info => => refused => no_majority refuses => run_id";
 
 /// The codes of the findings that are no notices, each once.
-fn alarms(found: &Health) -> Vec<&str> {
+fn alarms(found: &Health) -> String {
     let mut codes = codes(found);
     codes.retain(|code| !["marked", "hidden"].contains(code));
     codes.dedup();
-    codes
-}
-
-/// Of each of three servers it says this.
-#[track_caller]
-fn assert_thrice(found: &Health, words: &str) {
-    let text = found.to_string();
-    assert_eq!(text.matches(words).count(), 3, "{text}");
-    assert!(!text.contains("pw"), "{text}");
+    codes.join(" ")
 }
 
 #[test]
-fn what_an_acl_hides_is_unknown_and_nothing_else_is() {
+fn what_an_acl_hides_is_unknown_and_what_its_user_can_not_do_is_told() {
     let servers = remembering(3);
-    let all = "+set +eval +del +pttl +get +time +info";
-    assert_well(&health_of(&servers, all).0);
-
-    let (found, _) = health_of(&servers, &without(all, "+info"));
-    assert_eq!((found.severity, found.margin), (Severity::Notice, 1));
-    for server in &servers {
-        let facts = [
-            "state",
-            "quarantine",
-            "role",
-            "version",
-            "eviction",
-            "run_id",
-        ];
-        let facts = facts.map(|name| of(&found, server, name));
-        assert_eq!(facts, ["up", "no_marker", "", "", "", ""]);
-        assert_ne!(of(&found, server, "clock_ahead_us"), "");
-    }
-    assert_thrice(&found, "allow the user INFO\n");
-    let text = found.to_string();
-    assert!(text.lines().nth(1).unwrap().contains("unknown"));
-
-    let (found, _) = health_of(&servers, "+info");
-    assert_thrice(&found, "allow the user GET and TIME");
-    for server in &servers {
-        let facts = ["role", "clock_ahead_us", "quarantine"];
-        let facts = facts.map(|name| of(&found, server, name));
-        assert_eq!(facts, ["master", "", ""]);
-    }
-}
-
-#[test]
-fn a_user_who_may_take_no_lock_is_told_that_none_could_be_tried() {
-    let servers = remembering(3);
-    let all = "+set +eval +evalsha +get +mget +del +pttl +time +info +exists";
-    assert_well(&health_of(&servers, all).0);
-
-    let (found, manager) = health_of(&servers, &without(all, "+set"));
-    assert_eq!(alarms(&found), ["untried"], "{found}");
-    assert_eq!(found.severity, Severity::Warning);
-    assert_thrice(&found, "could not try");
-    assert_thrice(&found, "allow SET");
-    assert!(manager.try_lock("report", TTL).is_err());
-    // A pattern that does not have the key that is tried.
-    let keys = format!("{all} resetkeys ~report* ~redlatch:node");
-    let (found, manager) = health_of(&servers, &keys);
-    assert_eq!(alarms(&found), ["untried"], "{found}");
-    assert_thrice(&found, "allow the key pattern");
-    manager.try_lock("report", TTL).unwrap().unlock().unwrap();
-
-    // It gets locks, and keeps them.
-    for right in ["+eval", "+get", "+del"] {
-        let rights = without(&without(all, "+evalsha"), right);
-        let (found, manager) = health_of(&servers, &rights);
-        assert_eq!(alarms(&found), ["not_released"], "{right}: {found}");
-        assert_thrice(&found, "allow SET, EVAL");
-        assert_eq!(found.margin, 1);
-        let guard = manager.try_lock("report", TTL).unwrap();
-        assert!(guard.unlock().is_err());
+    fenced_over(&servers);
+    for row in USERS.lines().skip(1) {
+        let cells: Vec<&str> = row.split("=>").map(str::trim).collect();
+        let [protocol, less, more, became, expected, words] = cells[..] else {
+            panic!("{row}");
+        };
+        let is_fenced = protocol == "Fenced";
+        let less: Vec<&str> = less.split(' ').collect();
+        let rights = ALL.split(' ').filter(|right| !less.contains(right));
+        let rights = rights.collect::<Vec<_>>().join(" ");
+        let rights = format!("-@all ~* {rights} {more}");
+        let urls = servers.iter().map(|server| server.user(rights.trim()));
+        let manager = with_protocol(BOTH[usize::from(is_fenced)])
+            .nodes(urls)
+            .build()
+            .unwrap();
+        let found = health(&manager);
+        let text = found.to_string();
+        assert_eq!(alarms(&found), expected, "{row}: {text}");
+        assert_eq!(text.matches(words).count(), 3, "{row}: {text}");
+        assert!(!text.contains("secret"), "{text}");
+        let is_out = expected.contains("no_majority");
+        assert_eq!(found.margin, if is_out { -2 } else { 1 }, "{text}");
+        let guard = manager.try_lock("report", TTL);
+        let end = match guard.map(LockGuard::unlock) {
+            Ok(Ok(())) => "given back",
+            Ok(Err(_)) => "kept",
+            Err(_) => "refused",
+        };
+        assert_eq!(end, became, "{row}");
         for server in &servers {
             server.command(&["DEL", "report"]);
         }
@@ -128,71 +80,48 @@ fn a_user_who_may_take_no_lock_is_told_that_none_could_be_tried() {
 }
 
 #[test]
-fn a_user_without_what_the_scripts_of_fencing_need_is_told_that_none_is_possible() {
-    let servers = remembering(3);
-    fenced_over(&servers);
-    let all = "+eval +evalsha +set +get +mget +del +pttl +pexpire +time +exists +info";
-    for less in ["", "+eval", "+set", "+mget", "+time", "+info"] {
-        let mut rights = without(all, less);
-        if less == "+eval" {
-            rights = without(&rights, "+evalsha");
-        }
-        let rights: Vec<&str> = rights.split(' ').collect();
-        let manager = fenced().nodes(with_rights(&servers, &rights));
-        let manager = manager.build().unwrap();
-        let found = health(&manager);
-        let can_lock = manager.try_lock("report", TTL).is_ok();
-        assert_eq!(can_lock, less.is_empty(), "{less}");
-        match less {
-            "" => assert!(alarms(&found).is_empty(), "{found}"),
-            // Without the run id, a restart could not be noticed.
-            "+info" => {
-                assert_no_majority(&found);
-                assert!(found.to_string().contains("run_id"), "{found}");
-            }
-            _ => assert_eq!(alarms(&found), ["untried"], "{less}: {found}"),
-        }
-    }
-}
-
-#[test]
-fn a_replica_that_hides_its_role_and_a_user_who_may_not_touch_the_keys_have_no_votes() {
+fn a_replica_that_hides_its_role_has_no_vote() {
     let master = remembering(1).remove(0);
     let port = master.port().to_string();
-    let replicas = [(); 3].map(|()| Server::start_with(&["--replicaof", "127.0.0.1", &port]));
-    let is_linked = |server: &Server| server.info("replication").contains("link_status:up");
-    assert!(eventually(BOUND, || replicas.iter().all(is_linked)));
-    let (found, _) = health_of(&replicas, "+@all -info");
-    assert_no_majority(&found);
-    assert_thrice(&found, "READONLY");
-
-    let (found, _) = health_of(&remembering(3), "+@all resetkeys ~other:*");
-    assert_no_majority(&found);
-    assert_thrice(&found, "allow the key pattern ~PREFIX*");
-    assert!(!found.to_string().contains("allow the user"), "{found}");
+    let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
+    let is_linked = || replica.info("replication").contains("link_status:up");
+    assert!(eventually(PATIENCE, is_linked));
+    let found = health(&patient([replica.user("~* +@all -info")]));
+    assert_eq!(alarms(&found), "no_majority refuses");
+    assert!(found.to_string().contains("READONLY"), "{found}");
 }
 
 #[test]
 fn a_password_that_is_missing_wrong_or_needless_is_told_as_such() {
-    let server = Server::start_with(&["--requirepass", "secretpw", "--appendonly", "yes"]);
+    let server = Server::start_with(&["--requirepass", "secret", "--appendonly", "yes"]);
     let open = Server::start();
-    let with = |server: &Server, login| server.url().replace("//", &format!("//{login}"));
-    for (server, login, state, told) in [
-        (&server, "", "refuses", "the server answered NOAUTH "),
+    for (server, login, expected, told) in [
+        (
+            &server,
+            "",
+            "no_majority refuses",
+            "the server answered NOAUTH ",
+        ),
         (
             &server,
             ":wrong@",
-            "failed",
+            "no_majority unreachable",
             "AUTH was refused with WRONGPASS",
         ),
-        (&open, ":needless@", "failed", "may have no password"),
+        (
+            &open,
+            ":needless@",
+            "no_majority unreachable",
+            "may have no password",
+        ),
+        (&server, ":secret@", "", ""),
     ] {
-        let found = health(&manager([with(server, login)]));
-        assert_eq!(of(&found, server, "state"), state, "{found}");
-        assert!(of(&found, server, "error").contains(told), "{found}");
-        assert_eq!(found.margin, -1);
+        let found = health(&patient([server
+            .url()
+            .replace("//", &format!("//{login}"))]));
+        assert_eq!(alarms(&found), expected);
+        assert!(found.to_string().contains(told), "{found}");
     }
-    assert_well(&health(&manager([with(&server, ":secretpw@")])));
 }
 
 #[test]
@@ -204,25 +133,23 @@ fn the_user_of_the_page_who_looks_may_be_let_try_a_lock_and_still_takes_no_other
         if servers[0].info("server").contains("redis_version:6.") {
             return println!("not tested: the server knows no selectors");
         }
-        for server in &servers {
-            page::apply(server, &page::rules(locker));
-            page::apply(server, &page::rules("locks-viewer"));
-        }
+        let let_all = |rules: &[&str]| servers.iter().for_each(|server| page::apply(server, rules));
+        let_all(&page::rules(locker));
+        let_all(&page::rules("locks-viewer"));
         if protocol == Protocol::Fenced {
             let locker = page::manager(&servers, locker, protocol);
             locker.open_nodes().unwrap();
         }
         let viewer = page::manager(&servers, "locks-viewer", protocol);
-        assert_eq!(alarms(&health(&viewer)), ["untried"]);
-
-        for server in &servers {
-            let more = [&["ACL", "SETUSER", "locks-viewer"][..], &selector].concat();
-            page::apply(server, &more);
-        }
+        assert_eq!(alarms(&health(&viewer)), "untried");
+        let_all(&[&["ACL", "SETUSER", "locks-viewer"][..], &selector].concat());
         assert_well(&health(&viewer));
         let refusal = viewer.try_lock("report", TTL).unwrap_err().to_string();
         assert!(refusal.contains(page::FORBIDDEN), "{refusal}");
-        let mut left = servers.iter().map(|server| server.get("billing:report"));
-        assert!(left.all(|left| left.is_none()));
+        assert!(
+            servers
+                .iter()
+                .all(|server| server.get("billing:report").is_none())
+        );
     }
 }

@@ -6,7 +6,7 @@ use redlatch::{LockManager, LockStatus};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::fakes::operations::status::{TTL, assert_free, assert_unknown, holder, is_held};
-use crate::servers::operations::health_servers::on_servers;
+use crate::managers::over;
 
 /// Only a hang takes this long.
 const BOUND: Duration = Duration::from_secs(50);
@@ -18,7 +18,8 @@ fn assert_blocked(status: &LockStatus) {
 
 fn deployment(n: usize) -> (Vec<Server>, LockManager) {
     let servers = Server::cluster(n);
-    let manager = on_servers(&servers);
+    let builder = over(&servers).node_timeout(Duration::from_secs(2));
+    let manager = builder.build().unwrap();
     (servers, manager)
 }
 
