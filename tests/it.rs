@@ -106,7 +106,6 @@ mod servers {
 
     /// Which nodes are asked, and when.
     pub(crate) mod fanout {
-        pub(crate) mod faults;
         pub(crate) mod order;
     }
 
@@ -173,7 +172,6 @@ mod servers {
     /// What docs/safety.md says of both protocols.
     pub(crate) mod safety {
         pub(crate) mod hazards;
-        pub(crate) mod proxied;
         pub(crate) mod rebirth;
     }
 
@@ -183,11 +181,9 @@ mod servers {
         pub(crate) mod hostile;
         pub(crate) mod introduced;
         pub(crate) mod nodes;
-        pub(crate) mod paused;
         pub(crate) mod replies;
         pub(crate) mod restart;
         pub(crate) mod scripts;
-        pub(crate) mod undone;
     }
 
     /// What a builder takes: addresses, logins, certificates.

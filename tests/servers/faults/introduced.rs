@@ -6,7 +6,8 @@ use std::time::Duration;
 use redlatch::{Error, NodeReport, Protocol, Vote};
 use redlatch_testing::{Server, eventually};
 
-use crate::managers::{fenced, fenced_over};
+use crate::managers::{BOTH, over, processes_by, with_protocol};
+use crate::waiters::BOUND;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -26,41 +27,34 @@ fn a_node_of_a_redis_cluster_is_refused_and_named() {
     add.extend(slots.iter().map(String::as_str));
     server.command(&add);
     let is_up = || {
-        redis::from_redis_value::<String>(server.command(&["CLUSTER", "INFO"]))
-            .unwrap()
-            .contains("cluster_state:ok")
+        let info = redis::from_redis_value::<String>(server.command(&["CLUSTER", "INFO"]));
+        info.unwrap().contains("cluster_state:ok")
     };
-    assert!(eventually(Duration::from_mins(1), is_up));
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
-        // With the tag, all keys of a lock are in one slot.
-        for prefix in ["", "{locks}:"] {
-            let builder = fenced().protocol(protocol).key_prefix(prefix);
-            let manager = builder.node(server.url()).build().unwrap();
-            // On a new connection, and after that.
-            for _ in 0..2 {
-                let nodes = match manager.try_lock("job", TTL) {
-                    Err(Error::Unavailable { nodes, .. }) => nodes,
-                    other => panic!("{protocol:?}, {prefix:?}: {other:?}"),
-                };
-                assert_named(&nodes);
-            }
-            if protocol == Protocol::Fenced {
-                let Err(Error::NotOpened { nodes, .. }) = manager.open_nodes() else {
-                    panic!("opened");
-                };
-                assert_named(&nodes);
-            }
+    assert!(eventually(BOUND, is_up));
+    // With the tag, all keys of a lock are in one slot.
+    for (protocol, prefix) in BOTH
+        .iter()
+        .flat_map(|one| ["", "{locks}:"].map(|prefix| (*one, prefix)))
+    {
+        let builder = with_protocol(protocol).key_prefix(prefix);
+        let manager = builder.node(server.url()).build().unwrap();
+        // On a new connection, and after that.
+        for _ in 0..2 {
+            let Err(Error::Unavailable { nodes, .. }) = manager.try_lock("job", TTL) else {
+                panic!("{protocol:?}, {prefix:?}");
+            };
+            assert_named(&nodes);
         }
-    }
-    // An attempt that was sent before the server had said it was undone.
-    for key in [
-        "job",
-        "{locks}:job",
-        "redlatch:node",
-        "{locks}:redlatch:node",
-    ] {
-        let is_gone = || server.get(key).is_none();
-        assert!(eventually(Duration::from_secs(20), is_gone), "{key}");
+        if protocol == Protocol::Fenced {
+            let Err(Error::NotOpened { nodes, .. }) = manager.open_nodes() else {
+                panic!("opened");
+            };
+            assert_named(&nodes);
+        }
+        // An attempt that was sent before the server had said it was undone.
+        for key in ["job", "redlatch:node"].map(|key| format!("{prefix}{key}")) {
+            assert!(eventually(BOUND, || server.get(&key).is_none()), "{key}");
+        }
     }
 }
 
@@ -75,14 +69,12 @@ fn a_server_whose_info_is_longer_than_any_reply_that_is_read_gives_locks() {
     fs::create_dir_all(&dir).unwrap();
     let file = dir.join("redis.conf");
     fs::write(&file, "").unwrap();
-    let server = Server::start_with_file(&file, &[]);
-    assert!(server.info("server").len() > 4 * 1024);
-    let classic = fenced().protocol(Protocol::Classic).node(server.url());
-    let guard = classic.build().unwrap().try_lock("job", TTL).unwrap();
-    guard.extend(TTL).unwrap();
-    guard.unlock().unwrap();
-    let servers = [server];
-    let guard = fenced_over(&servers).try_lock("job", TTL).unwrap();
-    guard.extend(TTL).unwrap();
-    guard.unlock().unwrap();
+    let servers = [Server::start_with_file(&file, &[])];
+    assert!(servers[0].info("server").len() > 4 * 1024);
+    for protocol in BOTH {
+        let [manager] = processes_by(&over(&servers), protocol);
+        let guard = manager.try_lock("job", TTL).unwrap();
+        guard.extend(TTL).unwrap();
+        guard.unlock().unwrap();
+    }
 }

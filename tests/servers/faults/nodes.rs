@@ -1,36 +1,23 @@
-//! Servers that are dead, stopped, unreachable or late: with a minority of them locks work, and with a majority no key is left.
+//! Servers that are dead, stopped, unreachable or paused: with a minority of them locks work, and with a majority no key is left.
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::time::Duration;
 
-use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
-use redlatch_testing::{BlackHole, Server, eventually, side_by_side, within};
+use redlatch::{Error, LockGuard, LockManager, LockStatus, NodeError, NodeReport, Vote};
+use redlatch_testing::{BlackHole, Server, eventually, now, pause, side_by_side, within};
+
+use crate::managers::over;
 
 pub(crate) const TTL: Duration = Duration::from_mins(10);
 /// Long enough for a healthy server on a busy machine.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Two faulty nodes cost two node timeouts; only a hang takes this long.
 pub(crate) const BOUND: Duration = Duration::from_secs(50);
-/// A node is back within 300 ms of its recovery; a busy machine may take longer.
-pub(crate) const RECOVERY: Duration = Duration::from_secs(30);
 
-pub(crate) fn manager(urls: impl IntoIterator<Item = String>) -> LockManager {
+fn manager(urls: impl IntoIterator<Item = String>) -> LockManager {
     let builder = LockManager::builder().nodes(urls);
     builder.node_timeout(NODE_TIMEOUT).build().unwrap()
-}
-
-/// The subsets of `n` nodes, as lists of their numbers.
-fn subsets(n: usize) -> impl Iterator<Item = Vec<usize>> {
-    (0..1_usize << n).map(move |set| (0..n).filter(|i| set >> i & 1 == 1).collect())
-}
-
-/// The minorities of five nodes, one or two of them, in parts that are checked side by side.
-fn minorities() -> Vec<Vec<Vec<usize>>> {
-    let minorities: Vec<_> = subsets(5)
-        .filter(|set| matches!(set.len(), 1 | 2))
-        .collect();
-    minorities.chunks(3).map(<[_]>::to_vec).collect()
 }
 
 pub(crate) fn granted(votes: &[NodeReport]) -> usize {
@@ -47,13 +34,11 @@ pub(crate) fn vote<'a>(votes: &'a [NodeReport], name: &str) -> &'a Vote {
 #[track_caller]
 pub(crate) fn assert_all_vote_soon(manager: &LockManager) {
     let mut last = String::new();
-    let all = eventually(RECOVERY, || {
+    let all = eventually(BOUND, || {
         let result = manager.try_lock("all", TTL);
         last = format!("{result:?}");
-        result.is_ok_and(|guard| {
-            last = format!("{:?}", guard.votes());
-            granted(&guard.votes()) == guard.votes().len()
-        })
+        let votes = result.map_or_else(|_| Vec::new(), |guard| guard.votes());
+        !votes.is_empty() && granted(&votes) == votes.len()
     });
     assert!(all, "{last}");
 }
@@ -61,7 +46,7 @@ pub(crate) fn assert_all_vote_soon(manager: &LockManager) {
 #[track_caller]
 pub(crate) fn assert_nothing_left<'a>(servers: impl IntoIterator<Item = &'a Server>) {
     for server in servers {
-        let empty = eventually(RECOVERY, || server.keys() == 0);
+        let empty = eventually(BOUND, || server.keys() == 0);
         assert!(empty, "a key is left on {}", server.name());
     }
 }
@@ -69,59 +54,51 @@ pub(crate) fn assert_nothing_left<'a>(servers: impl IntoIterator<Item = &'a Serv
 /// Extends and gives back a lock that was taken before the fault.
 #[track_caller]
 fn assert_is_kept(guard: LockGuard) {
-    let guard = within(BOUND, || guard.extend(TTL).map(|()| guard)).unwrap();
-    within(BOUND, || guard.unlock()).unwrap();
+    within(BOUND, || {
+        guard.extend(TTL).unwrap();
+        guard.unlock().unwrap();
+    });
 }
 
-/// Takes, extends and gives back a lock while the nodes of these names are faulty.
+/// Takes, extends and gives back a lock while two of the nodes are faulty, which are left out after a while.
 #[track_caller]
-fn assert_works_without(manager: &LockManager, faulty: &[String]) {
-    // At first the faults are noticed, later they are known.
-    for _ in 0..2 {
+fn assert_works_without(manager: &LockManager, faulty: &[String; 2]) {
+    let left_out = eventually(BOUND, || {
         let manager = manager.clone();
         let guard = within(BOUND, move || manager.lock("job", TTL)).unwrap();
-        for name in faulty {
-            let votes = guard.votes();
-            let vote = vote(&votes, name);
-            assert!(!matches!(vote, Vote::Granted), "{name}");
-        }
-        assert!(granted(&guard.votes()) > guard.votes().len() / 2);
+        let votes = guard.votes();
+        assert_eq!(granted(&votes), 3, "{votes:?}");
         assert_is_kept(guard);
-    }
-    let left_out = eventually(RECOVERY, || {
-        let guard = manager.lock("job", TTL).unwrap();
-        let is_left_out = |name| {
+        let is_open = |name| {
             matches!(
-                vote(&guard.votes(), name),
+                vote(&votes, name),
                 Vote::Failed(NodeError::BreakerOpen { .. })
             )
         };
-        faulty.iter().all(|name| is_left_out(name))
+        faulty.iter().all(|name| is_open(name))
     });
     assert!(left_out, "{faulty:?} cost their time again and again");
 }
 
 #[test]
-fn any_minority_that_is_dead_or_stopped_costs_no_lock_and_votes_again_afterwards() {
+fn a_minority_that_is_dead_or_stopped_costs_no_lock_and_votes_again_afterwards() {
     type Act = fn(&mut Server);
-    let both: [(Act, Act); 2] = [
+    let faults: [(Act, Act); 2] = [
         (Server::kill, Server::restart),
         (|server| server.stop(), |server| server.resume()),
     ];
-    let cases = both.map(|fault| minorities().into_iter().map(move |sets| (fault, sets)));
-    side_by_side(cases.into_iter().flatten(), |((begin, end), sets)| {
+    side_by_side(faults, |(begin, end)| {
         let mut servers = Server::cluster(5);
         let manager = manager(servers.iter().map(Server::url));
-        for set in sets {
+        for pair in [[0, 1], [0, 4], [1, 2], [2, 3], [3, 4]] {
             assert_all_vote_soon(&manager);
             let guard = manager.lock("job", TTL).unwrap();
-            for &i in &set {
+            for i in pair {
                 begin(&mut servers[i]);
             }
-            let faulty: Vec<String> = set.iter().map(|&i| servers[i].name()).collect();
             assert_is_kept(guard);
-            assert_works_without(&manager, &faulty);
-            for &i in &set {
+            assert_works_without(&manager, &pair.map(|i| servers[i].name()));
+            for i in pair {
                 end(&mut servers[i]);
             }
             assert_nothing_left(&servers);
@@ -131,27 +108,20 @@ fn any_minority_that_is_dead_or_stopped_costs_no_lock_and_votes_again_afterwards
 }
 
 #[test]
-fn any_minority_out_of_reach_costs_no_lock() {
-    side_by_side(minorities(), |sets| {
-        let servers = Server::cluster(5);
-        let holes: Vec<BlackHole> = (0..2).map(|_| BlackHole::open()).collect();
-        let names: Vec<String> = holes.iter().map(BlackHole::name).collect();
-        for set in sets {
-            let living = (0..5).filter(|i| !set.contains(i));
-            let holes = holes[..set.len()].iter().map(BlackHole::url);
-            let manager = manager(living.map(|i| servers[i].url()).chain(holes));
-            assert_works_without(&manager, &names[..set.len()]);
-            assert_nothing_left(&servers);
-        }
-    });
+fn a_minority_out_of_reach_costs_no_lock() {
+    let servers = Server::cluster(3);
+    let holes = [BlackHole::open(), BlackHole::open()];
+    let urls = servers.iter().map(Server::url);
+    let manager = manager(urls.chain(holes.iter().map(BlackHole::url)));
+    assert_works_without(&manager, &holes.each_ref().map(BlackHole::name));
+    assert_nothing_left(&servers);
 }
 
 #[test]
 fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left() {
     let mut servers = Server::cluster(4);
     let hole = BlackHole::open();
-    let urls = servers.iter().map(Server::url).chain([hole.url()]);
-    let manager = manager(urls);
+    let manager = manager(servers.iter().map(Server::url).chain([hole.url()]));
     let (dead, stopped) = (servers[0].name(), servers[1].name());
     servers[0].kill();
     servers[1].stop();
@@ -175,10 +145,8 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
         assert!(matches!(vote(nodes, &dead), Vote::Failed(_)), "{text}");
         assert!(text.contains("refused"), "{text}");
         for name in [&stopped, &hole.name()] {
-            assert!(
-                matches!(vote(nodes, name), Vote::Failed(NodeError::TimedOut)),
-                "{text}"
-            );
+            let is_late = matches!(vote(nodes, name), Vote::Failed(NodeError::TimedOut));
+            assert!(is_late, "{text}");
         }
         // The message has it already.
         assert!(error.source().is_none());
@@ -192,26 +160,71 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
 fn for_every_number_of_nodes_the_lock_works_exactly_when_a_majority_lives() {
     for n in [1, 2, 4, 5] {
         let mut servers = Server::cluster(n);
-        for dead in subsets(n) {
-            for &i in &dead {
-                servers[i].kill();
+        for set in 0..1_usize << n {
+            let is_dead = |i: &usize| set >> i & 1 == 1;
+            let (dead, living): (Vec<_>, Vec<_>) = (0..n).partition(is_dead);
+            for i in &dead {
+                servers[*i].kill();
             }
-            let manager = manager(servers.iter().map(Server::url));
-            let living = n - dead.len();
+            let manager = over(&servers).node_timeout(NODE_TIMEOUT).build().unwrap();
             let result = within(BOUND, move || manager.try_lock("job", TTL));
-            if living > n / 2 {
+            if living.len() > n / 2 {
                 let guard = result.unwrap();
-                assert_eq!(granted(&guard.votes()), living, "{dead:?} of {n} are dead");
+                assert_eq!(
+                    granted(&guard.votes()),
+                    living.len(),
+                    "{dead:?} of {n} are dead"
+                );
                 assert_is_kept(guard);
             } else {
                 let gone = matches!(result, Err(Error::Unavailable { .. }));
                 assert!(gone, "{dead:?} of {n} are dead: {result:?}");
             }
-            let all = 0..n;
-            assert_nothing_left(all.filter(|i| !dead.contains(i)).map(|i| &servers[i]));
-            for &i in &dead {
+            assert_nothing_left(living.iter().map(|i| &servers[*i]));
+            for i in dead {
                 servers[i].restart();
             }
         }
     }
+}
+
+/// It answers some commands (`CLIENT PAUSE … WRITE`), and grants no lock.
+#[test]
+fn a_server_whose_writes_are_paused_is_left_out_until_the_end_of_the_pause() {
+    let servers = Server::cluster(3);
+    let builder = over(&servers).node_timeout(Duration::from_millis(200));
+    let manager = builder.build().unwrap();
+    manager.lock("job", TTL).unwrap().unlock().unwrap();
+    let name = servers[0].name();
+    let breaker = || {
+        let stats = manager.stats();
+        let node = stats.nodes.iter().find(|node| *node.node == *name);
+        node.map(|node| (node.opened, node.closed)).unwrap()
+    };
+    // Should it have been too slow just now, it is waited for.
+    assert!(eventually(BOUND, || breaker().0 == breaker().1));
+    let (opened, closed) = breaker();
+    servers[0].command(&["CLIENT", "PAUSE", "600000", "WRITE"]);
+    // Many times as long as it takes to answer a probe that is not paused.
+    let until = now() + Duration::from_secs(2);
+    while now() < until {
+        // The others may have been too slow for once.
+        if let Ok(guard) = manager.try_lock("job", TTL) {
+            let votes = guard.votes();
+            let vote = vote(&votes, &name);
+            assert!(!matches!(vote, Vote::Granted), "{vote}");
+            guard.unlock().ok();
+        }
+        pause(Duration::from_millis(5));
+    }
+    // Nor does what it answers to those who look bring it back.
+    manager.health().unwrap();
+    manager.try_lock("job", TTL).map(drop).ok();
+    assert_eq!(breaker(), (opened + 1, closed));
+
+    servers[0].command(&["CLIENT", "UNPAUSE"]);
+    assert!(eventually(BOUND, || breaker().1 == closed + 1));
+    assert_all_vote_soon(&manager);
+    let is_free = || matches!(manager.status("job"), Ok(LockStatus::Free { .. }));
+    assert!(eventually(BOUND, is_free));
 }

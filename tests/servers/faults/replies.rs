@@ -1,47 +1,44 @@
-//! Replies that are lost or late: no key is left, and what comes late counts for nothing.
+//! Replies that are lost or late, and undos that a server reads later or never: no key is left, and what comes late counts for
+//! nothing.
 
+use std::thread;
 use std::time::Duration;
 
 use redlatch::{Error, LockManager, NodeError, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, side_by_side, within};
 
+use crate::managers::over;
 use crate::servers::faults::nodes::{
-    BOUND, RECOVERY, TTL, assert_all_vote_soon, assert_nothing_left, granted, vote,
+    BOUND, TTL, assert_all_vote_soon, assert_nothing_left, granted, vote,
 };
-
-/// Long enough for a server that was not stopped, on a busy machine.
-const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Stops some servers in turn, lets a lock be taken and given back meanwhile, and looks what the stopped ones do with
 /// what they were sent once they go on.
 #[track_caller]
-fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) {
+fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: usize) {
     let servers = Server::cluster(n);
-    for round in rounds.iter().copied() {
-        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let manager = builder.node_timeout(NODE_TIMEOUT).build().unwrap();
+    for round in 0..rounds {
+        // Long enough for a server that was not stopped, on a busy machine.
+        let builder = over(&servers).node_timeout(Duration::from_secs(1));
+        let manager = builder.build().unwrap();
         if round % 2 == 0 {
             // Over connections of earlier commands, and in the other rounds over new ones.
             assert_all_vote_soon(&manager);
         }
         let victims: Vec<&Server> = (0..stopped).map(|i| &servers[(round + i) % n]).collect();
         let sets: Vec<u64> = victims.iter().map(|server| server.count("set")).collect();
-        for server in &victims {
-            server.stop();
-        }
+        victims.iter().copied().for_each(Server::stop);
         let votes = within(BOUND, move || match manager.try_lock("job", TTL) {
             Ok(guard) => guard.votes(),
             Err(Error::Unavailable { nodes, .. }) => nodes,
             Err(other) => panic!("{other:?}"),
         });
-        for server in &victims {
-            server.resume();
-        }
+        victims.iter().copied().for_each(Server::resume);
         for (victim, before) in victims.iter().zip(sets) {
             let vote = vote(&votes, &victim.name());
             assert!(matches!(vote, Vote::Failed(NodeError::TimedOut)), "{vote}");
-            let executed = eventually(RECOVERY, || victim.count("set") > before);
+            let executed = eventually(BOUND, || victim.count("set") > before);
             assert!(executed, "{} got no SET", victim.name());
         }
         assert_nothing_left(&servers);
@@ -50,12 +47,15 @@ fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) 
 
 #[test]
 fn sets_whose_replies_were_lost_leave_no_key_once_their_servers_go_on() {
-    let rounds: Vec<usize> = (0..20).collect();
-    let cases = [(5, 1, 10), (5, 2, 20), (1, 1, 10)].map(|(n, stopped, count)| {
-        let parts = rounds[..count].chunks(4);
-        parts.map(move |rounds| (n, stopped, rounds))
-    });
-    side_by_side(cases.into_iter().flatten(), |(n, stopped, rounds)| {
+    let cases = [
+        (5, 1, 5),
+        (5, 1, 5),
+        (5, 2, 10),
+        (5, 2, 10),
+        (1, 1, 5),
+        (1, 1, 5),
+    ];
+    side_by_side(cases, |(n, stopped, rounds)| {
         assert_lost_replies_leave_no_key(n, stopped, rounds);
     });
 }
@@ -63,12 +63,21 @@ fn sets_whose_replies_were_lost_leave_no_key_once_their_servers_go_on() {
 #[test]
 fn too_slow_an_acquire_fails_although_every_node_said_yes_and_gives_all_back() {
     let servers = Server::cluster(3);
-    let fronts: Vec<Scripted> = servers.iter().map(|s| delayed_set(s, 100)).collect();
-    let manager = LockManager::builder()
-        .nodes(fronts.iter().map(Scripted::url))
-        .node_timeout(Duration::from_secs(5))
-        .build()
-        .unwrap();
+    // The reply to each SET is under way for a while.
+    let fronts: Vec<Scripted> = servers
+        .iter()
+        .map(|server| {
+            let port = server.port();
+            Scripted::start(move |peer, command| {
+                let reply = peer.ask(port, command);
+                if command.kind() == Kind::Set {
+                    peer.wait(Duration::from_millis(100));
+                }
+                peer.say(&reply);
+            })
+        })
+        .collect();
+    let manager = over(&fronts).build().unwrap();
     let ttl = Duration::from_millis(250);
     let error = within(BOUND, move || manager.try_lock("job", ttl)).unwrap_err();
     let Error::TooSlow { elapsed, nodes, .. } = &error else {
@@ -77,23 +86,76 @@ fn too_slow_an_acquire_fails_although_every_node_said_yes_and_gives_all_back() {
     assert!(*elapsed >= Duration::from_millis(245), "{elapsed:?}");
     assert_eq!(granted(nodes), 3, "{error}");
     for front in &fronts {
-        let (sets, releases) = (front.heard_of(Kind::Set), front.heard_of(Kind::Release));
-        assert_eq!(sets.len(), 1);
+        let token_of = |kind| {
+            let heard = front.heard_of(kind);
+            assert_eq!(heard.len(), 1, "{kind:?}");
+            heard[0].token().to_owned()
+        };
         // Not the expiry has freed the lock, the release has.
-        assert_eq!(releases.len(), 1, "{} was not released", front.name());
-        assert_eq!(sets[0].token(), releases[0].token());
+        assert_eq!(token_of(Kind::Set), token_of(Kind::Release));
     }
     assert_nothing_left(&servers);
 }
 
-/// A server whose replies to SET are under way for so long.
-fn delayed_set(server: &Server, millis: u64) -> Scripted {
-    let port = server.port();
-    Scripted::start(move |peer, command| {
-        let reply = peer.ask(port, command);
-        if command.kind() == Kind::Set {
-            peer.wait(Duration::from_millis(millis));
+/// Runs the calls while two of three servers stand still, which are sent more than they read at once. No key is left when they
+/// go on.
+#[track_caller]
+fn assert_leave_no_key(run: impl FnOnce(&LockManager, &dyn Fn())) {
+    let servers = Server::cluster(3);
+    let builder = over(&servers).node_timeout(Duration::from_millis(300));
+    let manager = builder.build().unwrap();
+    run(&manager, &|| servers[1..].iter().for_each(Server::stop));
+    servers[1..].iter().for_each(Server::resume);
+    assert_nothing_left(&servers);
+    // The servers are as good as before.
+    let is_taken = || manager.try_lock("afterwards", TTL).is_ok();
+    assert!(eventually(BOUND, is_taken));
+}
+
+#[test]
+fn a_lock_on_many_long_names_that_failed_leaves_no_key_on_servers_that_stood_still() {
+    for are_new in [false, true] {
+        assert_leave_no_key(|manager, stop| {
+            let names: Vec<String> = (0..64).map(|n| format!("{n:0300}")).collect();
+            if !are_new {
+                // The connections are open, and the servers know the scripts.
+                drop(manager.lock_all(&names, TTL).unwrap());
+            }
+            stop();
+            let result = manager.request_all(&names).ttl(TTL).try_lock();
+            assert!(
+                matches!(result, Err(Error::Unavailable { .. })),
+                "{result:?}"
+            );
+        });
+    }
+}
+
+#[test]
+fn locks_of_many_threads_that_failed_and_releases_leave_no_key_on_servers_that_stood_still() {
+    let names: Vec<String> = (0..128).map(|thread| format!("{thread:0300}")).collect();
+    assert_leave_no_key(|manager, stop| {
+        drop(manager.try_lock("job", TTL).unwrap());
+        stop();
+        side_by_side_all(&names, |name| {
+            drop(manager.try_lock(name, TTL).unwrap_err());
+        });
+    });
+    assert_leave_no_key(|manager, stop| {
+        let guards: Vec<_> = names
+            .iter()
+            .map(|name| manager.try_lock(name, TTL).unwrap())
+            .collect();
+        stop();
+        side_by_side_all(guards, drop);
+    });
+}
+
+/// Each on a thread of its own, at the same time.
+pub(crate) fn side_by_side_all<T: Send>(all: impl IntoIterator<Item = T>, run: impl Fn(T) + Sync) {
+    thread::scope(|scope| {
+        for one in all {
+            scope.spawn(|| run(one));
         }
-        peer.say(&reply);
-    })
+    });
 }

@@ -1,55 +1,75 @@
-//! A server that is given under two names: its own key is no other holder's.
+//! A server that is given under two names: it has one vote, and its own key is no other holder's.
 
 use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, NodeReport, Protocol, Vote};
 use redlatch_testing::Server;
 
-use crate::managers::{fenced, patient};
-use crate::servers::fenced::setup::{TTL, open};
+use crate::managers::{BOTH, with_protocol};
+use crate::servers::faults::nodes::granted;
+use crate::servers::fenced::setup::{CONFIG, TTL, open, unavailable};
 
 type Take = fn(&LockManager) -> Result<LockGuard, Error>;
 
+const TAKES: [Take; 5] = [
+    |manager| manager.try_lock("job", TTL),
+    |manager| manager.request("job").holder("web-3").try_lock(),
+    |manager| manager.request_all(["job", "work"]).try_lock(),
+    |manager| manager.semaphore("jobs", 2).try_lock(),
+    |manager| manager.rw_lock("job").try_read(),
+];
+
+#[track_caller]
+fn assert_one_alias(votes: &[NodeReport]) {
+    let is_alias = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::SameServer { .. }));
+    let aliases = votes.iter().filter(|report| is_alias(&report.vote));
+    assert_eq!(aliases.count(), 1, "{votes:?}");
+}
+
 #[test]
-fn a_server_that_refuses_its_own_key_under_another_name_is_named_as_the_same_server() {
-    let twice = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
-    let other = Server::start();
-    let socket = format!("unix://{}/redis.sock", twice.dir().display());
-    let urls = [twice.url(), socket, other.url()];
-    for server in [&twice, &other] {
-        open(server, "3:2:3600000:3636003:86400000:v2");
-    }
-    let same =
-        |report: &&NodeReport| matches!(&report.vote, Vote::Failed(NodeError::SameServer { .. }));
-    let takes: [(&str, Take); 5] = [
-        ("lock", |manager| manager.try_lock("job", TTL)),
-        ("labelled", |manager| {
-            manager.request("job").holder("web-3").try_lock()
-        }),
-        ("several", |manager| {
-            manager.request_all(["job", "work"]).try_lock()
-        }),
-        ("permit", |manager| manager.semaphore("jobs", 2).try_lock()),
-        ("reader", |manager| manager.rw_lock("job").try_read()),
-    ];
-    for protocol in [Protocol::Classic, Protocol::Fenced] {
-        for fanout in [Fanout::Overlapped, Fanout::Sequential] {
-            for (kind, take) in takes {
-                let builder = fenced().protocol(protocol).fanout(fanout);
-                let manager = builder.nodes(&urls).build().unwrap();
-                let guard = take(&manager).unwrap();
-                let votes = guard.votes();
-                let is_granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
-                let aliases = votes.iter().filter(same).count();
-                let granted = votes.iter().filter(is_granted).count();
-                assert_eq!((aliases, granted), (1, 2), "{kind}: {votes:?}");
-                guard.unlock().unwrap();
+fn a_server_under_two_names_has_one_vote() {
+    // Another database has other keys, so that a lock is granted a second time there.
+    for database in ["", "?db=1"] {
+        let twice = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
+        let other = Server::start();
+        let socket = format!("unix://{}/redis.sock{database}", twice.dir().display());
+        let urls = [twice.url(), socket, other.url()];
+        let manager = |protocol, fanout| {
+            let builder = with_protocol(protocol).fanout(fanout).nodes(&urls);
+            builder.build().unwrap()
+        };
+        let mut guards = Vec::new();
+        for protocol in BOTH {
+            if protocol == Protocol::Fenced {
+                // Both names were given back what they had granted.
+                assert_eq!(twice.info("keyspace").matches("keys=").count(), 0);
+                let error = manager(protocol, Fanout::Sequential).open_nodes();
+                let text = error.unwrap_err().to_string();
+                assert!(text.contains("the same server as"), "{text}");
+                open(&twice, CONFIG);
+                open(&other, CONFIG);
+                twice.command(&["COPY", "redlatch:node", "redlatch:node", "DB", "1"]);
             }
+            for fanout in [Fanout::Overlapped, Fanout::Sequential] {
+                for take in TAKES {
+                    let guard = take(&manager(protocol, fanout)).unwrap();
+                    assert_one_alias(&guard.votes());
+                    assert_eq!(granted(&guard.votes()), 2, "{:?}", guard.votes());
+                    guard.extend(TTL).unwrap();
+                    guard.unlock().unwrap();
+                }
+                let name = format!("{protocol:?} {fanout:?}");
+                guards.push(manager(protocol, fanout).try_lock(&name, TTL).unwrap());
+            }
+            guards.retain(|_| protocol == Protocol::Fenced);
+        }
+        // Nobody has the lock, and no majority is possible.
+        drop(other);
+        for guard in guards {
+            guard.extend(TTL).unwrap_err();
+        }
+        for protocol in BOTH {
+            let result = manager(protocol, Fanout::Sequential).try_lock("job", TTL);
+            assert_one_alias(&unavailable(result));
+            assert_eq!(twice.get("job"), None);
         }
     }
-    // Nobody has the lock, and no majority is possible.
-    drop(other);
-    let error = patient(urls).try_lock("job", TTL).unwrap_err();
-    let Error::Unavailable { nodes, .. } = &error else {
-        panic!("{error:?}");
-    };
-    assert_eq!(nodes.iter().filter(same).count(), 1, "{error}");
 }

@@ -10,14 +10,14 @@ use crate::servers::fenced::setup::{TTL, failure, unavailable};
 
 #[test]
 fn nodes_are_opened_only_if_every_one_is_fresh_and_all_or_none() {
-    let fresh = || FakeNode::cluster(3);
     let manager = |nodes: &[FakeNode]| fenced().fakes(nodes).build().unwrap();
+    let is_locked = |nodes: &[FakeNode]| manager(nodes).try_lock("job", TTL).is_ok();
 
     // Locks that were refused before leave the deployment brand-new.
-    let nodes = fresh();
-    assert!(manager(&nodes).try_lock("job", TTL).is_err());
+    let nodes = FakeNode::cluster(3);
+    assert!(!is_locked(&nodes));
     manager(&nodes).open_nodes().unwrap();
-    assert!(manager(&nodes).try_lock("job", TTL).is_ok());
+    assert!(is_locked(&nodes));
 
     // In use, also when two of three were restarted or flushed since.
     nodes[0].restart();
@@ -26,41 +26,33 @@ fn nodes_are_opened_only_if_every_one_is_fresh_and_all_or_none() {
     let Error::NotOpened { nodes: reports, .. } = &error else {
         panic!("{error}");
     };
-    assert!(
-        matches!(failure(&reports[2].vote), NodeError::Serving),
-        "{error}"
-    );
+    let is_serving = matches!(failure(&reports[2].vote), NodeError::Serving);
+    assert!(is_serving, "{error}");
     assert!(error.to_string().contains("not all of them are fresh"));
-    assert!(manager(&nodes).try_lock("job", TTL).is_err());
+    assert!(!is_locked(&nodes));
 
     // Restarted with their memory, which nobody knows how old it is.
-    let nodes = fresh();
+    let nodes = FakeNode::cluster(3);
     manager(&nodes).open_nodes().unwrap();
-    for node in &nodes {
-        node.restart_persisted();
+    nodes.iter().for_each(FakeNode::restart_persisted);
+    for _ in 0..2 {
+        assert!(manager(&nodes).open_nodes().is_err());
+        assert!(!is_locked(&nodes));
     }
-    assert!(manager(&nodes).open_nodes().is_err());
-    assert!(manager(&nodes).try_lock("job", TTL).is_err());
-    assert!(manager(&nodes).open_nodes().is_err());
 
     // One is away.
-    let nodes = fresh();
+    let nodes = FakeNode::cluster(3);
     nodes[2].refuse();
     let error = manager(&nodes).open_nodes().unwrap_err();
     assert!(matches!(error, Error::NotOpened { .. }), "{error}");
     nodes[2].recover();
-    assert!(
-        nodes
-            .iter()
-            .all(|node| node.token_of("redlatch:node").is_none())
-    );
+    let is_closed = |node: &FakeNode| node.token_of("redlatch:node").is_none();
+    assert!(nodes.iter().all(is_closed));
     manager(&nodes).open_nodes().unwrap();
 
     let classic = LockManager::builder().fakes(&nodes).build().unwrap();
-    assert_eq!(
-        invalid_field(&classic.open_nodes().unwrap_err()),
-        "protocol"
-    );
+    let error = classic.open_nodes().unwrap_err();
+    assert_eq!(invalid_field(&error), "protocol");
 }
 
 #[test]
@@ -71,11 +63,8 @@ fn nodes_that_were_opened_are_closed_again_when_another_fails_meanwhile() {
         "look" => peer.say(b"+OK\r\n"),
         _ => peer.say(b"-OOM out of memory\r\n"),
     });
-    let manager = fenced()
-        .nodes(servers.iter().map(Server::url))
-        .node(moody.url())
-        .build()
-        .unwrap();
+    let builder = fenced().nodes(servers.iter().map(Server::url));
+    let manager = builder.node(moody.url()).build().unwrap();
     let error = manager.open_nodes().unwrap_err();
     assert!(error.to_string().contains("OOM"), "{error}");
     for server in &servers {
@@ -84,6 +73,6 @@ fn nodes_that_were_opened_are_closed_again_when_another_fails_meanwhile() {
     }
     let nodes = unavailable(manager.try_lock("job", TTL));
     let abstains =
-        |report: &&NodeReport| matches!(&report.vote, Vote::Failed(NodeError::Quarantined { .. }));
+        |report: &&NodeReport| matches!(report.vote, Vote::Failed(NodeError::Quarantined { .. }));
     assert_eq!(nodes.iter().filter(abstains).count(), 2, "{nodes:?}");
 }
