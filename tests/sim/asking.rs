@@ -183,16 +183,11 @@ impl State {
 }
 
 impl World {
-    /// Calls for a lock. The witness knows of the call until it ends.
-    pub(super) fn while_asking(
-        &self,
-        on: &On,
-        ttl: Duration,
-        call: impl FnOnce() -> Asked,
-    ) -> Asked {
+    /// Calls for a lock. The witness knows of the call until it ends, and demands that it ends within its time.
+    pub(super) fn while_asking(&self, on: &On, wish: &Wish, call: impl FnOnce() -> Asked) -> Asked {
         let mut state = self.state();
-        let task = state.task;
-        state.records_call(on, Some(nanos(ttl)), None);
+        let (task, client, began) = (state.task, state.client(), state.now);
+        state.records_call(on, Some(nanos(wish.ttl)), None);
         // Only a lock on one resource goes from thread to thread.
         if let ([resource], false) = (on.places.as_slice(), on.is_read()) {
             let key = state.plan.key(*resource);
@@ -207,31 +202,16 @@ impl World {
             Some(Err(error)) => state.records_failure(why(error)),
             None => state.records_failure(Why::Unknown),
         }
-        result
-    }
-
-    /// Calls for a lock. The witness demands that the call ends within this time.
-    pub(super) fn while_asking_for(
-        &self,
-        on: &On,
-        wish: &Wish,
-        call: impl FnOnce() -> Asked,
-    ) -> Asked {
-        let Waits::For(timeout) = wish.waits else {
-            panic!("a call that names no time");
+        let timeout = match wish.waits {
+            Waits::For(timeout) => timeout,
+            Waits::Once | Waits::AsUsual => Duration::ZERO,
         };
-        let state = self.state();
-        let (client, began) = (state.client(), state.now);
-        drop(state);
-        let result = self.while_asking(on, wish.ttl, call);
-        let mut state = self.state();
         let still = state.clients[client].stood_still_in(&(began..state.now));
         let allowed = nanos(timeout) + state.plan.lateness(timeout) + still;
         let took = state.now - began;
         if took > allowed {
-            let (took, allowed) = (Duration::from_nanos(took), Duration::from_nanos(allowed));
             state.fail(format!(
-                "P18: c{client} asked for {on} for {took:?}, and was to have an answer within {allowed:?}"
+                "P18: c{client} asked for {on} for {took} ns, and was to have an answer within {allowed} ns"
             ));
         }
         result

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redlatch_history::{Call, On, Says, Span, What, Why};
 
 use super::clocks::{MILLI, Nanos};
+use super::holding::Held;
 use super::plan::nanos;
 use super::world::{State, World};
 use crate::guard::LockGuard;
@@ -188,7 +189,6 @@ impl World {
         state.witness.handed.remove(guard.token());
         // What its former client was told does not concern this one.
         state.witness.told.remove(&handed.id);
-        state.witness.unlocked.remove(&handed.id);
         let began = state.now;
         state.claims(handed.id, (client, on), began, guard);
     }
@@ -232,7 +232,8 @@ impl World {
     }
 
     /// An extension has succeeded, or failed: then the lock is as it was, or lost.
-    pub(super) fn extended(&self, id: u64, guard: &LockGuard, result: Result<(), Why>) {
+    pub(super) fn extended(&self, held: &Held, result: Result<(), Why>) {
+        let (id, guard) = (held.claim, &held.guard);
         let mut state = self.state();
         if result.is_ok() {
             state.look_at_claims();
@@ -288,8 +289,9 @@ impl World {
     /// watch of it says so. The call returns what it says of the lock as well.
     pub(super) fn gives_back<T>(
         &self,
-        id: u64,
-        guard: LockGuard,
+        Held {
+            claim: id, guard, ..
+        }: Held,
         call: impl FnOnce(LockGuard) -> (T, Says),
     ) -> (Returned, T) {
         let watch = guard.watch();

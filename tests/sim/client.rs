@@ -4,15 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redlatch_history::{On, Says};
-
 use super::clocks::MILLI;
-use super::hooks::name;
 use super::line::Dialer;
 use super::plan::{Labels, Plan, nanos, pick};
 use super::process::{ClientTime, has_its_slots};
-use super::wanted::given;
-use super::wish::{Keep, Waits, Wish, why};
+use super::wish::{Waits, Wish};
 use super::world::World;
 use crate::clock::Clock;
 use crate::wire::transport::Connect;
@@ -27,7 +23,7 @@ pub(super) struct Worker {
     pub(super) rng: fastrand::Rng,
     pub(super) depth: usize,
     /// The locks that this worker has forgotten, as a program does that dies.
-    abandoned: Vec<LockGuard>,
+    pub(super) abandoned: Vec<LockGuard>,
 }
 
 impl Worker {
@@ -119,7 +115,7 @@ impl Worker {
         self.world.block(until, None);
     }
 
-    fn work(&mut self) {
+    pub(super) fn work(&mut self) {
         if self.crowds() || self.hurries() || (self.rng.u8(0..3) == 0 && self.take_over()) {
             return;
         }
@@ -140,26 +136,12 @@ impl Worker {
             ..Wish::new(ttl, Waits::For(timeout))
         };
         match self.ask(&on, &wish) {
-            Ok(guard) => {
-                self.is_named_as_it_is(&guard);
-                let (claim, on) = self.has(&guard, &on, &wish);
-                self.hold(&on, claim, guard, keep);
+            Ok(held) => {
+                self.is_named_as_it_is(&held.guard);
+                self.hold(held, keep);
             }
             Err(error) => self.refused(&error),
         }
-    }
-
-    /// It was given this guard by its wish.
-    pub(super) fn has(&self, guard: &LockGuard, on: &On, wish: &Wish) -> (u64, On) {
-        let on = given(guard, on);
-        let claim = self.world.acquired(self.id, &on, guard, wish.ttl);
-        if let Some(keep) = wish.keep {
-            self.is_kept(claim, keep);
-        }
-        if let Some(minimum) = wish.at_least.filter(|_| !on.is_read()) {
-            self.world.has_a_minimum(self.id, guard, minimum);
-        }
-        (claim, on)
     }
 
     /// What this worker is called in place of its client.
@@ -188,90 +170,6 @@ impl Worker {
         }
     }
 
-    pub(super) fn hold(&mut self, on: &On, claim: u64, guard: LockGuard, mut keep: Option<Keep>) {
-        self.depth += 1;
-        let ttl = self.ttl();
-        for _ in 0..self.rng.usize(0..=3) {
-            // When the storm is over, the worker ends its section.
-            if !self.is_stormy() {
-                break;
-            }
-            // A race with a loss needs a hook.
-            let hooks = if self.plan.preemption.is_some() { 2 } else { 1 };
-            if self.rng.u8(0..3) < hooks {
-                self.world.hook(claim, self.id, &guard);
-            }
-            // A kept lock is held for several ttls.
-            let work = self.some_time(if keep.is_some() { ttl * 3 } else { ttl });
-            self.work_under(claim, &guard, work);
-            if self.depth == 1 && self.plan.resources > 1 && self.rng.u8(0..4) == 0 {
-                self.work();
-            }
-            if self.rng.u8(0..8) == 0 {
-                keep = keep.or_else(|| self.keep_from_now_on(claim, &guard));
-            } else if self.rng.bool() {
-                let longer = self.ttl();
-                let result = self.world.extends(claim, &guard, longer);
-                self.was_extended(claim, &guard, result);
-            }
-        }
-        self.depth -= 1;
-        match self.rng.u8(0..10) {
-            // A kept lock would never end.
-            0 if !self.plan.lossless && keep.is_none() => {
-                self.world.state().clients[self.id].abandoned += guard.resources().len();
-                self.abandoned.push(guard);
-            }
-            0 | 1 => self.hand_on(claim, guard),
-            // So that it does not rest.
-            _ if self.plan.rests && self.rng.u8(0..4) == 0 => {
-                self.world.state().count("given back at once");
-                self.ends_by(claim, guard, LockGuard::unlock_now);
-            }
-            2..=4 => {
-                self.world.is_to_rest(claim, on, &guard);
-                let drops = |guard| (drop(guard), Says::Nothing);
-                self.world.gives_back(claim, guard, drops);
-            }
-            _ => {
-                self.world.is_to_rest(claim, on, &guard);
-                let (token, until) = (guard.token().to_owned(), guard.rests_until);
-                if self.unlock(claim, guard) {
-                    self.world.has_rested(self.id, (&token, until));
-                }
-            }
-        }
-    }
-
-    pub(super) fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
-        self.ends_by(claim, guard, LockGuard::unlock)
-    }
-
-    fn ends_by(
-        &self,
-        claim: u64,
-        guard: LockGuard,
-        unlock: fn(LockGuard) -> Result<(), Error>,
-    ) -> bool {
-        let (_, result) = self.world.gives_back(claim, guard, |guard| {
-            let result = unlock(guard);
-            let error = result.as_ref().err();
-            let says = error.map_or(Says::Okay, |error| Says::Not(why(error)));
-            (result, says)
-        });
-        let end = match &result {
-            Ok(()) => "held to its end",
-            Err(Error::Lost { cause, .. }) => name(cause),
-            Err(_) => "not known",
-        };
-        let (id, mut state) = (self.id, self.world.state());
-        state.is_unlocked(claim, end);
-        if let Err(error) = &result {
-            state.note(|| format!("c{id} unlocks: {error}"));
-        }
-        result.is_ok()
-    }
-
     /// Nothing has gone wrong for a while: this worker must get a free lock, and leave nothing behind.
     fn work_in_calm_weather(&mut self) {
         let resource = self.rng.usize(0..self.plan.resources);
@@ -290,25 +188,24 @@ impl Worker {
             ..Wish::new(ttl, Waits::For(ttl.max(second) * 5))
         };
         match self.ask(&on, &wish) {
-            Ok(guard) => {
-                let (claim, _) = self.has(&guard, &on, &wish);
+            Ok(held) => {
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));
                 self.sleep(work);
-                if !self.unlock(claim, guard) {
-                    self.world
-                        .fail(format!("P6: c{id} could not unlock in calm weather"));
+                if !self.unlock(held) {
+                    let words = format!("P6: c{id} could not unlock in calm weather");
+                    self.world.fail(words);
                 }
             }
             Err(Error::Unavailable { .. }) if self.plan.is_beyond => {}
-            Err(error) => self
-                .world
-                .fail(format!("P9: c{id} got no lock in calm weather: {error}")),
+            Err(error) => {
+                let words = format!("P9: c{id} got no lock in calm weather: {error}");
+                self.world.fail(words);
+            }
         }
         self.world.nothing_is_left();
         let wish = Wish::new(ttl, Waits::For(Duration::ZERO));
-        if let Ok(guard) = self.ask(&on, &wish) {
-            let (claim, _) = self.has(&guard, &on, &wish);
-            self.unlock(claim, guard);
+        if let Ok(held) = self.ask(&on, &wish) {
+            self.unlock(held);
         }
         self.world.nothing_is_left();
     }

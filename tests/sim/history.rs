@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redlatch_history::{
     Asks, Assumed, Call, Checker, Event, Given, Leased, Nanos, On, Rule, Span, Violation, Way,
@@ -10,9 +9,9 @@ use redlatch_history::{
 };
 
 use super::claims::NOTICE;
-use super::plan::{Plan, nanos};
+use super::plan::Plan;
 use super::world::{State, World};
-use crate::{Error, Lease, LockGuard};
+use crate::{Lease, LockGuard};
 
 const SEMAPHORE: usize = 0;
 
@@ -201,11 +200,5 @@ impl World {
         if is_held || !was_held {
             self.records(id, What::Looks(end));
         }
-    }
-
-    /// Extends a lock, of which the judge knows.
-    pub(super) fn extends(&self, id: u64, guard: &LockGuard, ttl: Duration) -> Result<(), Error> {
-        self.records(id, What::Extends(nanos(ttl)));
-        guard.extend(ttl)
     }
 }

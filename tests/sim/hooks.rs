@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clocks::Nanos;
+use super::holding::Held;
 use super::world::{State, World};
 use crate::error::LossCause;
-use crate::guard::LockGuard;
 
 pub(super) struct Hook {
     client: usize,
@@ -18,7 +18,8 @@ pub(super) struct Hook {
 }
 
 impl World {
-    pub(super) fn hook(self: &Arc<Self>, claim: u64, client: usize, guard: &LockGuard) {
+    pub(super) fn hook(self: &Arc<Self>, client: usize, held: &Held) {
+        let claim = held.claim;
         let mut state = self.state();
         let (number, since) = (state.witness.hooks.len(), state.now);
         state.witness.hooks.push(Hook {
@@ -30,7 +31,7 @@ impl World {
         });
         drop(state);
         let world = Arc::downgrade(self);
-        guard.on_lost(move |cause| {
+        held.guard.on_lost(move |cause| {
             if let Some(world) = world.upgrade() {
                 world.state().hook_called(number, &cause);
             }
@@ -58,7 +59,7 @@ impl State {
         let (client, claim) = (hook.client, hook.claim);
         let was_called = std::mem::replace(&mut hook.was_called, true);
         let is_over = hook.is_over;
-        self.is_told(claim, cause);
+        self.is_told(claim, name(cause));
         self.note(|| format!("c{client} is told of its loss: {cause}"));
         // A thread that has taken a hook out and then stops calls it later.
         let wrong = if is_over && self.plan.preemption.is_none() {
@@ -75,27 +76,12 @@ impl State {
         self.fail(format!("c{client} was told {wrong}: {cause}"));
     }
 
-    /// A client is told of the loss of a claim. All that it is ever told of it has one cause.
-    pub(super) fn is_told(&mut self, claim: u64, cause: &LossCause) {
-        let cause = name(cause);
-        let before = self.witness.told.insert(claim, cause);
-        self.is_one_story(claim, before.unwrap_or(cause), cause);
-        if let Some(end) = self.witness.unlocked.get(&claim) {
-            self.is_one_story(claim, end, cause);
-        }
-    }
-
-    pub(super) fn is_unlocked(&mut self, claim: u64, end: &'static str) {
-        self.witness.unlocked.insert(claim, end);
-        if let Some(told) = self.witness.told.get(&claim) {
-            self.is_one_story(claim, told, end);
-        }
-    }
-
-    fn is_one_story(&mut self, claim: u64, one: &str, other: &str) {
-        if one != other {
+    /// A client is told how a claim has ended. All that it is ever told of it is the same.
+    pub(super) fn is_told(&mut self, claim: u64, end: &'static str) {
+        let first = *self.witness.told.entry(claim).or_insert(end);
+        if first != end {
             self.fail(format!(
-                "of claim {claim} its client is told: {one}, and: {other}"
+                "of claim {claim} its client is told: {first}, and: {end}"
             ));
         }
     }

@@ -7,9 +7,9 @@ use redlatch_history::{On, Way};
 use super::client::Worker;
 use super::clocks::{MILLI, Nanos, SECOND};
 use super::drawn::{LOOKS_AGAIN, OPENED, SETTLED, Workload};
-use super::plan::{Kind, nanos};
+use super::plan::nanos;
 use super::wish::{Keep, Waits, Wish};
-use crate::{Error, LockGuard};
+use crate::Error;
 
 /// How long each reads, or writes, among a stream of readers.
 const SECTION: Duration = Duration::from_millis(100);
@@ -72,14 +72,14 @@ impl Worker {
     }
 
     fn takes_its_turn(&self, on: &On, longest: Duration, work: Duration) {
-        let (id, ttl) = (self.id, self.plan.ttls[0]);
+        let began = self.world.state().now;
         let wish = Wish {
             label: self.own_label(),
-            ..Wish::new(ttl, Waits::For(LOOKS_AGAIN * 60))
+            ..Wish::new(self.plan.ttls[0], Waits::For(LOOKS_AGAIN * 60))
         };
-        let began = self.world.state().now;
-        let guard = match self.ask(on, &wish) {
-            Ok(guard) => guard,
+        let id = self.id;
+        let held = match self.ask(on, &wish) {
+            Ok(held) => held,
             Err(error) => {
                 let why = format!("P9: c{id} did not get {on} in its turn: {error}");
                 return self.world.fail(why);
@@ -90,14 +90,13 @@ impl Worker {
         if state.now - state.witness.freed.max(began) > LONGEST_FREE {
             state.count("a free lock that somebody got by its timer alone");
         }
-        drop(state);
-        let claim = self.world.acquired(id, on, &guard, ttl);
         if waited > longest {
             let why = format!("P17: c{id} waited for {on} for {waited:?} among others");
-            self.world.fail(why);
+            state.fail(why);
         }
+        drop(state);
         self.sleep(work);
-        self.unlock(claim, guard);
+        self.unlock(held);
         let mut state = self.world.state();
         state.witness.freed = state.now;
     }
@@ -119,27 +118,29 @@ impl Worker {
     }
 
     /// Tries to have a lock, again and again, and works for some time whenever it has it.
-    pub(super) fn takes_lock_after_lock(&mut self, resource: usize, until: Nanos, work: Duration) {
-        let (ttl, on) = (self.ttl(), On::new(Way::Lock, [resource]));
-        let wish = Wish::new(ttl, Waits::Once);
+    fn takes_lock_after_lock(&mut self, resource: usize, until: Nanos, work: Duration) {
+        let (on, wish) = (
+            On::new(Way::Lock, [resource]),
+            Wish::new(self.ttl(), Waits::Once),
+        );
         while self.is_stormy() && self.world.state().now < until {
-            let call = || Some(self.call(&on, &wish));
-            match self.world.while_asking(&on, ttl, call).unwrap() {
-                Ok(guard) => {
-                    let claim = self.world.acquired(self.id, &on, &guard, ttl);
+            match self.ask(&on, &wish) {
+                Ok(held) => {
                     let work = self.some_time(work);
                     self.sleep(work);
-                    self.unlock(claim, guard);
+                    self.unlock(held);
                 }
-                Err(error) => {
-                    self.refused(&error);
-                    // Where nobody is asked, no time passes.
-                    self.sleep(Duration::from_micros(100));
-                }
+                Err(error) => self.is_refused_for_a_moment(&error),
             }
             let pause = self.some_time(2 * work);
             self.sleep(pause);
         }
+    }
+
+    fn is_refused_for_a_moment(&self, error: &Error) {
+        self.refused(error);
+        // Where nobody is asked, no time passes.
+        self.sleep(Duration::from_micros(100));
     }
 
     /// Opens the nodes once or more, and goes on as all others.
@@ -169,49 +170,38 @@ impl Worker {
         }
     }
 
-    /// A lock; or, where the plan has that, a read lock or one on several resources.
-    fn wanted_throughout(&self) -> On {
-        match (self.plan.sharing, self.plan.seed % 4) {
-            (None, _) => On::new(Way::Lock, [0]),
-            (Some(_), 0 | 3) => On::new(Way::Read, [0]),
-            (Some(_), _) => On::new(Way::All, [0, 1]),
-        }
-    }
-
-    /// The first client keeps the lock until all servers have been restarted twice.
+    /// The first client keeps a lock until all servers have been restarted twice. Where the plan has that, it is a read lock or one on
+    /// several resources.
     fn keeps_throughout(&mut self) {
         if self.id > 0 {
             return;
         }
+        let on = match (self.plan.sharing, self.plan.seed % 4) {
+            (None, _) => On::new(Way::Lock, [0]),
+            (Some(_), 0 | 3) => On::new(Way::Read, [0]),
+            (Some(_), _) => On::new(Way::All, [0, 1]),
+        };
         let ttl = Duration::from_nanos(self.plan.longest_ttl());
-        let on = self.wanted_throughout();
         let wish = Wish {
             keep: Some(Keep { limit: None }),
             ..Wish::new(ttl, Waits::For(ttl * 20))
         };
-        let guard = match self.ask(&on, &wish) {
-            Ok(guard) => guard,
+        let held = match self.ask(&on, &wish) {
+            Ok(held) => held,
             Err(error) => return self.refused(&error),
         };
-        let (claim, _) = self.has(&guard, &on, &wish);
         while self.is_stormy() {
             self.sleep(ttl / 5);
-            if !self.still_has(&on, &guard) {
+            if let Err(error) = self.world.as_witness(|| held.guard.check()) {
+                // A node is healed only when all of several resources are free there at one moment, and others want them too.
+                if on.places.len() == 1 {
+                    let why = format!("a kept lock did not outlive restarts: {error}");
+                    self.world.fail(why);
+                }
                 break;
             }
         }
-        self.unlock(claim, guard);
-    }
-
-    fn still_has(&self, on: &On, guard: &LockGuard) -> bool {
-        let held = self.world.as_witness(|| guard.check());
-        let Err(error) = held else { return true };
-        // A node is healed only when all of several resources are free there at one moment, and others want them too.
-        if on.places.len() == 1 && self.plan.kind == Kind::Sound {
-            let why = format!("a kept lock did not outlive restarts: {error}");
-            self.world.fail(why);
-        }
-        false
+        self.unlock(held);
     }
 
     /// Perhaps takes locks of its own, from the same moment on as the other threads of its client.
@@ -232,26 +222,18 @@ impl Worker {
 
     fn takes_its_own_lock(&mut self) {
         let own = self.id * self.plan.workers + self.number;
-        let (on, ttl) = (self.draw_wanted_in_a_crowd(own), self.ttl());
-        let wish = Wish::new(ttl, Waits::For(Duration::ZERO));
+        let on = self.draw_wanted_in_a_crowd(own);
+        let wish = Wish::new(self.ttl(), Waits::For(Duration::ZERO));
         let call = || self.world.despite_death(|| self.call(&on, &wish));
-        let Some(result) = self.world.while_asking_for(&on, &wish, call) else {
-            return;
-        };
-        match result {
-            Ok(guard) => {
-                let claim = self.world.acquired(self.id, &on, &guard, ttl);
+        match self.ask_by(&on, &wish, call) {
+            Some(Ok(held)) => {
                 if self.rng.u8(0..4) == 0 {
-                    let result = self.world.extends(claim, &guard, ttl);
-                    self.was_extended(claim, &guard, result);
+                    self.extend(&held, wish.ttl);
                 }
-                self.unlock(claim, guard);
+                self.unlock(held);
             }
-            Err(error) => {
-                self.refused(&error);
-                // Where nobody is asked, no time passes.
-                self.sleep(Duration::from_micros(100));
-            }
+            Some(Err(error)) => self.is_refused_for_a_moment(&error),
+            None => {}
         }
     }
 

@@ -8,6 +8,7 @@ use redlatch_history::{Call, On, What};
 use super::claims::NOTICE;
 use super::client::Worker;
 use super::clocks::Nanos;
+use super::holding::Held;
 use super::node::Executed;
 use super::plan::{Kind, SHORTEST_DELAY, nanos};
 use super::wire::{Message, Verb};
@@ -72,13 +73,13 @@ impl World {
     }
 
     /// The guard ends now, and its lock rests if its minimum is not over.
-    pub(super) fn is_to_rest(&self, id: u64, on: &On, guard: &LockGuard) {
+    pub(super) fn is_to_rest(&self, Held { claim, on, guard }: &Held) {
         let Some(until) = guard.rests_until else {
             return;
         };
         let valid_until = guard.watch().deadline();
         let mut state = self.state();
-        let claim = state.claim(id).map(|claim| (claim.client, claim.hold));
+        let claim = state.claim(*claim).map(|claim| (claim.client, claim.hold));
         let Some((client, hold)) = claim else {
             return;
         };

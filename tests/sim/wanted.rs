@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use redlatch_history::{On, Way};
 
+use super::asking::Asked;
 use super::client::Worker;
 use super::clocks::{MILLI, Nanos};
+use super::holding::Held;
 use super::plan::{Plan, nanos, pick};
-use super::wish::{Wish, why};
+use super::wish::Wish;
 use super::witness::key;
 use crate::{Error, LockGuard};
 
@@ -106,16 +108,21 @@ impl Plan {
     }
 }
 
-/// Which of the slots a guard has; or what was asked for.
-pub(super) fn given(guard: &LockGuard, asked: &On) -> On {
-    let slot = guard.slot().map(|slot| usize::try_from(slot).unwrap());
-    slot.map_or_else(|| asked.clone(), |slot| On::new(Way::Lock, [slot]))
-}
-
 impl Worker {
-    pub(super) fn ask(&self, on: &On, wish: &Wish) -> Result<LockGuard, Error> {
-        let call = || Some(self.call(on, wish));
-        self.world.while_asking_for(on, wish, call).unwrap()
+    /// Asks for a lock. The witness knows of the call until it ends, and then of the guard.
+    pub(super) fn ask(&self, on: &On, wish: &Wish) -> Result<Held, Error> {
+        self.ask_by(on, wish, || Some(self.call(on, wish))).unwrap()
+    }
+
+    /// The same by a call that may come to nothing, because its thread panics.
+    pub(super) fn ask_by(
+        &self,
+        on: &On,
+        wish: &Wish,
+        call: impl FnOnce() -> Asked,
+    ) -> Option<Result<Held, Error>> {
+        let result = self.world.while_asking(on, wish, call)?;
+        Some(result.map(|guard| self.has(guard, on, wish)))
     }
 
     pub(super) fn call(&self, on: &On, wish: &Wish) -> Result<LockGuard, Error> {
@@ -125,6 +132,20 @@ impl Worker {
         };
         let permits = permits.asked[self.id];
         wish.ask(&self.manager, Way::Permit, &[SEMAPHORE.to_owned()], permits)
+    }
+
+    /// It was given this guard by its wish: for what it asked for, or for one of the slots.
+    fn has(&self, guard: LockGuard, on: &On, wish: &Wish) -> Held {
+        let slot = guard.slot().map(|slot| usize::try_from(slot).unwrap());
+        let on = slot.map_or_else(|| on.clone(), |slot| On::new(Way::Lock, [slot]));
+        let claim = self.world.acquired(self.id, &on, &guard, wish.ttl);
+        if let Some(keep) = wish.keep {
+            self.is_kept(claim, keep);
+        }
+        if let Some(minimum) = wish.at_least.filter(|_| !on.is_read()) {
+            self.world.has_a_minimum(self.id, &guard, minimum);
+        }
+        Held { claim, on, guard }
     }
 
     /// What to ask for next. Nothing is drawn where all calls are for locks, so that it changes nothing about a seed.
@@ -186,19 +207,5 @@ impl Worker {
         if !error.is_transient() || matches!(error, Error::NotALock { .. }) {
             state.fail(format!("c{id} got an error that makes no sense: {error}"));
         }
-    }
-
-    pub(super) fn was_extended(&self, claim: u64, guard: &LockGuard, result: Result<(), Error>) {
-        if let Err(error) = &result {
-            let (id, mut state) = (self.id, self.world.state());
-            state.count(if matches!(error, Error::Lost { .. }) {
-                "extension: lost"
-            } else {
-                "extension: not told"
-            });
-            state.note(|| format!("c{id} can't extend: {error}"));
-        }
-        self.world
-            .extended(claim, guard, result.map_err(|error| why(&error)));
     }
 }

@@ -19,9 +19,8 @@ pub(super) struct Witness {
     pub(super) guards: Vec<Claim>,
     pub(super) next: u64,
     pub(super) hooks: Vec<Hook>,
-    /// The claims whose clients were told of a loss, and what `unlock` said of them.
+    /// What clients were told first of how their claims have ended.
     pub(super) told: HashMap<u64, &'static str>,
-    pub(super) unlocked: HashMap<u64, &'static str>,
     /// The tokens of the leases that nobody has adopted.
     pub(super) handed: HashSet<String>,
     /// The locks that are to rest, by the tokens of their last guards.

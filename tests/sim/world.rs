@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::clocks::{BEGINNING, Clockwork, MICRO, MILLI, Nanos};
 use super::history::Record;
-use super::mail::Mail;
+use super::holding::Mail;
 use super::network::Network;
 use super::node::Node;
 use super::plan::{Plan, nanos};
