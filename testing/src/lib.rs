@@ -34,7 +34,7 @@ pub use crate::arrival::wait_for_arrival;
 pub use crate::black_hole::BlackHole;
 pub use crate::clock::Clock;
 pub use crate::examples::{WrongUse, example, servers_or_new_ones};
-pub use crate::ports::{free_port, own_port};
+pub use crate::ports::free_port;
 pub use crate::processes::{assert_ends_well, tell_reaper};
 pub use crate::proxy::{IdleClient, LinkMode, Proxy};
 pub use crate::resp::end_of_value;

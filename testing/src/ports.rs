@@ -25,13 +25,6 @@ pub fn free_port() -> u16 {
     panic!("no port is free");
 }
 
-/// A free port that no server of this process gets, for what gives it up and takes it again.
-pub fn own_port() -> u16 {
-    let port = free_port();
-    TAKEN.lock().insert(port);
-    port
-}
-
 /// Those of servers that are there, be they up or down.
 pub(crate) static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 

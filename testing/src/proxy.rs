@@ -42,7 +42,7 @@ pub enum IdleClient {
 /// Listens for clients, and has a connection to the server for each of them.
 #[derive(Debug)]
 pub struct Proxy {
-    address: (Ipv4Addr, u16),
+    port: u16,
     link: Arc<Link>,
 }
 
@@ -114,13 +114,13 @@ impl Ends {
 impl Proxy {
     /// Starts a proxy that keeps idle clients, in front of the server on this port.
     pub fn start(server: u16) -> Self {
-        Self::start_at((Ipv4Addr::LOCALHOST, 0), server, IdleClient::Stays)
+        Self::start_at(0, server, IdleClient::Stays)
     }
 
-    /// Starts a proxy at an address, whose port may be 0, in front of the server on this port of 127.0.0.1.
-    pub fn start_at((host, port): (Ipv4Addr, u16), server: u16, idle_client: IdleClient) -> Self {
-        let listener = TcpListener::bind((host, port)).unwrap();
-        let address = (host, listener.local_addr().unwrap().port());
+    /// Starts a proxy on a port, or on any if that is 0, in front of the server on the other port.
+    pub fn start_at(port: u16, server: u16, idle_client: IdleClient) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let port = listener.local_addr().unwrap().port();
         let link = Arc::new(Link {
             idle_client,
             setting: Mutex::new(Setting {
@@ -135,7 +135,7 @@ impl Proxy {
         });
         let own = Arc::clone(&link);
         thread::spawn(move || own.take_in(&listener));
-        Self { address, link }
+        Self { port, link }
     }
 
     /// Its URL.
@@ -145,7 +145,7 @@ impl Proxy {
 
     /// Its name in reports and log lines.
     pub fn name(&self) -> String {
-        format!("{}:{}", self.address.0, self.address.1)
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// How many clients have connected.
@@ -205,7 +205,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.link.is_over.store(true, Ordering::SeqCst);
         // So that the listener looks.
-        TcpStream::connect(self.address).ok();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok();
     }
 }
 

@@ -10,16 +10,6 @@ use crate::wish;
 
 pub(crate) const FIRST_SEMAPHORE: usize = 100;
 
-pub(crate) fn plural(way: Way) -> &'static str {
-    match way {
-        Way::Lock => "locks",
-        Way::Write => "write locks",
-        Way::Read => "read locks",
-        Way::All => "locks on several resources",
-        Way::Permit => "permits",
-    }
-}
-
 /// The names of the resources, or of the semaphore, as the manager gets them.
 pub(crate) fn names(on: &On) -> Vec<String> {
     on.places.iter().map(ToString::to_string).collect()
@@ -34,6 +24,11 @@ pub(crate) fn each() -> Vec<On> {
     all.extend((1..RESOURCES).map(|i| On::new(Way::All, [i - 1, i])));
     all.extend((0..SEMAPHORES).map(|i| On::new(Way::Permit, [FIRST_SEMAPHORE + i])));
     all
+}
+
+/// What is counted when it was had after the last fault.
+pub(crate) fn when_calm(on: &On) -> String {
+    format!("{on} as {:?}, when all was calm", on.way)
 }
 
 pub(crate) fn draw(rng: &mut Rng) -> On {

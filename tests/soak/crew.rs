@@ -1,7 +1,6 @@
 //! The workers as the driver sees them: processes that it starts, stops, kills and listens to.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,8 +11,8 @@ use redlatch::Protocol;
 use redlatch_testing::{eventually, tell_reaper};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use crate::options::{Clients, Options, WORKERS, urls};
-use crate::record::{Record, Shared};
+use crate::options::{GROUPS, Options, WORKERS};
+use crate::record::Shared;
 use crate::told::Told;
 use crate::worker::Role;
 
@@ -23,8 +22,8 @@ const HANGS: Duration = Duration::from_secs(100);
 /// All workers. They end when it is dropped, and also when this process is killed.
 pub(crate) struct Crew {
     workers: Vec<Worker>,
-    groups: Vec<Ipv4Addr>,
-    ports: Vec<u16>,
+    /// The nodes as each group names them.
+    urls: [Vec<String>; GROUPS],
     options: Options,
     record: Shared,
     started: u32,
@@ -37,17 +36,10 @@ struct Worker {
 }
 
 impl Crew {
-    /// Starts the workers, in turn for each of the groups.
-    pub(crate) fn start(
-        groups: &[Ipv4Addr],
-        ports: &[u16],
-        options: &Options,
-        record: &Shared,
-    ) -> Self {
+    pub(crate) fn start(urls: [Vec<String>; GROUPS], options: &Options, record: &Shared) -> Self {
         let mut crew = Self {
             workers: Vec::new(),
-            groups: groups.to_vec(),
-            ports: ports.to_vec(),
+            urls,
             options: options.clone(),
             record: Arc::clone(record),
             started: 0,
@@ -59,21 +51,14 @@ impl Crew {
     fn spawn(&mut self, place: usize) -> Worker {
         self.started += 1;
         let id = self.started;
-        let host = self.groups[place % self.groups.len()];
-        // Both protocols are in each group.
-        let protocol = match self.options.clients {
-            Clients::Classic => Protocol::Classic,
-            Clients::Mixed if place >= WORKERS / 2 => Protocol::Classic,
-            Clients::Fenced | Clients::Mixed => Protocol::Fenced,
-        };
-        let seed = self.options.seed ^ u64::from(id);
-        self.record.lock().enters(id);
+        let ttl_ms = self.options.ttl_ms();
+        let longest_ms = *ttl_ms.end();
         let role = Role {
             client: id,
-            seed,
-            protocol,
-            ttl_ms: self.options.ttl_ms(),
-            urls: urls(host, &self.ports),
+            seed: self.options.seed ^ u64::from(id),
+            is_fenced: self.options.protocol_of(place) == Protocol::Fenced,
+            ttl_ms,
+            urls: self.urls[place % GROUPS].clone(),
         };
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(role.arguments())
@@ -88,7 +73,7 @@ impl Crew {
         let (record, count) = (Arc::clone(&self.record), Arc::clone(&done));
         let listener = thread::spawn(move || {
             hear(id, stdout, &record, &count);
-            record.lock().leaves(id);
+            record.lock().leaves(id, longest_ms);
         });
         Worker {
             child,
@@ -126,6 +111,7 @@ impl Crew {
         self.record.lock().wrong(text);
     }
 
+    /// Gives all of them the next order.
     pub(crate) fn tell(&mut self) {
         for worker in &mut self.workers {
             let stdin = worker.child.stdin.as_mut().unwrap();
@@ -159,18 +145,16 @@ impl Crew {
 }
 
 /// Hears a worker to its end.
-fn hear(id: u32, mut stdout: impl BufRead, record: &parking_lot::Mutex<Record>, done: &AtomicU32) {
+fn hear(id: u32, mut stdout: impl BufRead, record: &Shared, done: &AtomicU32) {
     let mut line = String::new();
     while stdout.read_line(&mut line).is_ok_and(|n| n > 0) {
-        let told = Told::from_line(&line);
-        let is_done = matches!(told, Some(Told::Done));
-        match told {
+        match Told::from_line(&line) {
+            Some(Told::Done) => drop(done.fetch_add(1, Ordering::Relaxed)),
             Some(told) => record.lock().hear(id, told),
             // A line that was cut off by a kill is the last.
             None if !line.ends_with('\n') => {}
             None => record.lock().wrong(format!("worker {id} said {line:?}")),
         }
-        done.fetch_add(u32::from(is_done), Ordering::Relaxed);
         line.clear();
     }
 }

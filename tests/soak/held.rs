@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use parking_lot::Mutex;
 use redlatch::{Error, KeepAlive, Lease, LockGuard};
 use redlatch_history::{Call, Nanos, On, Says, Span, What, Why};
 use redlatch_testing::pause;
@@ -38,18 +38,14 @@ pub(crate) struct Held {
     pub(crate) ttl_ms: u64,
     /// Until when it rests if it is given back before.
     pub(crate) rests_until: Option<Nanos>,
-    /// Whether it is renewed in the background.
+    /// Whether it is renewed in the background, and only up to a limit.
     pub(crate) is_kept: bool,
-    /// When that ends at the latest, if it has a limit.
-    pub(crate) ends_by: Option<Nanos>,
-    /// When its hook was called, and why, where that is not told yet; none without a hook.
-    hook: Option<Arc<Mutex<Called>>>,
-    /// Whether it was seen to be lost, and whether the judge was told that the hook was called.
+    pub(crate) has_limit: bool,
+    /// Whether its hook was called; none without a hook.
+    hook: Option<Arc<AtomicBool>>,
+    /// Whether it was seen to be lost.
     is_lost: Cell<bool>,
-    is_told: Cell<bool>,
 }
-
-type Called = Option<(Nanos, Why)>;
 
 /// Until when the guard is valid; `None` when it no longer is.
 ///
@@ -76,7 +72,7 @@ pub(crate) fn end_of(guard: &LockGuard) -> Option<Span> {
 }
 
 /// What a lease of this ttl is shorter by: 1 % and 2 ms.
-pub(crate) fn drift(ttl_ms: u64) -> Nanos {
+fn drift(ttl_ms: u64) -> Nanos {
     ttl_ms * 10_000 + 2_000_000
 }
 
@@ -96,20 +92,23 @@ impl Held {
             ttl_ms,
             rests_until: None,
             is_kept: false,
-            ends_by: None,
+            has_limit: false,
             hook: None,
             is_lost: Cell::new(false),
-            is_told: Cell::new(false),
         }
     }
 
     pub(crate) fn hook(&mut self) {
-        let called: Arc<Mutex<Called>> = Arc::default();
-        self.hook = Some(Arc::clone(&called));
-        happened(clock(), self.call, What::Hooks);
+        let is_called = Arc::new(AtomicBool::new(false));
+        self.hook = Some(Arc::clone(&is_called));
+        self.happened(clock(), What::Hooks);
+        let call = self.call;
         self.guard.on_lost(move |cause| {
-            let mut called = called.lock();
-            *called = Some((clock(), why_lost(&cause)));
+            match why_lost(&cause) {
+                Why::Unknown => wrong("a hook was told that its lock was given back"),
+                why => happened(clock(), call, What::Lost(why)),
+            }
+            is_called.store(true, Ordering::SeqCst);
         });
     }
 
@@ -159,7 +158,7 @@ impl Held {
     fn work_for_long(&self, rng: &mut Rng) {
         let began = clock();
         // A lock with a limit ends within this time.
-        let most = self.ends_by.map_or_else(|| rng.u64(2..=5), |_| 5);
+        let most = if self.has_limit { 5 } else { rng.u64(2..=5) };
         for times in 1..=most {
             let until = began + times * self.ttl_ms * 1_000_000;
             while clock() < until {
@@ -190,25 +189,8 @@ impl Held {
         self.happened(at, What::Keeps);
     }
 
-    /// Tells what has happened, and what the hook has told by now: what it tells later is later than all that was seen so far.
     fn happened(&self, at: Nanos, what: What) {
-        let called = self.hook.as_ref().and_then(|hook| hook.lock().take());
-        let (before, behind) = match called {
-            Some((when, _)) if when > at => (None, called),
-            _ => (called, None),
-        };
-        self.tells_of_its_loss(before);
         happened(at, self.call, what);
-        self.tells_of_its_loss(behind);
-    }
-
-    fn tells_of_its_loss(&self, called: Called) {
-        let Some((at, why)) = called else { return };
-        self.is_told.set(true);
-        if why == Why::Unknown {
-            return wrong("a hook was told that its lock was given back");
-        }
-        happened(at, self.call, What::Lost(why));
     }
 
     /// Looks whether it is valid. What it says of a moment between two readings of the clock is told as of the one at which
@@ -223,12 +205,6 @@ impl Held {
         };
         if says.is_none() {
             self.is_lost.set(true);
-        }
-        if self.is_kept && says.is_some_and(|says| says.low > self.longest()) {
-            let on = &self.on;
-            wrong(&format!(
-                "P2: {on} is kept for longer than it may be: {says:?}"
-            ));
         }
         self.happened(at, What::Looks(says));
         says.is_some()
@@ -249,12 +225,6 @@ impl Held {
         (before, Some(end.unwrap_or(least)))
     }
 
-    /// Until when it may be valid if it is renewed now.
-    fn longest(&self) -> Nanos {
-        let renewed = clock() + self.ttl_ms * 1_000_000 - drift(self.ttl_ms);
-        self.ends_by.map_or(renewed, |by| by.min(renewed))
-    }
-
     fn extend(&self, ttl_ms: u64) {
         self.happened(clock(), What::Extends(ttl_ms * 1_000_000));
         let result = self.guard.extend(Duration::from_millis(ttl_ms));
@@ -266,20 +236,11 @@ impl Held {
     }
 
     fn is_not_extended(&self, at: Nanos, error: &Error) {
-        let why = self.why(error);
+        let why = explained(error, &self.on, self.has_limit);
         if why.is_loss() {
             self.is_lost.set(true);
         }
         self.happened(at, What::NotExtended(why));
-    }
-
-    /// Only a lock with a limit ends by its limit.
-    fn why(&self, error: &Error) -> Why {
-        let why = why(error, &self.on);
-        if why == Why::Limited && self.ends_by.is_none() {
-            wrong(&format!("{} has no limit, and ended: {error}", self.on));
-        }
-        why
     }
 
     /// Gives the lock back, or makes a lease of it.
@@ -300,17 +261,14 @@ impl Held {
             ends_silently(call);
             return None;
         }
-        let (has_limit, on) = (self.ends_by.is_some(), self.on);
+        let Self { on, has_limit, .. } = self;
         let result = self.guard.unlock();
         let at = clock();
         let is_ok = result.is_ok();
-        let says = match result {
-            Ok(()) => Says::Okay,
-            Err(error) => Says::Not(why(&error, &on)),
-        };
-        if says == Says::Not(Why::Limited) && !has_limit {
-            wrong(&format!("{on} has no limit, and ended by one"));
-        }
+        let says = result.map_or_else(
+            |error| Says::Not(explained(&error, &on, has_limit)),
+            |()| Says::Okay,
+        );
         happened(at, call, What::Released(says));
         if let Some(until) = self.rests_until.filter(|until| is_ok && at < *until) {
             counted("locks that rested");
@@ -321,12 +279,21 @@ impl Held {
 
     /// Waits until the hook is called for a loss that was seen. If it is not called, the judge says so.
     fn waits_for_its_hook(&self) {
-        let Some(hook) = &self.hook else { return };
+        let Some(is_called) = &self.hook else { return };
         for _ in 0..LOOKS {
-            if self.is_told.get() || hook.lock().is_some() {
+            if is_called.load(Ordering::SeqCst) {
                 return;
             }
             pause(Duration::from_millis(5));
         }
     }
+}
+
+/// Only a lock with a limit ends by its limit.
+fn explained(error: &Error, on: &On, has_limit: bool) -> Why {
+    let why = why(error, on);
+    if why == Why::Limited && !has_limit {
+        wrong(&format!("{on} has no limit, and ended: {error}"));
+    }
+    why
 }

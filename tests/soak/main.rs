@@ -5,14 +5,14 @@
 //! cargo test --locked --release --test soak -- --forget | --without-quarantine [--seed N]
 //! ```
 //!
-//! A driver goes through a plan of faults that its seed decides (`plan.rs`), and so can be made again; when exactly each strikes
-//! is up to the machine. Each of them is seen to strike, or it does not count. In the last seconds all is calm.
+//! A driver (`site.rs`) goes through a plan of faults that its seed decides (`plan.rs`), and so can be made again; when exactly each
+//! strikes is up to the machine. Each of them is seen to strike, or it does not count. In the last seconds all is calm.
 //!
 //! The workers (`worker.rs`) take locks of every kind, with the classic protocol, the fenced one, or both beside each other.
-//! What they tell is a history, which the judge of `tests/history` hears in the order of time (`record.rs`). In the end no server
-//! may have a key left, and each resource must have been had again after the last fault. That the test can fail is shown by two
-//! kinds of runs in which a majority of the servers forgets, at least, and nothing keeps their votes from counting: there the
-//! exit code is 0 only if two holders were found.
+//! What they tell is a history (`record.rs`), which the judge of `tests/history` hears in the end. Then no server may have a key left,
+//! and each resource must have been had again after the last fault. That the test can fail is shown by two kinds of runs in which a
+//! majority of the servers forgets, at least, and nothing keeps their votes from counting: there the exit code is 0 only if two
+//! holders were found.
 //!
 //! The exit code is 1 after a violation, a leaked key or a resource that was not had again, and also when the run was vacuous: a
 //! kind of lock that nobody had, or a kind of fault that was never seen to strike. Nothing depends on the speed of the machine.

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redlatch_testing::{Clock, Server, eventually};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::keys::{self, NUMBER};
 use crate::options::Options;
@@ -109,13 +108,14 @@ impl Node {
         let marker = self.server.get(keys::MARKER);
         self.settings = marker.and_then(|marker| Some(marker.split('|').nth(1)?.to_owned()));
         if next == Memory::All && !self.has_log {
+            // The server answers by the end of the connection, and takes none when all is written.
             let client = redis::Client::open(self.server.url()).unwrap();
             let mut connection = client.get_connection().unwrap();
-            // The server answers by the end of the connection.
             let end: redis::RedisResult<()> =
                 redis::cmd("SHUTDOWN").arg("SAVE").query(&mut connection);
             end.unwrap_err();
-            assert!(has_ended(self.server.pid()), "it goes on: {self:?}");
+            let has_ended = || self.server.info("server").is_empty();
+            assert!(eventually(Duration::from_mins(1), has_ended), "{self:?}");
         }
         self.server.kill();
         self.is_up = false;
@@ -183,15 +183,6 @@ impl Node {
         self.server
             .command(&["EVAL", script, "1", keys::MARKER, settings]);
     }
-}
-
-fn has_ended(child: u32) -> bool {
-    let pid = i32::try_from(child).ok().and_then(Pid::from_raw).unwrap();
-    // The caller that kills it also waits for it.
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    eventually(Duration::from_mins(1), || {
-        waitid(WaitId::Pid(pid), look).is_ok_and(|status| status.is_some())
-    })
 }
 
 fn start(has_log: bool, clock: Option<&Clock>) -> Server {

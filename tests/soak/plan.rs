@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use fastrand::Rng;
 
-use crate::options::{Clients, LONGEST_TTL_MS, OFF_MS, Options, SERVERS, WORKERS};
+use crate::options::{GROUPS, Kind, LONGEST_TTL_MS, OFF_MS, Options, SERVERS, WORKERS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
@@ -34,53 +34,31 @@ pub(crate) enum Class {
     LoseRequests,
 }
 
-/// Which clients a fault is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum For {
-    All,
-    /// Nodes forget, and vote again at once.
-    Fenced,
-    /// Nodes that forget stay away.
-    Classic,
-}
-
-/// What a fault is called, and how often it is in the deck that is dealt again and again.
-const FAULTS: [(Class, &str, usize, For); 14] = [
-    (Class::StopServers, "stops of servers", 3, For::All),
-    (
-        Class::LoseMemory,
-        "losses of memory with a delay",
-        2,
-        For::Classic,
-    ),
-    (Class::KeepMemory, "restarts with all data", 2, For::All),
-    (Class::Wipe, "losses of memory", 3, For::Fenced),
-    (Class::GoBack, "restarts with older data", 2, For::Fenced),
-    (Class::Flush, "flushes", 2, For::Fenced),
-    (Class::Promote, "promotions", 2, For::Fenced),
-    (Class::StopWorker, "stops of workers", 3, For::All),
-    (Class::KillWorker, "kills of workers", 2, For::All),
-    (Class::Partition, "partitions", 4, For::All),
-    (Class::Reset, "resets", 2, For::All),
-    (Class::Refuse, "refusals", 1, For::All),
-    (Class::LoseReplies, "losses of replies", 2, For::All),
-    (Class::LoseRequests, "losses of requests", 1, For::All),
+/// The deck of faults that is dealt again and again: each so often.
+const ALL: [(Class, usize); 9] = [
+    (Class::StopServers, 3),
+    (Class::KeepMemory, 2),
+    (Class::StopWorker, 3),
+    (Class::KillWorker, 2),
+    (Class::Partition, 4),
+    (Class::Reset, 2),
+    (Class::Refuse, 1),
+    (Class::LoseReplies, 2),
+    (Class::LoseRequests, 1),
 ];
+/// Where all clients are fenced, nodes forget, and vote again at once. Otherwise nodes that forget stay away.
+const FENCED: [(Class, usize); 4] = [
+    (Class::Wipe, 3),
+    (Class::GoBack, 2),
+    (Class::Flush, 2),
+    (Class::Promote, 2),
+];
+const CLASSIC: [(Class, usize); 1] = [(Class::LoseMemory, 2)];
 
 impl Class {
-    /// The plural, for the count.
-    pub(crate) fn name(self) -> &'static str {
-        let row = FAULTS.iter().find(|(class, ..)| *class == self);
-        row.unwrap().1
-    }
-
     /// Whether the proxy makes this fault.
     pub(crate) fn is_of_links(self) -> bool {
         self >= Self::Partition
-    }
-
-    fn is_of_workers(self) -> bool {
-        matches!(self, Self::StopWorker | Self::KillWorker)
     }
 }
 
@@ -103,23 +81,22 @@ const MARGIN_MS: u64 = 250;
 /// From this length on, a plan has each of the faults that its run has.
 const COMPLETE_MS: u64 = 20_000;
 
-/// The faults of a run; `groups` is how many groups of workers have links of their own.
-pub(crate) fn of(options: &Options, groups: usize) -> Vec<Episode> {
+/// The faults of a run.
+pub(crate) fn of(options: &Options) -> Vec<Episode> {
     let length_ms = options.faults_ms();
     let mut rng = Rng::with_seed(options.seed);
-    if options.planted {
+    if options.is_planted() {
         return forgetful(&mut rng, length_ms);
     }
-    let is_there = |which: For| match which {
-        For::All => true,
-        For::Fenced => options.clients == Clients::Fenced,
-        For::Classic => options.clients != Clients::Fenced,
+    let memory = if options.kind == Kind::Fenced {
+        &FENCED[..]
+    } else {
+        &CLASSIC
     };
-    let faults = FAULTS.iter().filter(|(.., which)| is_there(*which));
-    let deck = faults.flat_map(|&(class, _, weight, _)| vec![class; weight]);
-    let deck: Vec<Class> = deck.collect();
+    let faults = ALL.iter().chain(memory);
+    let deck: Vec<Class> = faults.flat_map(|&(class, n)| vec![class; n]).collect();
     loop {
-        let plan = deal(&mut rng, &deck, length_ms, groups);
+        let plan = deal(&mut rng, &deck, length_ms);
         let has = |class: &Class| plan.iter().any(|episode| episode.class == *class);
         if length_ms < COMPLETE_MS || deck.iter().all(has) {
             return plan;
@@ -128,7 +105,7 @@ pub(crate) fn of(options: &Options, groups: usize) -> Vec<Episode> {
 }
 
 /// Deals out a deck of faults, again and again. Two faults don't meddle with one thing.
-fn deal(rng: &mut Rng, all: &[Class], length_ms: u64, groups: usize) -> Vec<Episode> {
+fn deal(rng: &mut Rng, all: &[Class], length_ms: u64) -> Vec<Episode> {
     // Until when each server of each group, each server itself, and each worker is struck already.
     let mut taken: HashMap<(usize, usize), u64> = HashMap::new();
     let (mut plan, mut deck, mut time) = (Vec::new(), Vec::new(), 500);
@@ -139,11 +116,11 @@ fn deal(rng: &mut Rng, all: &[Class], length_ms: u64, groups: usize) -> Vec<Epis
         }
         let class = deck.pop().unwrap();
         let (count, span) = extent(rng, class);
-        let group = rng.usize(0..groups);
+        let group = rng.usize(0..GROUPS);
         let (set, size) = match class {
             class if class.is_of_links() => (group, SERVERS),
-            class if class.is_of_workers() => (groups, WORKERS),
-            _ => (groups + 1, SERVERS),
+            Class::StopWorker | Class::KillWorker => (GROUPS, WORKERS),
+            _ => (GROUPS + 1, SERVERS),
         };
         let is_free = |target: &usize| taken.get(&(set, *target)).is_none_or(|until| *until < time);
         let free: Vec<usize> = (0..size).filter(is_free).collect();

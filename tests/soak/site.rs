@@ -1,22 +1,22 @@
 //! The driver: starts everything, makes the faults of the plan, sees each of them happen, and looks at what is left in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use parking_lot::Mutex;
 use redlatch::Protocol;
-use redlatch_testing::{IdleClient, LinkMode, Proxy, eventually, now, own_port, pause};
+use redlatch_history::What;
+use redlatch_testing::{IdleClient, LinkMode, Proxy, eventually, free_port, now, pause};
 
 use crate::crew::{Crew, is_stopped};
 use crate::keys::{self, Key};
 use crate::node::{Memory, Node};
-use crate::options::{Clients, LAST, OFF_MS, Options, PREFIX, SERVERS, builder, urls};
+use crate::options::{GROUPS, LAST, OFF_MS, Options, PREFIX, SERVERS, builder};
 use crate::plan::{self, Class, Episode};
 use crate::record::{Record, Shared};
+use crate::told::clock;
 
 /// How often the keys of a server are looked at.
 const SAMPLE: Duration = Duration::from_millis(100);
@@ -43,43 +43,53 @@ pub(crate) struct Made {
 /// All that faults strike. Dropped in this order.
 struct Site {
     crew: Crew,
-    /// One in front of each server for each group of workers: those of the first group, then those of the second.
-    proxies: Vec<Proxy>,
+    /// For each group of workers one in front of each server.
+    proxies: [Vec<Proxy>; GROUPS],
     nodes: Vec<Node>,
-    groups: Vec<Ipv4Addr>,
-    ports: Vec<u16>,
+    urls: Vec<String>,
     record: Shared,
     options: Options,
     samples: u64,
 }
 
 pub(crate) fn run(options: &Options) -> Made {
-    let groups = groups();
     let mut rng = Rng::with_seed(options.seed);
     let mut start = |i| Node::start(i, options, rng.i64(-OFF_MS..=OFF_MS));
     let nodes: Vec<Node> = (0..SERVERS).map(&mut start).collect();
-    let ports: Vec<u16> = (0..SERVERS).map(|_| port_for(&groups)).collect();
-    let proxies = proxies(&groups, &ports, &nodes);
-    open(options, &urls(groups[0], &ports), PREFIX);
-    let record = Arc::new(Mutex::new(Record::new(options)));
-    let plan = plan::of(options, groups.len());
+    // The workers of all groups ask the nodes in one order, that of their names.
+    let mut ports: Vec<u16> = (0..GROUPS * SERVERS).map(|_| free_port()).collect();
+    ports.sort_unstable();
+    let ports: [&[u16]; GROUPS] = std::array::from_fn(|group| &ports[group * SERVERS..][..SERVERS]);
+    let urls = ports.map(|ports| {
+        let url = |port| format!("redis://127.0.0.1:{port}");
+        ports.iter().map(url).collect::<Vec<_>>()
+    });
+    let proxies = std::array::from_fn(|group| {
+        // Each server is behind a proxy that keeps clients, for one of the groups.
+        let idle_client = |i| [IdleClient::Stays, IdleClient::Goes][(group + i) % 2];
+        let nodes = nodes.iter().zip(ports[group]).enumerate();
+        let proxy = |(i, (node, port)): (usize, (&Node, &u16))| {
+            Proxy::start_at(*port, node.server().port(), idle_client(i))
+        };
+        nodes.map(proxy).collect()
+    });
+    open(options, &urls[0], PREFIX);
+    let record = Shared::default();
+    let plan = plan::of(options);
     let mut site = Site {
-        crew: Crew::start(&groups, &ports, options, &record),
+        urls: urls[0].clone(),
+        crew: Crew::start(urls, options, &record),
         proxies,
         nodes,
-        groups,
-        ports,
         record: Arc::clone(&record),
         options: options.clone(),
         samples: 0,
     };
     let started = now();
     let mut seen = site.suffer(&plan, started);
-    seen.extend(site.proxies.iter().flat_map(Proxy::struck));
-    let (samples, kept, leaked) = if options.planted {
-        let (samples, kept) = (site.samples, site.kept());
-        drop(site);
-        (samples, kept, Vec::new())
+    seen.extend(site.proxies.iter().flatten().flat_map(Proxy::struck));
+    let leaked = if options.is_planted() {
+        Vec::new()
     } else {
         site.ends(started)
     };
@@ -89,9 +99,11 @@ pub(crate) fn run(options: &Options) -> Made {
         *count += 1;
         *of_it += usize::from(seen.contains(&i));
     }
-    record.lock().ends();
+    let samples = site.samples;
+    let kept = site.proxies.iter().flatten().map(Proxy::kept).sum();
+    site.crew.finish();
     Made {
-        record: Arc::into_inner(record).unwrap().into_inner(),
+        record: std::mem::take(&mut *record.lock()),
         faults,
         samples,
         kept,
@@ -99,47 +111,9 @@ pub(crate) fn run(options: &Options) -> Made {
     }
 }
 
-fn proxies(groups: &[Ipv4Addr], ports: &[u16], nodes: &[Node]) -> Vec<Proxy> {
-    let mut proxies = Vec::new();
-    for (group, host) in groups.iter().enumerate() {
-        for (i, (port, node)) in ports.iter().zip(nodes).enumerate() {
-            // Each server is behind a proxy that keeps clients, where there are two groups.
-            let idle_client = match (group + i) % 2 {
-                0 => IdleClient::Stays,
-                _ => IdleClient::Goes,
-            };
-            let server = node.server().port();
-            proxies.push(Proxy::start_at((*host, *port), server, idle_client));
-        }
-    }
-    proxies
-}
-
-/// The addresses of the proxies, one for each group of workers.
-fn groups() -> Vec<Ipv4Addr> {
-    let second = Ipv4Addr::new(127, 0, 0, 2);
-    if let Err(error) = TcpListener::bind((second, 0)) {
-        println!("soak: {second} can't be used here ({error}): each partition strikes all workers");
-        return vec![Ipv4Addr::LOCALHOST];
-    }
-    vec![Ipv4Addr::LOCALHOST, second]
-}
-
-/// A port that is free on all addresses: the workers of all groups ask the nodes in one order, that of their names.
-fn port_for(groups: &[Ipv4Addr]) -> u16 {
-    let is_free = |port| {
-        groups
-            .iter()
-            .all(|host| TcpListener::bind((*host, port)).is_ok())
-    };
-    let mut ports = (0..100).map(|_| own_port());
-    let port = ports.find(|port| is_free(*port));
-    port.unwrap_or_else(|| panic!("no port is free on {groups:?}"))
-}
-
 /// Opens the nodes, which are new to clients of the fenced protocol with this prefix.
 fn open(options: &Options, urls: &[String], prefix: &str) {
-    if options.clients == Clients::Classic {
+    if !options.has_fenced_workers() {
         return;
     }
     let builder = builder(urls, prefix, Protocol::Fenced, *options.ttl_ms().end());
@@ -154,7 +128,7 @@ fn open(options: &Options, urls: &[String], prefix: &str) {
 }
 
 impl Site {
-    /// Goes through the plan; where violations are planted, until there is one. Returns which faults were seen to happen.
+    /// Goes through the plan. Returns which faults were seen to happen.
     fn suffer(&mut self, plan: &[Episode], started: Instant) -> BTreeSet<usize> {
         let mut steps: Vec<(u64, usize, bool)> = Vec::new();
         for (i, episode) in plan.iter().enumerate() {
@@ -166,9 +140,6 @@ impl Site {
         let mut seen = BTreeSet::new();
         for (at_ms, i, is_end) in steps {
             self.wait(started + Duration::from_millis(at_ms));
-            if self.is_found() {
-                return seen;
-            }
             let episode = &plan[i];
             let is_seen = if is_end {
                 // A server that forgot has to stay away for its whole time, however late it was killed.
@@ -191,22 +162,8 @@ impl Site {
     }
 
     fn note(&self, what: &str, episode: &Episode) {
-        let (class, targets) = (episode.class.name(), &episode.targets);
-        let text = format!("{what}: {class}, of {targets:?}");
-        self.record.lock().notes_now(text);
-    }
-
-    fn is_found(&self) -> bool {
-        self.options.planted && self.record.lock().overlaps() > 0
-    }
-
-    fn proxy(&self, group: usize, server: usize) -> &Proxy {
-        &self.proxies[group * SERVERS + server]
-    }
-
-    /// How many clients the proxies kept.
-    fn kept(&self) -> u64 {
-        self.proxies.iter().map(Proxy::kept).sum()
+        let text = format!("{what}: {:?} of {:?}", episode.class, episode.targets);
+        self.record.lock().notes(clock(), What::Beside(text));
     }
 
     /// Returns whether it was seen to happen, if that can be told now.
@@ -219,7 +176,7 @@ impl Site {
     }
 
     fn strike(&mut self, number: usize, episode: &Episode, target: usize) -> bool {
-        let set = |mode| self.proxy(episode.group, target).set(mode, number);
+        let set = |mode| self.proxies[episode.group][target].set(mode, number);
         match episode.class {
             Class::Partition => set(LinkMode::Hold),
             Class::Reset | Class::Refuse => set(LinkMode::Refuse),
@@ -250,7 +207,7 @@ impl Site {
         let mut is_seen = false;
         for &target in &episode.targets {
             match episode.class {
-                class if class.is_of_links() => self.proxy(episode.group, target).pass(),
+                class if class.is_of_links() => self.proxies[episode.group][target].pass(),
                 Class::StopWorker => self.crew.resume(target),
                 Class::StopServers => {
                     self.nodes[target].server().resume();
@@ -260,8 +217,8 @@ impl Site {
                     let node = &mut self.nodes[target];
                     is_seen |= node.promote();
                     let port = node.server().port();
-                    for group in 0..self.groups.len() {
-                        self.proxy(group, target).moved(port);
+                    for proxies in &self.proxies {
+                        proxies[target].moved(port);
                     }
                 }
                 Class::KillWorker | Class::Flush => {}
@@ -279,7 +236,7 @@ impl Site {
                 self.nodes[target].kill(memory);
             }
         }
-        let is_pardoned = self.options.planted;
+        let is_pardoned = self.options.is_planted();
         let come_back = |node: &mut Node| {
             let is_seen = node.come_back(memory, episode.ahead_ms);
             // That would be another fault, which not every protocol survives.
@@ -303,15 +260,12 @@ impl Site {
         seen.contains(&true)
     }
 
-    /// Looks after the workers and looks at keys until some time; where violations are planted, until there is one.
+    /// Looks after the workers and looks at keys until some time.
     fn wait(&mut self, until: Instant) {
         let mut next_sample = now();
         while now() < until {
             self.crew.look_after();
             if now() >= next_sample {
-                if self.is_found() {
-                    return;
-                }
                 self.sample();
                 next_sample = now() + SAMPLE;
             }
@@ -320,42 +274,37 @@ impl Site {
         }
     }
 
-    /// Looks at all keys of the servers that answer: each has to expire, within the longest ttl, and to be what its name says.
+    /// Looks at all keys of the servers that answer: each has to expire within the longest ttl.
     fn sample(&mut self) {
         let longest_ms = *self.options.ttl_ms().end();
         for node in self.nodes.iter().filter(|node| node.is_up) {
             for key in keys::all(node.server()) {
                 self.samples += 1;
                 if let Some(fault) = key.fault(longest_ms) {
-                    let text = format!("P7: {} on {} {fault}", key.name, node.server().name());
+                    let text = format!("P7: on {}, {fault}", node.server().name());
                     self.record.lock().wrong(text);
                 }
             }
         }
     }
 
-    /// Lets the workers have each place again, and give back everything. Returns how many keys were looked at, how many clients were
-    /// kept by a proxy, and the keys that are left then.
-    fn ends(mut self, started: Instant) -> (u64, u64, Vec<String>) {
-        self.record.lock().is_calm();
+    /// Lets the workers have each place again, and give back everything. Returns the keys that are left then.
+    fn ends(&mut self, started: Instant) -> Vec<String> {
         self.crew.tell();
         self.wait(started + self.options.length);
         // A slow machine may take long for it.
         let limit = now() + RECOVERED;
-        while now() < limit && self.record.lock().recovery().is_err() {
+        while now() < limit && !self.record.lock().stuck().is_empty() {
             self.wait(now() + SAMPLE);
         }
         self.crew.tell();
         self.crew.wait_until_done(1);
-        open(&self.options, &urls(self.groups[0], &self.ports), LAST);
+        open(&self.options, &self.urls, LAST);
         self.crew.tell();
         self.crew.wait_until_done(2);
         let mut leaked = self.keys_that_stay(GRACE, |left| left.iter().all(Key::is_hint));
         leaked.extend(self.keys_that_stay(HINTS_END, <[Key]>::is_empty));
-        let kept = self.kept();
-        let Self { crew, .. } = self;
-        crew.finish();
-        (self.samples, kept, leaked)
+        leaked
     }
 
     fn keys_that_stay(&self, limit: Duration, is_over: impl Fn(&[Key]) -> bool) -> Vec<String> {

@@ -98,12 +98,6 @@ pub(crate) fn call(client: u32, thread: u32, number: u64) -> Call {
     Call((u64::from(client) << 32) | (u64::from(thread) << 24) | number)
 }
 
-/// Which thread of which client made a call.
-pub(crate) fn caller(call: Call) -> (u32, u32) {
-    let client = u32::try_from(call.0 >> 32).unwrap();
-    (client, u32::try_from((call.0 >> 24) & 0xff).unwrap())
-}
-
 /// The time in nanoseconds on a clock that all processes of one machine share.
 pub(crate) fn clock() -> Nanos {
     #[cfg(any(target_os = "linux", target_os = "android"))]

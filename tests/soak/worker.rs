@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use redlatch::{Builder, Fanout, Lease, LockGuard, LockManager, Protocol};
+use redlatch::{Builder, Fanout, Lease, LockManager, Protocol};
 use redlatch_history::{Asks, Call, Given, Leased, Nanos, On, Span, Way, What};
 use redlatch_testing::pause;
 
-use crate::ask::{count_abstentions, draw, each, names, plural, why};
-use crate::held::{Held, Stay, drift, end_of, rest_of};
+use crate::ask::{count_abstentions, draw, each, names, when_calm, why};
+use crate::held::{Held, Stay, end_of, rest_of};
 use crate::options::{LAST, LAST_TTL, PERMITS, PREFIX, builder};
-use crate::told::{Order, call, clock, counted, done, happened, listen, nanos, order, wrong};
+use crate::told::{Order, call, clock, counted, done, happened, listen, order, wrong};
 use crate::wish::{Keep, Waits, Wish};
 
 /// The threads of one worker share a manager, as those of a program do.
-pub(crate) const THREADS: u32 = 2;
+const THREADS: u32 = 2;
 /// For the last locks.
 const PATIENCE: Duration = Duration::from_secs(20);
 const NODE_TIMEOUT: Duration = Duration::from_millis(150);
@@ -28,38 +28,37 @@ const SHORTEST_KEPT: Duration = Duration::from_millis(450);
 pub(crate) struct Role {
     pub(crate) client: u32,
     pub(crate) seed: u64,
-    pub(crate) protocol: Protocol,
+    pub(crate) is_fenced: bool,
     pub(crate) ttl_ms: RangeInclusive<u64>,
     pub(crate) urls: Vec<String>,
 }
 
 impl Role {
     /// The arguments of a worker's program.
-    pub(crate) fn arguments(&self) -> Vec<String> {
+    pub(crate) fn arguments(&self) -> [String; 2] {
         let (least, most) = (self.ttl_ms.start(), self.ttl_ms.end());
-        let (client, seed, is_fenced) = (self.client, self.seed, self.protocol == Protocol::Fenced);
-        let words = format!("--worker {client} {seed} {is_fenced} {least} {most}");
-        let words = words.split(' ').map(str::to_owned);
-        words.chain(self.urls.iter().cloned()).collect()
+        let own = (self.client, self.seed, self.is_fenced);
+        let text = serde_json::to_string(&(own, least, most, &self.urls));
+        ["--worker".to_owned(), text.unwrap()]
     }
 
     /// The reverse; `None` if these are not the arguments of a worker.
     pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
-        let [first, client, seed, is_fenced, least, most, urls @ ..] = arguments else {
-            return None;
-        };
-        let protocols = [Protocol::Classic, Protocol::Fenced];
-        (first == "--worker").then(|| Self {
-            client: client.parse().unwrap(),
-            seed: seed.parse().unwrap(),
-            protocol: protocols[usize::from(is_fenced == "true")],
-            ttl_ms: least.parse().unwrap()..=most.parse().unwrap(),
-            urls: urls.to_vec(),
+        let text = arguments.get(1).filter(|_| arguments[0] == "--worker")?;
+        let ((client, seed, is_fenced), least, most, urls) = serde_json::from_str(text).unwrap();
+        Some(Self {
+            client,
+            seed,
+            is_fenced,
+            ttl_ms: least..=most,
+            urls,
         })
     }
 
     fn builder(&self, prefix: &str) -> Builder {
-        builder(&self.urls, prefix, self.protocol, *self.ttl_ms.end())
+        let protocols = [Protocol::Classic, Protocol::Fenced];
+        let protocol = protocols[usize::from(self.is_fenced)];
+        builder(&self.urls, prefix, protocol, *self.ttl_ms.end())
     }
 }
 
@@ -196,28 +195,17 @@ impl Thread<'_> {
             }
         };
         let end = end_of(&guard);
-        // How long the nodes have taken at least. Not the sum, whatever the fan-out: what a thread passes on to the next was
-        // asked of all nodes at once.
-        let spent = guard.votes().iter().map(|report| report.elapsed).max();
         // What is kept may have been renewed by now.
-        let (returned, spent) = if wish.keep.is_some() {
-            (clock(), Duration::ZERO)
+        let returned = if wish.keep.is_some() {
+            clock()
         } else {
-            (returned, spent.unwrap())
+            returned
         };
-        // A lease is the ttl less the drift, and begins before the slowest node was asked.
-        let longest = (returned - nanos(spent) + ttl_ms * 1_000_000).saturating_sub(drift(ttl_ms));
-        if end.is_some_and(|end| end.low > longest) {
-            wrong(&format!(
-                "P2: {on} with a ttl of {ttl_ms} ms: {end:?} at {returned}, of which nodes took {spent:?}"
-            ));
-        }
         let rests = wish.at_least.filter(|_| !on.is_read());
         let mut held = Held::new(guard, call, on.clone(), ttl_ms);
         held.rests_until = rests.and_then(|span| rest_of(end, ttl_ms, span));
         held.is_kept = wish.keep.is_some();
-        let limit = wish.keep.and_then(|keep| keep.limit);
-        held.ends_by = limit.map(|limit| returned + nanos(limit));
+        held.has_limit = wish.keep.is_some_and(|keep| keep.limit.is_some());
         self.gets(&held, returned, end);
         if held.is_kept {
             happened(returned, call, What::Keeps);
@@ -269,9 +257,15 @@ impl Thread<'_> {
     }
 
     fn gets(&self, held: &Held, at: Nanos, end: Option<Span>) {
-        let guard = &held.guard;
+        let (guard, on) = (&held.guard, &held.on);
         count_abstentions(&guard.votes());
-        self.is_as_asked_for(&held.on, guard);
+        let is_fenced = self.worker.role.is_fenced && !on.is_read();
+        if guard.is_read() != on.is_read()
+            || guard.resources() != names(on)
+            || guard.fencing_token().is_some() != is_fenced
+        {
+            wrong(&format!("a guard for {on} says that it is: {guard:?}"));
+        }
         let given = Given {
             token: guard.token().into(),
             fencing: guard.fencing_token(),
@@ -279,18 +273,9 @@ impl Thread<'_> {
             end,
         };
         happened(at, held.call, What::Gets(given));
-        counted(plural(held.on.way));
-    }
-
-    fn is_as_asked_for(&self, on: &On, guard: &LockGuard) {
-        let is_fenced = self.worker.role.protocol == Protocol::Fenced && !on.is_read();
-        if guard.is_read() != on.is_read()
-            || guard.resources() != names(on)
-            || guard.fencing_token().is_some() != is_fenced
-        {
-            wrong(&format!(
-                "a guard for {on} says that it is another: {guard:?}"
-            ));
+        counted(&format!("guards: {:?}", on.way));
+        if end.is_some() && order() == Order::Calm {
+            counted(&when_calm(on));
         }
     }
 
