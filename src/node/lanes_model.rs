@@ -91,16 +91,6 @@ mod clock {
 
 const ROOMY: usize = 9;
 
-/// How a thread got its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Led,
-    Followed,
-    Alone,
-    /// Its leader panicked, and it has asked again.
-    Again,
-}
-
 /// What the threads of a model share.
 #[derive(Clone)]
 struct Scene {
@@ -141,18 +131,26 @@ impl Scene {
         }
     }
 
+    fn enter(&self, own: Wish, room: usize, until: u64, clock: &Clock) -> Entry<'_> {
+        let applicant = Applicant {
+            places: &own.places,
+            room,
+            since: at(0),
+            until: at(until),
+        };
+        self.lanes.enter(&applicant, clock, || own)
+    }
+
     fn send(&self, wish: Wish) {
         self.sent[wish.number].fetch_add(1, Ordering::SeqCst);
     }
 
-    fn lead(&self, own: Wish, lane: Lane<'_>, others: Others) -> Way {
+    fn lead(&self, own: Wish, lane: Lane<'_>, others: Others) {
         let before = self.batches.fetch_add(1, Ordering::SeqCst);
         assert!(before < self.most, "more batches than lanes");
         assert!(others.len() < self.room, "a batch without room");
-        let mut batch = Batch {
-            others,
-            is_sent: true,
-        };
+        let is_sent = true;
+        let batch = Batch { others, is_sent };
         self.send(own);
         for other in &batch.others {
             assert_eq!(other.job.places, own.places, "other nodes in one batch");
@@ -161,33 +159,27 @@ impl Scene {
         self.batches.fetch_sub(1, Ordering::SeqCst);
         lane.give_back(Some(self.round_trip));
         drop(lane);
-        batch.others.drain(..).for_each(|other| {
-            other.answer(Some(other.job.number));
-        });
-        Way::Led
     }
 
-    /// Asks as a thread does, and has its wish sent.
-    fn ask(&self, own: Wish, clock: &Clock) -> Way {
-        let applicant = Applicant {
-            places: &own.places,
-            room: self.room.saturating_sub(1),
-            since: at(0),
-            until: at(1),
-        };
-        match self.lanes.enter(&applicant, clock, || own) {
+    /// Asks as a thread does, and has its wish sent. Returns how.
+    fn ask(&self, own: Wish, clock: &Clock) -> &'static str {
+        match self.enter(own, self.room.saturating_sub(1), 1, clock) {
             Entry::Leads(lane, _) if lane.is_given_back() => {
                 self.send(own);
-                Way::Alone
+                "alone"
             }
-            Entry::Leads(lane, others) => self.lead(own, lane, others),
+            Entry::Leads(lane, others) => {
+                self.lead(own, lane, others);
+                "led"
+            }
             Entry::Answered(Some(whose)) => {
                 assert_eq!(whose, own.number, "the answer of another");
-                Way::Followed
+                "followed"
             }
+            // Its leader panicked.
             Entry::Answered(None) => {
                 self.send(own);
-                Way::Again
+                "again"
             }
         }
     }
@@ -195,14 +187,7 @@ impl Scene {
     /// Takes a lane, or none if none is free, with those who wait.
     fn take_lane(&self) -> (Lane<'_>, Others) {
         let (number, places) = (0, 0);
-        let applicant = Applicant {
-            places: &places,
-            room: ROOMY,
-            since: at(0),
-            until: at(0),
-        };
-        let wish = || Wish { number, places };
-        match self.lanes.enter(&applicant, &Clock::Still, wish) {
+        match self.enter(Wish { number, places }, ROOMY, 0, &Clock::Still) {
             Entry::Leads(lane, others) => (lane, others),
             Entry::Answered(_) => (Lane::none(at(0)), Others::new()),
         }
@@ -222,117 +207,102 @@ impl Scene {
     }
 }
 
-/// Checks all interleavings with at most three preemptions of a thread.
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
-/// Two threads that want something of these nodes, the first with this clock, while another has a lane and then gives it back.
-/// Returns how they got their answers.
-fn ask_both(
-    scene: &Scene,
+/// Checks all interleavings, with at most three preemptions of a thread, of two threads that want something of these nodes, the
+/// first with this clock, while another has a lane and then gives it back. Judges how they got their answers.
+fn check(
+    scene: fn() -> Scene,
     nodes: [usize; 2],
     first: fn() -> Clock,
-    give_back: impl FnOnce(Lane<'_>),
-) -> [Way; 2] {
-    let (lane, others) = scene.take_lane();
-    assert!(others.is_empty());
-    let clocks = [first, || Clock::Still];
-    let threads = [(0, 1), (1, 2)].map(|(place, number)| {
-        let (scene, clock): (Scene, fn() -> Clock) = (scene.clone(), clocks[place]);
-        let places = nodes[place];
-        let wish = Wish { number, places };
-        thread::spawn(move || scene.ask(wish, &clock()))
+    give_back: fn(&Scene, Lane<'_>),
+    is_good: fn(&str) -> bool,
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let scene = scene();
+        let (lane, others) = scene.take_lane();
+        assert!(others.is_empty());
+        let clocks = [first, || Clock::Still];
+        let threads = [(0, 1), (1, 2)].map(|(place, number)| {
+            let (scene, clock): (Scene, fn() -> Clock) = (scene.clone(), clocks[place]);
+            let places = nodes[place];
+            thread::spawn(move || scene.ask(Wish { number, places }, &clock()))
+        });
+        give_back(&scene, lane);
+        let ways = threads.map(|thread| thread.join().unwrap());
+        assert!(ways.iter().all(|way| is_good(way)), "{ways:?}");
+        scene.assert_all_is_done(scene.most.min(2));
     });
-    give_back(lane);
-    threads.map(|thread| thread.join().unwrap())
 }
 
 fn still() -> Clock {
     Clock::Still
 }
 
-fn at_once(lane: Lane<'_>) {
-    drop(lane);
-}
-
-/// The same with one lane and for the same nodes, in all interleavings.
-fn check_one_lane(first: fn() -> Clock, give_back: fn(&Scene, Lane<'_>)) {
-    check(move || {
-        let scene = Scene::new(1);
-        ask_both(&scene, [0, 0], first, |lane| give_back(&scene, lane));
-        scene.assert_all_is_done(1);
-    });
-}
-
 #[test]
 fn every_job_is_answered_and_no_lane_is_leaked() {
-    check(|| {
-        let scene = Scene::new(1);
-        for way in ask_both(&scene, [0, 0], still, at_once) {
-            assert!(matches!(way, Way::Led | Way::Followed), "{way:?}");
-        }
-        scene.assert_all_is_done(1);
-    });
+    // It is given back once.
+    let twice = |_: &Scene, lane: Lane<'_>| {
+        lane.give_back(None);
+        drop(lane);
+    };
+    let is_sent_by_one = |way: &str| matches!(way, "led" | "followed");
+    check(|| Scene::new(1), [0, 0], still, twice, is_sent_by_one);
 }
 
 #[test]
 fn a_job_whose_time_is_over_while_it_gets_its_lane_is_sent_once() {
-    check_one_lane(|| Clock::Hasty(0.into()), |_, lane| drop(lane));
+    let hasty = || Clock::Hasty(0.into());
+    check(
+        || Scene::new(1),
+        [0, 0],
+        hasty,
+        |_, lane| drop(lane),
+        |_| true,
+    );
 }
 
 #[test]
 fn a_leader_that_panics_leaves_nobody_waiting() {
-    check_one_lane(still, |scene, lane| {
+    let panics = |scene: &Scene, lane: Lane<'_>| {
         // A thread that panics while it leads for those who are in the queue.
         drop(lane);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let (_lane, others) = scene.take_lane();
-            let _batch = Batch {
-                others,
-                is_sent: false,
-            };
+            let is_sent = false;
+            let _batch = Batch { others, is_sent };
             resume_unwind(Box::new("in the model"));
         }));
         drop(panicked);
-    });
-}
-
-#[test]
-fn a_lane_that_is_given_back_twice_is_given_back_once() {
-    check_one_lane(still, |_, lane| {
-        lane.give_back(None);
-        drop(lane);
-    });
+    };
+    check(|| Scene::new(1), [0, 0], still, panics, |_| true);
 }
 
 #[test]
 fn jobs_for_other_nodes_or_without_room_are_not_in_one_batch() {
-    for (nodes, room) in [([1, 2], ROOMY), ([0, 0], 1)] {
-        check(move || {
-            let scene = Scene {
-                room,
-                ..Scene::new(1)
-            };
-            assert_eq!(ask_both(&scene, nodes, still, at_once), [Way::Led; 2]);
-            scene.assert_all_is_done(1);
-        });
-    }
+    let cramped = || Scene {
+        room: 1,
+        ..Scene::new(1)
+    };
+    let give_back = |_: &Scene, lane: Lane<'_>| drop(lane);
+    check(
+        || Scene::new(1),
+        [1, 2],
+        still,
+        give_back,
+        |way| way == "led",
+    );
+    check(cramped, [0, 0], still, give_back, |way| way == "led");
 }
 
 /// Also where they become fewer while batches are under way.
 #[test]
 fn there_are_no_more_batches_than_lanes() {
-    for (most, round_trip) in [(2, Duration::MAX), (3, Duration::ZERO)] {
-        check(move || {
-            let scene = Scene {
-                round_trip,
-                ..Scene::new(most)
-            };
-            ask_both(&scene, [0, 0], still, at_once);
-            scene.assert_all_is_done(2);
-        });
-    }
+    let give_back = |_: &Scene, lane: Lane<'_>| drop(lane);
+    check(|| Scene::new(2), [0, 0], still, give_back, |_| true);
+    let near = || Scene {
+        round_trip: Duration::ZERO,
+        ..Scene::new(3)
+    };
+    check(near, [0, 0], still, give_back, |_| true);
 }

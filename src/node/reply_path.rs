@@ -40,10 +40,7 @@ const TTL: Duration = Duration::from_secs(60);
 
 /// Checks the result of an answer at the node.
 pub(crate) fn check(answer: &RawAnswer) {
-    STAGE.with(|stages| match answer.then {
-        Then::Silence | Then::End => stages.0.check(answer),
-        Then::EarlyEnd => stages.1.check(answer),
-    });
+    STAGE.with(|stage| stage.check(answer));
 }
 
 /// The answer to the question that is asked first on each connection.
@@ -70,11 +67,8 @@ fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, Ow
 }
 
 std::thread_local! {
-    /// Nodes with a short and a long timeout; threads are made once.
-    static STAGE: (Stage, Stage) = (
-        Stage::new(Then::Silence.timeout()),
-        Stage::new(Then::EarlyEnd.timeout()),
-    );
+    /// Threads are made once.
+    static STAGE: Stage = Stage::new();
 }
 
 /// A node whose next connection is what the inbox holds.
@@ -100,7 +94,7 @@ impl Connect for FromInbox {
 }
 
 impl Stage {
-    fn new(timeout: Duration) -> Self {
+    fn new() -> Self {
         let (clock, probes) = (Clock::system(), FakeClock::new());
         let inbox = Arc::new(Inbox::default());
         let node = Node::new(Setup {
@@ -108,7 +102,7 @@ impl Stage {
             connector: Box::new(FromInbox(Arc::clone(&inbox))),
             pool_size: 1,
             common_lanes: Arc::new(lanes(1)),
-            timeout,
+            timeout: Duration::ZERO,
             clock: &clock,
             timers: &Timers::Virtual(Arc::new(probes.clone())),
             thread: &one_thread("stage"),

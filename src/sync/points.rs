@@ -239,54 +239,38 @@ fn beside<O, T>(object: &O, operation: impl FnOnce() -> T) -> T {
     result
 }
 
-macro_rules! operations {
-    ($($name:ident($($argument:ident: $type:ty),+) $(-> $result:ty)?;)+) => {$(
-        #[track_caller]
-        pub(crate) fn $name(&self, $($argument: $type),+) $(-> $result)? {
-            beside(&self.0, || self.0.$name($($argument),+))
+macro_rules! atomics {
+    ($($atomic:ident: $value:ty {
+        $($name:ident($($argument:ident: $type:ty),+) $(-> $result:ty)?;)+
+    })+) => {$(
+        #[derive(Debug, Default)]
+        pub(crate) struct $atomic(atomic::$atomic);
+
+        impl $atomic {
+            pub(crate) const fn new(value: $value) -> Self {
+                Self(atomic::$atomic::new(value))
+            }
+
+            $(#[track_caller]
+            pub(crate) fn $name(&self, $($argument: $type),+) $(-> $result)? {
+                beside(&self.0, || self.0.$name($($argument),+))
+            })+
         }
     )+};
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct AtomicBool(atomic::AtomicBool);
-
-impl AtomicBool {
-    pub(crate) const fn new(value: bool) -> Self {
-        Self(atomic::AtomicBool::new(value))
-    }
-
-    operations! {
+atomics! {
+    AtomicBool: bool {
         load(order: Ordering) -> bool;
         store(value: bool, order: Ordering);
     }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct AtomicU32(atomic::AtomicU32);
-
-impl AtomicU32 {
-    pub(crate) const fn new(value: u32) -> Self {
-        Self(atomic::AtomicU32::new(value))
-    }
-
-    operations! {
+    AtomicU32: u32 {
         load(order: Ordering) -> u32;
         compare_exchange(from: u32, to: u32, success: Ordering, failure: Ordering) -> Result<u32, u32>;
         fetch_sub(value: u32, order: Ordering) -> u32;
         fetch_update(set: Ordering, fetch: Ordering, to: impl FnMut(u32) -> Option<u32>) -> Result<u32, u32>;
     }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct AtomicU64(atomic::AtomicU64);
-
-impl AtomicU64 {
-    pub(crate) const fn new(value: u64) -> Self {
-        Self(atomic::AtomicU64::new(value))
-    }
-
-    operations! {
+    AtomicU64: u64 {
         load(order: Ordering) -> u64;
         store(value: u64, order: Ordering);
         swap(value: u64, order: Ordering) -> u64;

@@ -171,7 +171,6 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::scripts::TAKE_SCRIPT;
     use super::*;
 
     /// As the redis crate packs them.
@@ -209,19 +208,6 @@ mod tests {
             let bytes = pack(&words);
             prop_assert_eq!(&bytes, &by_redis(&words));
             prop_assert_eq!(resp::words(&bytes).map(|words| words.len()), Some(words.len()));
-        }
-
-        #[test]
-        fn a_script_is_called_by_its_digest_or_sent_in_full_with_the_same_arguments(
-            rest in vec(vec(any::<u8>(), 0..40), 0..9)
-        ) {
-            let rest: Vec<Word<'_>> = rest.iter().map(|word| word.as_slice().into()).collect();
-            let packed = Packed::call("acquire", &TAKE_SCRIPT, &rest);
-            let script = &TAKE_SCRIPT;
-            let by_digest = [&[Word::from("EVALSHA"), script.digest().into()], &rest[..]].concat();
-            let in_full = [&[Word::from("EVAL"), script.text().into()], &rest[..]].concat();
-            prop_assert_eq!(&packed.bytes, &by_redis(&by_digest));
-            prop_assert_eq!(&*packed.in_full(), by_redis(&in_full));
         }
     }
 }

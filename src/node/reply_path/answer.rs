@@ -3,7 +3,6 @@
 use std::fmt;
 use std::iter;
 use std::ops::Range;
-use std::time::Duration;
 
 use crate::wire::pack::LONGEST_REPLY;
 
@@ -39,8 +38,6 @@ pub(super) enum Then {
     Silence,
     /// The end of the stream, at the deadline.
     End,
-    /// The end of the stream long before the deadline, so that the reads are blocking ones.
-    EarlyEnd,
 }
 
 impl fmt::Debug for RawAnswer {
@@ -69,10 +66,9 @@ impl RawAnswer {
                 2 => Verb::Extend,
                 _ => Verb::Probe,
             },
-            then: match kind / 4 % 4 {
+            then: match kind / 4 % 2 {
                 0 => Then::Silence,
-                1 => Then::End,
-                _ => Then::EarlyEnd,
+                _ => Then::End,
             },
             cuts: cuts.iter().copied().map(usize::from).collect(),
             // More than the longest reply says nothing new.
@@ -128,14 +124,5 @@ impl Verb {
             || (line == b":2" && matches!(self, Self::Release | Self::Extend))
             // A server that refuses a probe is alive, too.
             || (is_error && self == Self::Probe)
-    }
-}
-
-impl Then {
-    pub(super) fn timeout(self) -> Duration {
-        match self {
-            Self::Silence | Self::End => Duration::ZERO,
-            Self::EarlyEnd => Duration::from_secs(60),
-        }
     }
 }

@@ -94,7 +94,7 @@ fn answer() -> impl Strategy<Value = RawAnswer> {
 }
 
 const VERBS: [Verb; 4] = [Verb::Acquire, Verb::Release, Verb::Extend, Verb::Probe];
-const ENDS: [Then; 3] = [Then::Silence, Then::End, Then::EarlyEnd];
+const ENDS: [Then; 2] = [Then::Silence, Then::End];
 
 fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![

@@ -13,8 +13,8 @@ use crate::clock::one_thread;
 const BOUND: Duration = Duration::from_secs(60);
 
 /// A connector to a host with these addresses, which nobody else knows.
-fn host(url: &str, addresses: &[SocketAddr]) -> Connector {
-    let client = redis::Client::open(url).unwrap();
+fn host(addresses: &[SocketAddr]) -> Connector {
+    let client = redis::Client::open("redis://:secret@no-such-host.invalid").unwrap();
     let address = Address::new(client.get_connection_info().clone()).unwrap();
     let clock = Clock::system();
     let resolver = Resolver::new("no-such-host.invalid", 1, &clock, &one_thread("lookup"));
@@ -46,12 +46,10 @@ fn at(port: u16) -> SocketAddr {
 
 #[test]
 fn an_address_that_takes_connections_and_then_says_nothing_is_the_last_one_then() {
-    let (silent, good) = (
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-        Scripted::start(|peer, _| peer.say(b"+OK\r\n")),
-    );
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let good = Scripted::start(|peer, _| peer.say(b"+OK\r\n"));
     let (silent, good) = (silent.local_addr().unwrap(), at(good.port()));
-    let host = host("redis://:secret@no-such-host.invalid", &[silent, good]);
+    let host = host(&[silent, good]);
     // On a machine that stalls, the time may be over before anything is sent.
     let tried = (0..20).any(|_| {
         let error = host.connect_within(Duration::from_millis(200)).unwrap_err();
@@ -68,7 +66,7 @@ fn an_address_that_refuses_the_password_behind_a_black_hole_is_the_first_one_the
     let refusing = Scripted::start(|peer, _| peer.say(b"-WRONGPASS no\r\n"));
     let hole = BlackHole::open();
     let (hole, refusing) = (hole.name().parse().unwrap(), at(refusing.port()));
-    let host = host("redis://:secret@no-such-host.invalid", &[hole, refusing]);
+    let host = host(&[hole, refusing]);
     assert_eq!(host.first(), hole);
     let error = host.connect_within(BOUND).unwrap_err();
     assert!(matches!(error, NodeError::Login { .. }), "{error}");

@@ -4,38 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn parsed(bytes: &str) -> Option<Reply> {
-    let (reply, length) = parse(bytes.as_bytes()).ok()?;
-    (length == bytes.len()).then_some(reply)
-}
-
-#[test]
-fn each_kind_of_reply_is_read() {
-    let error = ServerError {
-        code: "ERR".into(),
-        message: "no such key".into(),
-    };
-    for (bytes, reply) in [
-        ("+OK\r\n", Reply::Okay),
-        ("+PONG\r\n", Reply::Text("PONG".into())),
-        ("-ERR no such key\r\n", Reply::Error(error)),
-        (":0\r\n", Reply::Int(0)),
-        (":-2\r\n", Reply::Int(-2)),
-        (":-9223372036854775808\r\n", Reply::Int(i64::MIN)),
-        ("$-1\r\n", Reply::Nil),
-        ("*-1\r\n", Reply::Nil),
-        ("$0\r\n\r\n", Reply::Bulk(Vec::new())),
-        ("$4\r\na\r\nb\r\n", Reply::Bulk(b"a\r\nb".to_vec())),
-        ("*0\r\n", Reply::Array(Vec::new())),
-        (
-            "*2\r\n:1\r\n$1\r\nx\r\n",
-            Reply::Array(vec![Reply::Int(1), Reply::Bulk(b"x".to_vec())]),
-        ),
-    ] {
-        assert_eq!(parsed(bytes), Some(reply), "{bytes:?}");
-    }
-}
-
 #[test]
 fn other_spellings_are_none() {
     for bytes in [
@@ -62,25 +30,20 @@ fn other_spellings_are_none() {
         "#t\r\n",
         "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
     ] {
-        assert_eq!(
-            parse(bytes.as_bytes()),
-            Err(NoReply::Malformed),
-            "{bytes:?}"
-        );
+        let parsed = parse(bytes.as_bytes());
+        assert_eq!(parsed, Err(NoReply::Malformed), "{bytes:?}");
     }
     assert_eq!(parse(b"+\xff\r\n"), Err(NoReply::Malformed));
 }
 
 #[test]
 fn a_count_takes_no_memory_before_its_items_have_come() {
-    assert_eq!(
-        parse(b"*9223372036854775807\r\n:1\r\n"),
-        Err(NoReply::Unfinished)
-    );
-    assert_eq!(
-        parse(b"$9223372036854775807\r\nx"),
-        Err(NoReply::Unfinished)
-    );
+    for bytes in [
+        &b"*9223372036854775807\r\n:1\r\n"[..],
+        b"$9223372036854775807\r\nx",
+    ] {
+        assert_eq!(parse(bytes), Err(NoReply::Unfinished));
+    }
 }
 
 /// Any reply.
@@ -92,7 +55,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         text.prop_filter("that is its own kind", |text| text != "OK")
             .prop_map(Reply::Text),
         text.prop_map(|line| Reply::Error(ServerError::new(&line))),
-        any::<i64>().prop_map(Reply::Int),
+        prop_oneof![any::<i64>(), Just(i64::MIN), Just(0)].prop_map(Reply::Int),
         prop::collection::vec(any::<u8>(), 0..20).prop_map(Reply::Bulk),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
