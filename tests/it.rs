@@ -53,6 +53,11 @@ mod fakes {
         pub(crate) mod rounds;
     }
 
+    /// Read-write locks: many readers at a time, or one writer.
+    pub(crate) mod readers {
+        pub(crate) mod sharing;
+    }
+
     /// At most so many holders at a time.
     pub(crate) mod semaphore {
         pub(crate) mod permits;
@@ -139,12 +144,7 @@ mod servers {
 
     /// Read-write locks: many readers at a time, or one writer.
     pub(crate) mod readers {
-        pub(crate) mod fairness;
-        pub(crate) mod on_fakes;
-        pub(crate) mod on_servers;
-        pub(crate) mod own;
-        pub(crate) mod shown;
-        pub(crate) mod strangers;
+        pub(crate) mod many;
         pub(crate) mod waiting;
     }
 
