@@ -48,11 +48,6 @@ mod fakes {
     pub(crate) mod several;
     pub(crate) mod waiting;
 
-    /// The calls for a lock, its guard and its lease.
-    pub(crate) mod locking {
-        pub(crate) mod rounds;
-    }
-
     /// Read-write locks: many readers at a time, or one writer.
     pub(crate) mod readers {
         pub(crate) mod sharing;

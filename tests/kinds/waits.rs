@@ -119,11 +119,13 @@ fn one_who_waits_gets_a_lock_soon_after_its_time_is_over() {
 }
 
 #[test]
-fn a_remainder_at_the_first_node_keeps_nobody_waiting() {
+fn a_remainder_at_the_first_node_keeps_nobody_waiting_for_long() {
     on_fakes(|world| {
         world.usurp(0, TTL * 50);
         for process in [0, 1, 0] {
-            let guard = world.call(process).try_lock_for(ms(500)).unwrap();
+            // At first, others have another one.
+            (1..5).for_each(|node| world.usurp(node, ms(200)));
+            let guard = world.call(process).try_lock_for(ms(4_000)).unwrap();
             assert_eq!(world.with(&guard), [1, 2, 3, 4]);
             guard.unlock().unwrap();
         }

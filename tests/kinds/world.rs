@@ -2,18 +2,18 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use redis::Value;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, Fanout, LockGuard, LockManager, LockStatus, Protocol};
-use redlatch_testing::{Server, side_by_side};
+use redlatch_testing::{Server, eventually, side_by_side};
 
 use crate::kinds::call::Call;
 use crate::managers::{BOTH, fenced_over, with_protocol};
-use crate::waiters::cluster;
+use crate::waiters::{BOUND, cluster};
 
 pub(crate) const TTL: Duration = Duration::from_mins(1);
 
@@ -57,17 +57,9 @@ pub(crate) fn on_fakes(case: impl Fn(&World)) {
     }
 }
 
-/// Plays a case over three servers, for each kind in each way. The tests that run at this moment share them.
+/// Plays a case over three servers, for each kind in each way.
 pub(crate) fn on_servers(case: impl Fn(&World) + Sync) {
-    static SHARED: Mutex<Weak<Vec<Server>>> = Mutex::new(Weak::new());
-    let servers = {
-        let mut shared = SHARED.lock();
-        shared.upgrade().unwrap_or_else(|| {
-            let servers = opened();
-            *shared = Arc::downgrade(&servers);
-            servers
-        })
-    };
+    let servers = opened();
     let world = |way| World::new(way, Site::Servers(Arc::clone(&servers)), as_it_is);
     side_by_side(KINDS, |kind| play(kind, world, &case));
 }
@@ -116,7 +108,7 @@ fn opened() -> Arc<Vec<Server>> {
 
 /// The nodes.
 enum Site {
-    Fakes(FakeClock, Vec<FakeNode>),
+    Fakes(Vec<FakeNode>),
     Servers(Arc<Vec<Server>>),
 }
 
@@ -124,6 +116,8 @@ enum Site {
 pub(crate) struct World {
     pub(crate) way: Way,
     site: Site,
+    /// That of the fakes.
+    clock: FakeClock,
     pub(crate) name: String,
     pub(crate) managers: [LockManager; 2],
 }
@@ -131,7 +125,7 @@ pub(crate) struct World {
 impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let site = match self.site {
-            Site::Fakes(..) => "fakes",
+            Site::Fakes(_) => "fakes",
             Site::Servers(_) => "servers",
         };
         write!(f, "{:?} over {site}", self.way)
@@ -141,10 +135,14 @@ impl fmt::Display for World {
 impl World {
     pub(crate) fn over_fakes(way: Way) -> Self {
         let clock = FakeClock::new();
-        let nodes = FakeNode::cluster_on(5, &clock);
+        let site = Site::Fakes(FakeNode::cluster_on(5, &clock));
         // A node that hangs costs no more than the default.
         let configure = |builder: Builder| builder.node_timeout(ms(50));
-        Self::new(way, Site::Fakes(clock, nodes), configure)
+        let world = Self::new(way, site, configure);
+        if way.protocol == Protocol::Fenced {
+            world.managers[0].open_nodes().unwrap();
+        }
+        Self { clock, ..world }
     }
 
     #[track_caller]
@@ -153,19 +151,16 @@ impl World {
         let managers = [(); 2].map(|()| {
             let builder = configure(with_protocol(way.protocol)).fanout(way.fanout);
             let builder = match &site {
-                Site::Fakes(_, nodes) => builder.fakes(nodes),
+                Site::Fakes(nodes) => builder.fakes(nodes),
                 Site::Servers(servers) => builder.nodes(servers.iter().map(Server::url)),
             };
             builder.build().unwrap()
         });
-        if way.protocol == Protocol::Fenced && matches!(site, Site::Fakes(..)) {
-            managers[0].open_nodes().unwrap();
-        }
-        let name = format!("job-{}", NUMBER.fetch_add(1, Ordering::SeqCst));
         Self {
             way,
             site,
-            name,
+            clock: FakeClock::new(),
+            name: format!("job-{}", NUMBER.fetch_add(1, Ordering::SeqCst)),
             managers,
         }
     }
@@ -249,7 +244,7 @@ impl World {
 
     pub(crate) fn nodes(&self) -> usize {
         match &self.site {
-            Site::Fakes(_, nodes) => nodes.len(),
+            Site::Fakes(nodes) => nodes.len(),
             Site::Servers(servers) => servers.len(),
         }
     }
@@ -259,55 +254,69 @@ impl World {
     }
 
     pub(crate) fn clock(&self) -> &FakeClock {
-        match &self.site {
-            Site::Fakes(clock, _) => clock,
-            Site::Servers(_) => panic!("the time of servers can't be moved"),
-        }
+        assert!(
+            !self.fakes().is_empty(),
+            "the time of servers can't be moved"
+        );
+        &self.clock
     }
 
     /// In virtual time they run as it goes on.
     pub(crate) fn let_hooks_run(&self) {
-        if let Site::Fakes(clock, _) = &self.site {
-            clock.advance(ms(1));
-        }
+        self.clock.advance(ms(1));
     }
 
     pub(crate) fn fakes(&self) -> &[FakeNode] {
         match &self.site {
-            Site::Fakes(_, nodes) => nodes,
+            Site::Fakes(nodes) => nodes,
             Site::Servers(_) => &[],
         }
     }
 
-    /// The value of a key, if it is one.
+    /// The value of a key, if it is a text.
     pub(crate) fn value(&self, node: usize, key: &str) -> Option<String> {
         match &self.site {
-            Site::Fakes(_, nodes) => nodes[node].token_of(key),
+            Site::Fakes(nodes) => nodes[node].token_of(key),
             Site::Servers(servers) => {
                 let kind = servers[node].command(&["TYPE", key]);
-                let is_text = kind == redis::Value::SimpleString("string".to_owned());
+                let is_text = kind == Value::SimpleString("string".to_owned());
                 is_text.then(|| servers[node].get(key).unwrap())
             }
         }
     }
 
-    fn left_of_each(&self, node: usize) -> Vec<Option<Duration>> {
-        let left = |key: &String| match &self.site {
-            Site::Fakes(_, nodes) => nodes[node].ttl_of(key),
+    fn left_of(&self, node: usize, key: &str) -> Option<Duration> {
+        match &self.site {
+            Site::Fakes(nodes) => nodes[node].ttl_of(key),
             Site::Servers(servers) => u64::try_from(servers[node].pttl(key)).ok().map(ms),
-        };
-        self.keys().iter().map(left).collect()
+        }
+    }
+
+    /// Sets a key, whatever is there.
+    fn set(&self, node: usize, key: &str, value: &str, ttl: Duration) {
+        match &self.site {
+            Site::Fakes(nodes) => nodes[node].hold(key, value, ttl),
+            Site::Servers(servers) => {
+                let ttl = ttl.as_millis().to_string();
+                servers[node].command(&["SET", key, value, "PX", &ttl]);
+            }
+        }
     }
 
     /// Whether a node has any of the keys.
     pub(crate) fn any_is_left(&self, node: usize) -> bool {
-        self.left_of_each(node).iter().any(Option::is_some)
+        let is_left = |key: &String| self.left_of(node, key).is_some();
+        self.keys().iter().any(is_left)
     }
 
     /// How long a node has each of the keys; none, if it has none of them.
     #[track_caller]
     pub(crate) fn left(&self, node: usize) -> Option<Duration> {
-        let all = self.left_of_each(node);
+        let all: Vec<_> = self
+            .keys()
+            .iter()
+            .map(|key| self.left_of(node, key))
+            .collect();
         let are_alike = all.iter().all(|left| left.is_some() == all[0].is_some());
         assert!(are_alike, "some of the keys: {all:?}");
         all.into_iter().min().unwrap()
@@ -323,14 +332,13 @@ impl World {
     /// Which nodes have the lock of this guard.
     #[track_caller]
     pub(crate) fn with(&self, guard: &LockGuard) -> Vec<usize> {
-        let is_there = |node: usize, key: &String| match (self.way.kind, &self.site) {
-            (Kind::Reader, _) if self.is_usurped(node) => false,
-            (Kind::Reader, Site::Fakes(..)) => self.left(node).is_some(),
-            (Kind::Reader, Site::Servers(servers)) => {
-                let score = servers[node].command(&["ZSCORE", key, guard.token()]);
-                score != redis::Value::Nil
+        let is_there = |node: usize, key: &String| match &self.site {
+            _ if !self.is(Kind::Reader) => self.value(node, key).as_deref() == Some(guard.token()),
+            _ if self.is_usurped(node) => false,
+            Site::Fakes(_) => self.left(node).is_some(),
+            Site::Servers(servers) => {
+                servers[node].command(&["ZSCORE", key, guard.token()]) != Value::Nil
             }
-            _ => self.value(node, key).as_deref() == Some(guard.token()),
         };
         let has_all = |node: &usize| self.keys().iter().all(|key| is_there(*node, key));
         (0..self.nodes()).filter(has_all).collect()
@@ -339,14 +347,7 @@ impl World {
     /// Another program takes the last of the keys there, whoever had it.
     pub(crate) fn usurp(&self, node: usize, ttl: Duration) {
         let key = self.keys().pop().unwrap();
-        match &self.site {
-            Site::Fakes(_, nodes) => nodes[node].hold(&key, "another", ttl),
-            Site::Servers(servers) => {
-                let ttl = ttl.as_millis().try_into().unwrap();
-                servers[node].command(&["DEL", &key]);
-                servers[node].hold(&key, "another", ttl);
-            }
-        }
+        self.set(node, &key, "another", ttl);
     }
 
     /// What that program has there is its own still.
@@ -358,14 +359,10 @@ impl World {
     /// The keys of the lock are gone on a node, and nothing else.
     pub(crate) fn forget(&self, node: usize) {
         for key in self.keys() {
-            match &self.site {
-                Site::Fakes(clock, nodes) => {
-                    nodes[node].hold(&key, "brief", ms(1));
-                    clock.advance(ms(1));
-                }
-                Site::Servers(servers) => drop(servers[node].command(&["DEL", &key])),
-            }
+            self.set(node, &key, "brief", ms(1));
         }
+        self.clock.advance(ms(1));
+        assert!(eventually(BOUND, || !self.any_is_left(node)));
     }
 
     #[track_caller]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redis::{Client, Connection, Script, ScriptInvocation, Value};
+use redis::{Client, Value};
 use redlatch_testing::Server;
 
 /// As on the page "Distributed Locks with Redis".
@@ -31,24 +31,17 @@ const LOCK_ALL: &str = "for i, key in ipairs(KEYS) do \
                         for i, key in ipairs(KEYS) do \
                           redis.call('set', key, ARGV[1], 'PX', ARGV[2]) \
                         end \
-                        return #KEYS";
+                        return 1";
 const UNLOCK_ALL: &str = "local count = 0 \
                           for i, key in ipairs(KEYS) do \
                             if redis.call('get', key) == ARGV[1] then \
                               redis.pcall('del', key) \
-                              count = count + 1 \
+                              count = 1 \
                             end \
                           end \
                           return count";
 
-/// How a port prolongs its lock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Extend {
-    Expire,
-    SetAgain,
-}
-
-pub(crate) const EXTENSIONS: [Extend; 2] = [Extend::Expire, Extend::SetAgain];
+pub(crate) const EXTENSIONS: [&str; 2] = [EXTEND, SET_AGAIN];
 
 /// One such client, with a value of its own.
 pub(crate) struct Port {
@@ -59,11 +52,9 @@ pub(crate) struct Port {
 
 impl Port {
     pub(crate) fn new(servers: &[Server], value: &str) -> Self {
+        let client = |server: &Server| Client::open(server.url()).unwrap();
         Self {
-            clients: servers
-                .iter()
-                .map(|server| Client::open(server.url()).unwrap())
-                .collect(),
+            clients: servers.iter().map(client).collect(),
             value: value.to_owned(),
         }
     }
@@ -71,133 +62,100 @@ impl Port {
     /// Takes the lock if a majority grants it, or gives back what it has got.
     pub(crate) fn lock(&self, key: &str, ttl: Duration) -> bool {
         let mut set = redis::cmd("SET");
-        set.arg(key).arg(&self.value);
-        set.arg("NX").arg("PX").arg(millis(ttl));
-        let votes = self.count(|connection| set.query(connection), &Value::Okay);
-        if !self.is_majority(votes) {
+        set.arg(key).arg(&self.value).arg("NX");
+        set.arg("PX").arg(ttl.as_millis().to_string());
+        let is_locked = self.count(&set, &Value::Okay) > self.clients.len() / 2;
+        if !is_locked {
             self.unlock(key);
         }
-        self.is_majority(votes)
+        is_locked
     }
 
     pub(crate) fn lock_all(&self, keys: &[&str], ttl: Duration) -> bool {
-        let script = Script::new(LOCK_ALL);
-        let mut call = self.call(&script, keys);
-        call.arg(millis(ttl));
-        let votes = self.count(|connection| call.invoke(connection), &length(keys));
-        if !self.is_majority(votes) {
+        let is_locked = self.run(LOCK_ALL, keys, ttl) > self.clients.len() / 2;
+        if !is_locked {
             self.unlock_all(keys);
         }
-        self.is_majority(votes)
+        is_locked
     }
 
-    /// Prolongs its lock; returns whether a majority did.
-    pub(crate) fn extend(&self, how: Extend, key: &str, ttl: Duration) -> bool {
-        let script = Script::new(match how {
-            Extend::Expire => EXTEND,
-            Extend::SetAgain => SET_AGAIN,
-        });
-        let mut call = self.call(&script, &[key]);
-        call.arg(millis(ttl));
-        self.is_majority(self.count(|connection| call.invoke(connection), &Value::Int(1)))
+    /// Prolongs its lock, in one of two ways; returns whether a majority did.
+    pub(crate) fn extend(&self, how: &str, key: &str, ttl: Duration) -> bool {
+        self.run(how, &[key], ttl) > self.clients.len() / 2
     }
 
     /// Gives the lock back; returns on how many servers its key was there.
     pub(crate) fn unlock(&self, key: &str) -> usize {
-        let script = Script::new(UNLOCK);
-        let call = self.call(&script, &[key]);
-        self.count(|connection| call.invoke(connection), &Value::Int(1))
+        self.run(UNLOCK, &[key], Duration::ZERO)
     }
 
     pub(crate) fn unlock_all(&self, keys: &[&str]) -> usize {
-        let script = Script::new(UNLOCK_ALL);
-        let call = self.call(&script, keys);
-        self.count(|connection| call.invoke(connection), &length(keys))
+        self.run(UNLOCK_ALL, keys, Duration::ZERO)
     }
 
-    fn call<'a>(&self, script: &'a Script, keys: &[&str]) -> ScriptInvocation<'a> {
-        let mut call = script.prepare_invoke();
-        for key in keys {
-            call.key(*key);
-        }
-        call.arg(&self.value);
-        call
+    /// On how many servers the script replies with one.
+    fn run(&self, script: &str, keys: &[&str], ttl: Duration) -> usize {
+        let mut eval = redis::cmd("EVAL");
+        eval.arg(script).arg(keys.len()).arg(keys).arg(&self.value);
+        eval.arg(ttl.as_millis().to_string());
+        self.count(&eval, &Value::Int(1))
     }
 
     /// On how many servers the reply is this one. An error is another reply.
-    fn count(
-        &self,
-        ask: impl Fn(&mut Connection) -> redis::RedisResult<Value>,
-        yes: &Value,
-    ) -> usize {
+    fn count(&self, command: &redis::Cmd, yes: &Value) -> usize {
         let says_yes = |client: &&Client| {
             let mut connection = client.get_connection().unwrap();
-            let reply = ask(&mut connection);
+            let reply = command.query::<Value>(&mut connection);
             // It is an answer, and the connection can be used.
-            assert!(
-                !matches!(&reply, Err(error) if error.is_io_error()),
-                "{reply:?}"
-            );
+            let is_broken = matches!(&reply, Err(error) if error.is_io_error());
+            assert!(!is_broken, "{reply:?}");
             redis::cmd("PING").exec(&mut connection).unwrap();
             reply.is_ok_and(|reply| reply == *yes)
         };
         self.clients.iter().filter(says_yes).count()
     }
-
-    fn is_majority(&self, votes: usize) -> bool {
-        votes > self.clients.len() / 2
-    }
-}
-
-fn length(keys: &[&str]) -> Value {
-    Value::Int(i64::try_from(keys.len()).unwrap())
-}
-
-fn millis(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_millis()).unwrap()
 }
 
 /// What is under the keys of all locks of a server, and for how many milliseconds. What those who wait leave beside them is not
 /// in it, nor the counters of the fenced protocol, which a refused attempt may move.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Content {
-    pub(crate) values: Vec<Vec<String>>,
-    pub(crate) pttls: Vec<i64>,
-}
+const CONTENT: &str = "local all = {} \
+                       for _, key in ipairs(redis.call('KEYS', '*')) do \
+                         if not (key:find(':redlatch:', 1, true) or key:find(':fence$')) then table.insert(all, key) end \
+                       end \
+                       table.sort(all) \
+                       local values, pttls = {}, {} \
+                       for i, key in ipairs(all) do \
+                         if redis.call('TYPE', key).ok == 'string' then \
+                           values[i] = {key, redis.call('GET', key)} \
+                         else \
+                           values[i] = redis.call('ZRANGE', key, '0', '-1', 'WITHSCORES') \
+                           table.insert(values[i], 1, key) \
+                         end \
+                         pttls[i] = redis.call('PTTL', key) \
+                       end \
+                       return {values, pttls}";
 
-impl Content {
-    pub(crate) fn of(server: &Server) -> Self {
-        let script = "local all = {} \
-                      for _, key in ipairs(redis.call('KEYS', '*')) do \
-                        if not (key:find(':redlatch:', 1, true) or key:find(':fence$')) then table.insert(all, key) end \
-                      end \
-                      table.sort(all) \
-                      local values, pttls = {}, {} \
-                      for i, key in ipairs(all) do \
-                        if redis.call('TYPE', key).ok == 'string' then \
-                          values[i] = {key, redis.call('GET', key)} \
-                        else \
-                          values[i] = redis.call('ZRANGE', key, '0', '-1', 'WITHSCORES') \
-                          table.insert(values[i], 1, key) \
-                        end \
-                        pttls[i] = redis.call('PTTL', key) \
-                      end \
-                      return {values, pttls}";
-        let reply = server.command(&["EVAL", script, "0"]);
-        let (values, pttls) = redis::from_redis_value(reply).unwrap();
-        Self { values, pttls }
-    }
+/// The keys with their values, and the times.
+type Content = (Vec<Vec<String>>, Vec<i64>);
 
-    /// Nothing has changed since, but for the time.
-    #[track_caller]
-    pub(crate) fn assert_same(&self, now: &Self, case: &str) {
-        assert_eq!(self.values, now.values, "{case}");
-        for (before, after) in self.pttls.iter().zip(&now.pttls) {
+/// Does something, and nothing changes on any server but for the time.
+#[track_caller]
+pub(crate) fn changes_nothing(servers: &[Server], case: &str, act: impl FnOnce()) {
+    let contents = || {
+        let content = |server: &Server| server.command(&["EVAL", CONTENT, "0"]);
+        let contents = servers.iter().map(content).map(redis::from_redis_value);
+        contents.collect::<Result<Vec<Content>, _>>().unwrap()
+    };
+    let before = contents();
+    act();
+    for ((values, pttls), (values_now, pttls_now)) in before.iter().zip(contents()) {
+        assert_eq!(*values, values_now, "{case}");
+        for (before, after) in pttls.iter().zip(pttls_now) {
             // Half of it does not go by in any test; -1 is for ever.
-            let goes_on = after <= before && *after > before / 2;
+            let goes_on = after <= *before && after > before / 2;
             assert!(
-                goes_on || (*before, *after) == (-1, -1),
-                "{case}: {self:?} {now:?}"
+                goes_on || (*before, after) == (-1, -1),
+                "{case}: {before} {after}"
             );
         }
     }

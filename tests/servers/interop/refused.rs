@@ -1,93 +1,72 @@
 //! Ports of Redlock are refused while we read, write or hold several, and the other way round.
 
+use std::thread;
 use std::time::Duration;
 
 use redlatch::{Error, LockGuard, LockManager, Protocol};
-use redlatch_testing::{Server, eventually, pause, side_by_side, within};
+use redlatch_testing::{eventually, side_by_side, within};
 
 use crate::managers::{BOTH, two_processes};
-use crate::servers::interop::port::{Content, EXTENSIONS, Port};
+use crate::servers::interop::port::{EXTENSIONS, Port, changes_nothing};
 use crate::waiters::{BOUND, TTL, assert_nothing_is_left};
 
 /// Longer and shorter than the ttl of any lock here.
-const LONGER: Duration = Duration::from_hours(1);
-const SHORTER: Duration = Duration::from_secs(1);
+const OTHER_TTLS: [Duration; 2] = [Duration::from_hours(1), Duration::from_secs(1)];
 
-/// In which ways we have "ledger".
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Lock,
-    Write,
-    Read,
-    FirstOfSeveral,
-    LastOfSeveral,
-}
+/// A way in which we have "ledger": we ask for so long.
+type Way = fn(&LockManager, Duration) -> Result<LockGuard, Error>;
 
-const WAYS: [Way; 5] = [
-    Way::Lock,
-    Way::Write,
-    Way::Read,
-    Way::FirstOfSeveral,
-    Way::LastOfSeveral,
+const READ: Way = |manager, wait| manager.rw_lock("ledger").ttl(TTL).try_read_for(wait);
+const FIRST: Way = |manager, wait| several(manager, ["ledger", "zoo"], wait);
+const LAST: Way = |manager, wait| several(manager, ["ledger", "an"], wait);
+const WAYS: [(&str, Way); 5] = [
+    ("lock", |manager, wait| {
+        manager.try_lock_for("ledger", TTL, wait)
+    }),
+    ("write", |manager, wait| {
+        manager.rw_lock("ledger").ttl(TTL).try_write_for(wait)
+    }),
+    ("read", READ),
+    ("the first of several", FIRST),
+    ("the last of several", LAST),
 ];
 
-impl Way {
-    fn try_take(self, manager: &LockManager) -> Result<LockGuard, Error> {
-        self.lock_for(manager, Duration::ZERO)
-    }
+fn several(manager: &LockManager, names: [&str; 2], wait: Duration) -> Result<LockGuard, Error> {
+    manager.request_all(names).ttl(TTL).try_lock_for(wait)
+}
 
-    /// Takes the lock and gives it back.
-    #[track_caller]
-    fn is_free(self, manager: &LockManager) {
-        self.try_take(manager).unwrap().unlock().unwrap();
+/// What is in our way.
+#[track_caller]
+fn held(result: Result<LockGuard, Error>) -> String {
+    match result {
+        Err(Error::Held { resource, .. }) => resource.to_string(),
+        other => panic!("a port has it: {other:?}"),
     }
+}
 
-    fn lock_for(self, manager: &LockManager, timeout: Duration) -> Result<LockGuard, Error> {
-        let shared = manager.rw_lock("ledger").ttl(TTL);
-        let several = |names: [&str; 2]| manager.request_all(names).ttl(TTL).try_lock_for(timeout);
-        match self {
-            Self::Lock => manager.try_lock_for("ledger", TTL, timeout),
-            Self::Write => shared.try_write_for(timeout),
-            Self::Read => shared.try_read_for(timeout),
-            Self::FirstOfSeveral => several(["ledger", "zoo"]),
-            Self::LastOfSeveral => several(["ledger", "an"]),
+/// Whatever the port tries, it has nothing of "ledger", and the holder has what it had.
+#[track_caller]
+fn assert_gets_nothing(port: &Port, case: &str) {
+    for ttl in OTHER_TTLS {
+        assert!(!port.lock("ledger", ttl), "{case}");
+        assert!(!port.lock_all(&["ledger", "other"], ttl), "{case}");
+        for how in EXTENSIONS {
+            assert!(!port.extend(how, "ledger", ttl), "{case} {how}");
         }
     }
-}
-
-fn contents(servers: &[Server]) -> Vec<Content> {
-    servers.iter().map(Content::of).collect()
-}
-
-/// Does something, and nothing changes on any server.
-#[track_caller]
-fn changes_nothing(servers: &[Server], case: &str, act: impl FnOnce()) {
-    let before = contents(servers);
-    act();
-    for (before, server) in before.iter().zip(servers) {
-        before.assert_same(&Content::of(server), case);
-    }
+    assert_eq!(port.unlock("ledger"), 0, "{case}");
+    assert_eq!(port.unlock_all(&["ledger", "other"]), 0, "{case}");
 }
 
 #[test]
 fn a_port_is_refused_while_we_read_write_or_hold_several() {
-    let each = |protocol| WAYS.map(|way| (protocol, way));
-    let cases = BOTH.map(each);
-    side_by_side(cases.concat(), |(protocol, way)| {
+    let cases = BOTH.map(|protocol| WAYS.map(|way| (protocol, way)));
+    side_by_side(cases.concat(), |(protocol, (way, take))| {
         let (servers, [manager, _]) = two_processes(protocol);
         let port = Port::new(&servers, "of a port");
-        let guard = way.try_take(&manager).unwrap();
-        let case = format!("{protocol:?} {way:?}");
-        changes_nothing(&servers, &case, || {
-            assert!(!port.lock("ledger", LONGER), "{case}");
-            assert!(!port.lock_all(&["ledger", "other"], LONGER), "{case}");
-            for how in EXTENSIONS {
-                assert!(!port.extend(how, "ledger", LONGER), "{case}");
-                assert!(!port.extend(how, "ledger", SHORTER), "{case}");
-            }
-            assert_eq!(port.unlock("ledger"), 0, "{case}");
-            assert_eq!(port.unlock_all(&["ledger", "other"]), 0, "{case}");
-        });
+        let guard = take(&manager, Duration::ZERO).unwrap();
+        let case = format!("{protocol:?} {way}");
+        changes_nothing(&servers, &case, || assert_gets_nothing(&port, &case));
         guard.check().unwrap();
         guard.unlock().unwrap();
         assert!(port.lock("ledger", TTL), "{case}");
@@ -101,57 +80,38 @@ fn we_are_refused_while_a_port_has_the_lock() {
         let (servers, [manager, _]) = two_processes(protocol);
         let port = Port::new(&servers, "of a port");
         assert!(port.lock("ledger", TTL));
-        for way in WAYS {
-            changes_nothing(&servers, &format!("{protocol:?} {way:?}"), || {
-                let error = way.try_take(&manager).expect_err("a port has it");
-                let Error::Held { resource, .. } = &error else {
-                    panic!("{way:?}: {error}");
-                };
-                assert_eq!(&**resource, "ledger", "{way:?}: {error}");
+        for (way, take) in WAYS {
+            changes_nothing(&servers, &format!("{protocol:?} {way}"), || {
+                assert_eq!(held(take(&manager, Duration::ZERO)), "ledger", "{way}");
             });
         }
         for how in EXTENSIONS {
             assert!(port.extend(how, "ledger", TTL));
         }
         assert_eq!(port.unlock("ledger"), 3);
-        for way in WAYS {
-            way.is_free(&manager);
+        for (_, take) in WAYS {
+            take(&manager, Duration::ZERO).unwrap().unlock().unwrap();
         }
         // With several keys of a port, too.
         assert!(port.lock_all(&["zoo", "other"], TTL));
-        let error = Way::FirstOfSeveral.try_take(&manager).unwrap_err();
-        assert!(
-            matches!(&error, Error::Held { resource, .. } if &**resource == "zoo"),
-            "{error}"
-        );
-        Way::LastOfSeveral.is_free(&manager);
+        assert_eq!(held(FIRST(&manager, Duration::ZERO)), "zoo");
+        LAST(&manager, Duration::ZERO).unwrap().unlock().unwrap();
         assert_eq!(port.unlock_all(&["zoo", "other"]), 3);
-        Way::FirstOfSeveral.is_free(&manager);
+        FIRST(&manager, Duration::ZERO).unwrap().unlock().unwrap();
     });
 }
 
 #[test]
 fn the_scripts_of_a_port_change_nothing_under_a_key_that_readers_hold() {
     let (servers, [one, other]) = two_processes(Protocol::Classic);
-    let readers = [&one, &one, &other].map(|manager| Way::Read.try_take(manager).unwrap());
+    let readers = [&one, &one, &other].map(|manager| READ(manager, Duration::ZERO).unwrap());
     // Whatever it compares with: what it had itself, the value of a reader, and nothing.
-    let values = ["of a port", readers[0].token(), readers[2].token(), ""];
-    for value in values {
+    for value in ["of a port", readers[0].token(), readers[2].token(), ""] {
         let port = Port::new(&servers, value);
-        changes_nothing(&servers, value, || {
-            assert_eq!(port.unlock("ledger"), 0, "{value}");
-            assert_eq!(port.unlock_all(&["ledger"]), 0, "{value}");
-            for how in EXTENSIONS {
-                for ttl in [LONGER, SHORTER] {
-                    assert!(!port.extend(how, "ledger", ttl), "{value} {how:?}");
-                }
-            }
-        });
-    }
-    for reader in &readers {
-        reader.extend(TTL).unwrap();
+        changes_nothing(&servers, value, || assert_gets_nothing(&port, value));
     }
     for reader in readers {
+        reader.extend(TTL).unwrap();
         reader.unlock().unwrap();
     }
     assert_nothing_is_left(&servers);
@@ -159,19 +119,16 @@ fn the_scripts_of_a_port_change_nothing_under_a_key_that_readers_hold() {
 
 #[test]
 fn who_waits_for_a_port_gets_the_lock_when_the_port_gives_it_back() {
-    side_by_side(WAYS, |way| {
+    side_by_side(WAYS, |(way, take)| {
         let (servers, [manager, _]) = two_processes(Protocol::Classic);
         let port = Port::new(&servers, "of a port");
         assert!(port.lock("ledger", TTL));
-        let waiting = {
-            let manager = manager.clone();
-            std::thread::spawn(move || way.lock_for(&manager, BOUND))
-        };
+        let waiting = thread::spawn(move || take(&manager, BOUND));
         // It rings no bell, and is asked again and again.
-        assert!(eventually(BOUND, || servers[0].blocked() > 0), "{way:?}");
-        assert_eq!(port.unlock("ledger"), 3, "{way:?}");
+        assert!(eventually(BOUND, || servers[0].blocked() > 0), "{way}");
+        assert_eq!(port.unlock("ledger"), 3, "{way}");
         let guard = within(BOUND * 2, || waiting.join().unwrap()).unwrap();
-        assert!(!port.lock("ledger", TTL), "{way:?}");
+        assert!(!port.lock("ledger", TTL), "{way}");
         guard.unlock().unwrap();
         assert_nothing_is_left(&servers);
     });
@@ -181,21 +138,16 @@ fn who_waits_for_a_port_gets_the_lock_when_the_port_gives_it_back() {
 #[test]
 fn a_port_that_tries_again_gets_the_lock_after_the_last_reader() {
     let (servers, [one, other]) = two_processes(Protocol::Classic);
-    let readers = [&one, &other].map(|manager| Way::Read.try_take(manager).unwrap());
+    let [first, last] = [&one, &other].map(|manager| READ(manager, Duration::ZERO).unwrap());
     let port = Port::new(&servers, "of a port");
-    let waiting = std::thread::spawn(move || {
-        let has_it = eventually(BOUND, || port.lock("ledger", TTL));
-        (has_it, port)
-    });
-    let [first, last] = readers;
     first.unlock().unwrap();
-    pause(Duration::from_millis(50));
-    assert!(!waiting.is_finished());
+    for _ in 0..10 {
+        assert!(!port.lock("ledger", TTL));
+    }
     last.unlock().unwrap();
-    let (has_it, port) = within(BOUND * 2, || waiting.join().unwrap());
-    assert!(has_it);
-    assert!(Way::Read.try_take(&one).is_err());
-    // On one server it may have been just before the reader was gone.
-    assert!(port.unlock("ledger") >= 2);
-    Way::Write.is_free(&one);
+    assert!(port.lock("ledger", TTL));
+    assert_eq!(held(READ(&one, Duration::ZERO)), "ledger");
+    assert_eq!(port.unlock("ledger"), 3);
+    let write = one.rw_lock("ledger").ttl(TTL).try_write();
+    write.unwrap().unlock().unwrap();
 }
