@@ -199,12 +199,11 @@ mod servers {
         pub(crate) mod health_users;
         pub(crate) mod list_servers;
         pub(crate) mod logs;
-        pub(crate) mod lost_ttl;
+        pub(crate) mod odd_keys;
         pub(crate) mod page;
         pub(crate) mod page_shared;
         pub(crate) mod secrets;
         pub(crate) mod stats;
-        pub(crate) mod status_servers;
     }
 
     /// The threads of a program, those of a manager, and forks.

@@ -7,14 +7,16 @@ use parking_lot::Mutex;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, ListedLock, LockManager, LockStatus, Protocol, Vote};
 
-use crate::managers::{invalid_field, over_fakes};
+use crate::managers::{invalid_field, over_fakes, processes_by};
 
 const TTL: Duration = Duration::from_secs(10);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
-fn hold(nodes: &[FakeNode], key: &str) {
-    for node in nodes {
-        node.hold(key, "token", TTL);
+fn hold(nodes: &[FakeNode], keys: &[impl AsRef<str>]) {
+    for key in keys {
+        for node in nodes {
+            node.hold(key.as_ref(), "token", TTL);
+        }
     }
 }
 
@@ -35,68 +37,52 @@ fn names(manager: &LockManager, prefix: &str) -> Vec<String> {
 /// More locks than are found in one step.
 fn many(nodes: &[FakeNode]) -> Vec<String> {
     let names: Vec<String> = (0..1_000).map(|i| format!("job-{i:04}")).collect();
-    for name in &names {
-        hold(nodes, name);
-    }
+    hold(nodes, &names);
     names
 }
 
 #[test]
 fn each_lock_that_is_held_or_rests_is_listed_with_its_status() {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(3, &clock);
-    let builder = LockManager::builder().fakes(&nodes).holder("web-3 4711");
-    let manager = builder.build().unwrap();
+    let (clock, nodes, manager) = over_fakes(3);
     assert!(list(&manager, "").is_empty());
-    let guard = manager.lock("report", TTL).unwrap();
-    hold(&nodes, "of another program");
-    clock.advance(Duration::from_secs(1));
+    let request = manager.request("report").ttl(TTL).holder("web-3 4711");
+    let guard = request.at_least(TTL * 2).lock().unwrap();
+    hold(&nodes[1..], &["of another program"]);
     let locks = list(&manager, "");
-    assert_eq!(locks.len(), 2);
-    let text = locks[1].to_string();
-    let LockStatus::Held {
-        token,
-        remaining,
-        holder: Some(holder),
-        ..
-    } = &locks[1].status
-    else {
-        panic!("{text}");
-    };
-    assert_eq!((token.as_str(), locks[1].slot), (guard.token(), None));
-    assert!(*remaining >= guard.remaining() && *remaining < TTL);
-    assert!(&*holder.label == "web-3 4711" && holder.since.is_some());
-    assert!(text.contains("(web-3 4711 since 20"));
+    let is_mine = |lock: &ListedLock| matches!(&lock.status, LockStatus::Held { token, holder: Some(_), .. } if token == guard.token());
+    assert!(is_mine(&locks[1]) && locks[1].slot.is_none());
     assert_eq!(locks[1].status.nodes().len(), 3);
-    assert!(text.starts_with("\"report\": held by "), "{text}");
-    assert!(text.ends_with(", on 3 of 3 nodes"), "{text}");
-    guard.unlock().unwrap();
-    assert_eq!(names(&manager, ""), ["of another program"]);
+    let told = [
+        "\"of another program\": held by token, for another 9.9s, on 2 of 3 nodes".to_owned(),
+        format!("\"report\": {:#}, on 3 of 3 nodes", locks[1].status),
+    ];
+    assert!(locks.iter().map(ToString::to_string).eq(told));
 
+    let token = guard.token().to_owned();
+    guard.unlock().unwrap();
     clock.advance(TTL);
-    let request = manager.request("report").ttl(TTL).at_least(TTL);
-    request.lock().unwrap().unlock().unwrap();
     let locks = list(&manager, "");
-    assert_eq!(locks.len(), 1);
-    let text = locks[0].to_string();
-    assert!(text.starts_with("\"report\": resting"), "{text}");
-    assert!(text.ends_with(", on 3 of 3 nodes"), "{text}");
+    let rests = format!(
+        "\"report\": {:#}, as rest:{token}, on 3 of 3 nodes",
+        locks[0].status
+    );
+    assert_eq!((locks.len(), locks[0].to_string()), (1, rests));
     clock.advance(TTL * 2);
     assert!(list(&manager, "").is_empty());
 }
 
 #[test]
 fn a_lock_is_found_on_whichever_majority_it_is() {
-    for (n, quorum) in [(1_u32, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)] {
-        let (_, nodes, manager) = over_fakes(usize::try_from(n).unwrap());
+    for n in 1..=7 {
+        let (_, nodes, manager) = over_fakes(n);
         let mut held = Vec::new();
-        for set in 0..1_u32 << n {
+        for set in 0..1_usize << n {
             let key = format!("{set:03}");
-            let has = |node: &usize| set >> node & 1 == 1;
-            for node in (0..nodes.len()).filter(has) {
-                hold(&nodes[node..=node], &key);
+            let has: Vec<usize> = (0..n).filter(|node| set >> node & 1 == 1).collect();
+            for node in &has {
+                nodes[*node].hold(&key, "token", TTL);
             }
-            if set.count_ones() >= quorum {
+            if has.len() > n / 2 {
                 held.push(key);
             }
         }
@@ -114,19 +100,16 @@ fn what_nobody_holds_is_left_out_and_what_a_silent_node_may_decide_is_not() {
     nodes[0].hold("left", "token", Duration::MAX);
     assert!(list(&manager, "").is_empty());
     nodes[2].refuse();
-    let locks = list(&manager, "");
-    let unknown: Vec<&str> = locks.iter().map(|lock| lock.resource.as_str()).collect();
-    assert_eq!(unknown, ["late", "split"]);
+    assert_eq!(names(&manager, ""), ["late", "split"]);
     let is_unknown = |lock: &ListedLock| matches!(lock.status, LockStatus::Unknown { .. });
-    assert!(locks.iter().all(is_unknown));
+    assert!(list(&manager, "").iter().all(is_unknown));
 }
 
 #[test]
 fn keys_beside_locks_are_none_and_slots_of_a_semaphore_are_told_as_such() {
     let nodes = FakeNode::cluster_on(3, &FakeClock::new());
     let builder = LockManager::builder().fakes(&nodes).key_prefix("p:");
-    let manager = builder.protocol(Protocol::Fenced).build().unwrap();
-    manager.open_nodes().unwrap();
+    let [manager] = processes_by(&builder, Protocol::Fenced);
     // It leaves a counter and a marker.
     let _guard = manager.lock("report", TTL).unwrap();
     let no_locks = "report:redlatch:waiting report:redlatch:bell p:report:redlatch:later p:exports:redlatch:slot: \
@@ -134,13 +117,12 @@ fn keys_beside_locks_are_none_and_slots_of_a_semaphore_are_told_as_such() {
         p:a:redlatch:bell:redlatch:slot:1 p::redlatch:slot:1:fence p: q:report";
     let slots = "p:exports:redlatch:slot:0 p:exports:redlatch:slot:17";
     let keys = no_locks.split(' ').chain(slots.split(' '));
-    keys.for_each(|key| hold(&nodes, key));
-    let found: Vec<String> = list(&manager, "")
+    hold(&nodes, &keys.collect::<Vec<_>>());
+    let told = list(&manager, "");
+    let told = told
         .iter()
-        .map(|lock| lock.to_string().split_once(": ").unwrap().0.to_owned())
-        .collect();
-    let expected = ["\"exports\" slot 0", "\"exports\" slot 17", "\"report\""];
-    assert_eq!(found, expected);
+        .map(|lock| lock.to_string().split_once(": ").unwrap().0.to_owned());
+    assert!(told.eq(["\"exports\" slot 0", "\"exports\" slot 17", "\"report\""]));
     let slots = list(&manager, "exp");
     assert_eq!([slots[0].slot, slots[1].slot], [Some(0), Some(17)]);
 }
@@ -148,27 +130,17 @@ fn keys_beside_locks_are_none_and_slots_of_a_semaphore_are_told_as_such() {
 #[test]
 fn a_prefix_means_itself_whatever_is_in_it() {
     let (_, nodes, manager) = over_fakes(3);
+    // Each is the beginning of itself alone, but for that of all.
     let all = [
-        "job", "job*", "job?x", "job[a]", "job\\", "joba", "jo", "Job", "job\n", "jöb", "*",
+        "job*", "job?x", "job[a]", "job\\", "joba", "Job", "job\n", "j\u{f6}b", "*",
     ];
+    hold(&nodes, &all);
     for name in all {
-        hold(&nodes, name);
+        assert_eq!(names(&manager, name), [name]);
     }
-    for (prefix, expected) in [
-        ("job*", &["job*"][..]),
-        ("job?", &["job?x"]),
-        ("job[", &["job[a]"]),
-        ("job[a]", &["job[a]"]),
-        ("job\\", &["job\\"]),
-        ("job\n", &["job\n"]),
-        ("j\u{f6}", &["j\u{f6}b"]),
-        ("*", &["*"]),
-        ("joba", &["joba"]),
-        ("nothing", &[]),
-    ] {
-        assert_eq!(names(&manager, prefix), expected, "{prefix:?}");
-    }
+    assert_eq!(names(&manager, "job["), ["job[a]"]);
     assert_eq!(list(&manager, "").len(), all.len());
+    assert!(list(&manager, "nothing").is_empty());
     let prefixed = LockManager::builder().fakes(&nodes).key_prefix("job[");
     assert_eq!(names(&prefixed.build().unwrap(), "a"), ["a]"]);
 
@@ -185,12 +157,10 @@ fn many_locks_are_listed_once_each_while_the_progress_goes_from_nothing_to_all()
     assert_eq!(names(&manager, ""), held);
     assert_eq!(names(&manager, "job-099"), held[990..]);
     // The longest names fill a step each.
-    let long = |letter: &str| letter.repeat(60 * 1024);
-    for letter in ["x", "y", "z"] {
-        hold(&nodes, &long(letter));
-    }
+    let long = ["x", "y", "z"].map(|letter| letter.repeat(60 * 1024));
+    hold(&nodes, &long);
     assert_eq!(list(&manager, "").len(), 1_003);
-    assert_eq!(names(&manager, "y"), [long("y")]);
+    assert_eq!(names(&manager, "y"), long[1..2]);
 
     let shares: Arc<Mutex<Vec<f64>>> = Arc::default();
     let told = Arc::clone(&shares);
@@ -203,9 +173,41 @@ fn many_locks_are_listed_once_each_while_the_progress_goes_from_nothing_to_all()
     assert!(shares.last().is_some_and(|last| (1.0..=1.0).contains(last)));
 }
 
+/// What happens after the first lock was listed.
+type Event = fn(&LockManager, &[FakeNode]);
+
+#[test]
+fn whatever_happens_to_a_minority_in_the_middle_each_lock_is_listed_once_and_nothing_changes() {
+    let events: [(Event, Duration); 5] = [
+        (
+            |manager, _| drop(manager.lock("mine", TTL).unwrap()),
+            Duration::ZERO,
+        ),
+        (|_, nodes| nodes[0].refuse(), Duration::ZERO),
+        // Three tries of the next step, and the nodes' views of what the first has found.
+        (|_, nodes| nodes[0].hang(), NODE_TIMEOUT * 4),
+        // The last one is asked about the keys alone.
+        (|_, nodes| nodes[2].hang(), NODE_TIMEOUT),
+        (|_, nodes| nodes[0].restart_persisted(), Duration::ZERO),
+    ];
+    for (event, longest) in events {
+        let (clock, nodes, manager) = over_fakes(3);
+        // The first two are scanned, so that only the first one tells of them.
+        let held = many(&[nodes[0].clone(), nodes[2].clone()]);
+        let mut locks = manager.locks("job").unwrap();
+        let mut found = vec![locks.next().unwrap().unwrap().resource];
+        event(&manager, &nodes);
+        found.extend(locks.map(|lock| lock.unwrap().resource));
+        found.sort();
+        assert_eq!(found, held);
+        assert!(clock.elapsed() <= longest);
+        let end = |name: &String| nodes[0].ttl_of(name).unwrap() + clock.elapsed();
+        assert!(held.iter().all(|name| end(name) == TTL));
+    }
+}
+
 #[test]
 fn a_node_that_hangs_costs_one_node_timeout_and_another_one_is_scanned() {
-    // The last one is asked about the keys alone.
     for hung in [0, 2] {
         let (clock, nodes, manager) = over_fakes(3);
         let held = many(&nodes);
@@ -215,79 +217,34 @@ fn a_node_that_hangs_costs_one_node_timeout_and_another_one_is_scanned() {
     }
 }
 
-/// All that is listed, if this happens after the first lock.
-fn list_around(manager: &LockManager, event: impl FnOnce()) -> Vec<String> {
-    let mut locks = manager.locks("").unwrap();
-    let mut found = vec![locks.next().unwrap().unwrap().resource];
-    event();
-    found.extend(locks.map(|lock| lock.unwrap().resource));
-    found.sort();
-    found
-}
-
-#[test]
-fn a_node_that_fails_in_the_middle_is_replaced_and_nothing_is_listed_twice() {
-    for fail in [FakeNode::refuse, FakeNode::hang] {
-        let (clock, nodes, manager) = over_fakes(3);
-        let held = many(&nodes);
-        assert_eq!(list_around(&manager, || fail(&nodes[0])), held);
-        // Three tries of the next step, and the nodes' views of what the first has found.
-        assert!(clock.elapsed() <= NODE_TIMEOUT * 4);
-    }
-}
-
-#[test]
-fn a_server_that_is_restarted_in_the_middle_is_scanned_from_its_first_key_on() {
-    let (_, nodes, manager) = over_fakes(3);
-    // The first two are scanned, so that only the first one tells of them.
-    let held = many(&[nodes[0].clone(), nodes[2].clone()]);
-    let found = list_around(&manager, || nodes[0].restart_persisted());
-    assert_eq!(found, held);
-}
-
 #[test]
 fn without_a_majority_the_list_ends_with_an_error_that_names_the_nodes() {
     for fail in [FakeNode::refuse, FakeNode::hang] {
-        let (_, nodes, manager) = over_fakes(3);
-        many(&nodes);
-        fail(&nodes[0]);
-        fail(&nodes[2]);
-        let mut locks = manager.locks("").unwrap();
-        let Some(Err(error)) = locks.next() else {
-            panic!("nothing can be known");
-        };
-        assert!(locks.next().is_none());
-        let text = error.to_string();
-        let Error::Incomplete { nodes: reports, .. } = error else {
-            panic!("{text}");
-        };
-        let failed: Vec<&str> = reports.iter().map(|report| &*report.node).collect();
-        assert_eq!(failed, [nodes[0].name(), nodes[2].name()], "{text}");
-        for report in &reports {
-            assert!(matches!(report.vote, Vote::Failed(_)));
-            assert!(text.contains(&*report.node), "{text}");
+        // From the beginning, or after the first lock. What was found stays.
+        for is_late in [false, true] {
+            let (_, nodes, manager) = over_fakes(3);
+            let held = many(&nodes);
+            let mut locks = manager.locks("").unwrap();
+            if is_late {
+                assert!(locks.next().unwrap().is_ok());
+            }
+            fail(&nodes[0]);
+            fail(&nodes[2]);
+            let (found, ends): (Vec<_>, Vec<_>) = locks.partition(Result::is_ok);
+            assert!(found.len() < held.len() && found.is_empty() != is_late);
+            let Err(error @ Error::Incomplete { nodes: reports, .. }) = &ends[0] else {
+                panic!("{ends:?}");
+            };
+            assert_eq!(ends.len(), 1);
+            let failed: Vec<&str> = reports.iter().map(|report| &*report.node).collect();
+            assert_eq!(failed, [nodes[0].name(), nodes[2].name()], "{error}");
+            let text = error.to_string();
+            assert!(failed.iter().all(|name| text.contains(name)), "{text}");
+            assert!(
+                reports
+                    .iter()
+                    .all(|report| matches!(report.vote, Vote::Failed(_)))
+            );
         }
-    }
-    // In the middle: what was found stays.
-    let (_, nodes, manager) = over_fakes(3);
-    let held = many(&nodes);
-    let mut locks = manager.locks("").unwrap();
-    assert!(locks.next().unwrap().is_ok());
-    nodes[..2].iter().for_each(FakeNode::refuse);
-    let rest: Vec<_> = locks.collect();
-    let (last, found) = rest.split_last().unwrap();
-    assert!(matches!(last, Err(Error::Incomplete { .. })), "{last:?}");
-    assert!(found.iter().all(Result::is_ok) && found.len() < held.len());
-}
-
-#[test]
-fn a_list_changes_nothing_and_goes_on_beside_locks() {
-    let (_, nodes, manager) = over_fakes(3);
-    let held = many(&nodes);
-    let mine = || manager.lock("mine", TTL).unwrap().unlock().unwrap();
-    assert_eq!(list_around(&manager, mine), held);
-    for name in &held {
-        assert_eq!(nodes[0].ttl_of(name), Some(TTL));
-        assert_eq!(nodes[1].token_of(name).as_deref(), Some("token"));
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockManager, LockStatus, NodeError, NodeReport, Vote};
 
-use crate::managers::{invalid_field, over_fakes};
+use crate::managers::over_fakes;
 
-pub(crate) const TTL: Duration = Duration::from_secs(10);
+const TTL: Duration = Duration::from_secs(10);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Who holds it and for how long, to the 100 ns that the drift is rounded up by.
 #[track_caller]
-pub(crate) fn holder(status: &LockStatus) -> (&str, Duration) {
+fn holder(status: &LockStatus) -> (&str, Duration) {
     let LockStatus::Held {
         token, remaining, ..
     } = status
@@ -24,12 +24,12 @@ pub(crate) fn holder(status: &LockStatus) -> (&str, Duration) {
 }
 
 #[track_caller]
-pub(crate) fn assert_free(status: &LockStatus) {
+fn assert_free(status: &LockStatus) {
     assert!(matches!(status, LockStatus::Free { .. }), "{status}");
 }
 
 #[track_caller]
-pub(crate) fn assert_unknown(status: &LockStatus) {
+fn assert_unknown(status: &LockStatus) {
     assert!(matches!(status, LockStatus::Unknown { .. }), "{status}");
 }
 
@@ -37,28 +37,22 @@ fn is_silent(node: &NodeReport) -> bool {
     matches!(node.vote, Vote::Failed(NodeError::TimedOut))
 }
 
-pub(crate) fn is_held(node: &NodeReport) -> bool {
-    matches!(node.vote, Vote::Held { .. })
-}
-
 #[test]
 fn a_lock_is_held_for_what_its_guard_says_and_then_for_nothing_until_its_keys_are_gone() {
     let (clock, nodes, manager) = over_fakes(5);
     let status = || manager.status("report").unwrap();
-    assert_free(&status());
     let other = LockManager::builder().fakes(&nodes).build().unwrap();
     let guard = other.lock("report", TTL).unwrap();
     let held = status();
     assert_eq!(holder(&held), (guard.token(), guard.remaining()));
+    let is_held = |node: &NodeReport| matches!(node.vote, Vote::Held { .. });
     assert!(held.nodes().iter().all(is_held));
 
     // What is left has less of a drift than the whole had.
     clock.advance(TTL / 2);
-    let (_, remaining) = (guard.token(), holder(&status()).1);
-    assert_eq!(
-        remaining + Duration::from_nanos(100),
-        Duration::from_millis(4_948)
-    );
+    let remaining = holder(&status()).1;
+    let exact = remaining + Duration::from_nanos(100);
+    assert_eq!(exact, Duration::from_millis(4_948));
     assert!(remaining > guard.remaining());
 
     clock.advance(Duration::from_millis(4_999));
@@ -83,10 +77,9 @@ fn a_minority_that_is_down_hides_nothing_and_a_majority_leaves_it_unknown() {
         let status = manager.status(resource).unwrap();
         assert_unknown(&status);
         // Asked once more, because the others are no majority.
-        for node in &status.nodes()[..3] {
-            let refused = matches!(node.vote, Vote::Failed(NodeError::Connect { .. }));
-            assert!(refused, "{node}");
-        }
+        let failed =
+            |node: &NodeReport| matches!(node.vote, Vote::Failed(NodeError::Connect { .. }));
+        assert!(status.nodes()[..3].iter().all(failed), "{status}");
         assert!(status.to_string().contains(nodes[0].name()), "{status}");
     }
 }
@@ -116,51 +109,36 @@ fn a_hung_node_costs_one_node_timeout_and_is_then_left_out_unless_it_is_needed()
 }
 
 #[test]
-fn all_nodes_are_asked_before_any_reply_is_read() {
+fn a_look_asks_all_nodes_before_it_reads_a_reply_and_changes_nothing() {
     let (clock, nodes, manager) = over_fakes(5);
-    for node in &nodes {
-        node.delay(Duration::from_millis(30));
-    }
-    assert_free(&manager.status("report").unwrap());
-    assert_eq!(clock.elapsed(), Duration::from_millis(30));
-}
-
-#[test]
-fn bad_names_are_refused_as_for_a_lock_and_the_prefix_counts() {
-    let (_, nodes, manager) = over_fakes(3);
-    for name in [String::new(), "x".repeat(64 * 1024 + 1)] {
-        let refused = manager.status(&name).unwrap_err();
-        assert_eq!(invalid_field(&refused), "resource");
-    }
-    assert_free(&manager.status("line\r\nSET x y\r\n").unwrap());
     let builder = LockManager::builder().fakes(&nodes).key_prefix("app:");
     let prefixed = builder.build().unwrap();
     let guard = prefixed.lock("report", TTL).unwrap();
-    for (manager, name) in [(&prefixed, "report"), (&manager, "app:report")] {
-        assert_eq!(holder(&manager.status(name).unwrap()).0, guard.token());
-    }
-    assert_free(&manager.status("report").unwrap());
-}
-
-#[test]
-fn to_look_changes_no_key_no_time_and_no_answer_to_others() {
-    let (clock, nodes, manager) = over_fakes(5);
-    let guard = manager.lock("report", TTL).unwrap();
-    nodes[4].hold("report", "someone else", TTL);
-    let keys = |resource: &str| -> Vec<_> {
+    nodes[4].hold("app:report", "someone else", TTL);
+    let keys = |resource: &str| {
         let key = |node: &FakeNode| (node.token_of(resource), node.ttl_of(resource));
-        nodes.iter().map(key).collect()
+        nodes.iter().map(key).collect::<Vec<_>>()
     };
-    let before = keys("report");
+    let before = keys("app:report");
     for _ in 0..100 {
-        holder(&manager.status("report").unwrap());
-        assert_free(&manager.status("other").unwrap());
+        for (manager, name) in [(&prefixed, "report"), (&manager, "app:report")] {
+            assert_eq!(holder(&manager.status(name).unwrap()).0, guard.token());
+        }
+        assert_free(&manager.status("report").unwrap());
+        assert_free(&manager.status("line\r\nSET x y\r\n").unwrap());
     }
-    assert_eq!(keys("report"), before);
-    assert_eq!(keys("other"), vec![(None, None); 5]);
+    assert_eq!(keys("app:report"), before);
+    assert_eq!(keys("report"), vec![(None, None); 5]);
     assert_eq!(clock.elapsed(), Duration::ZERO);
     guard.extend(TTL * 2).unwrap();
     guard.unlock().unwrap();
+
+    let span = Duration::from_millis(30);
+    for node in &nodes {
+        node.delay(span);
+    }
+    assert_free(&manager.status("report").unwrap());
+    assert_eq!(clock.elapsed(), span);
 }
 
 /// Of two slots, one is on the nodes that did not fail, and the other one, in either place, is not.
