@@ -394,3 +394,19 @@ local function read(KEYS, ARGV)
 end
 --- extend_each
 return each(KEYS, ARGV)
+--- old-release   behind refusal, ring, give_back, release
+--- old-rest   behind refusal, rest, release
+--- old-extend   behind refusal, extend
+--- old-retake   behind retake
+--- old-look   behind announce, look
+--- old-take-all   behind set_all, all_free, refusal, missing, acquire_all
+--- old-release-all   behind refusal, ring, give_back, one, release, end, each, release_all
+--- old-extend-all   behind refusal, one, extend, end, each, extend_each
+--- old-read   behind refusal, readers, read
+--- old-unread   behind refusal, ring, readers, unread
+--- old-reread   behind refusal, readers, reread
+--- old-fenced-take   behind server, refusal, fenced_gate, fenced_floor, fenced_acquire
+--- old-fenced-extend   behind server, refusal, fenced_extend
+--- old-fenced-release   behind refusal, ring, give_back, fenced_release
+--- old-fenced-rest   behind refusal, rest, fenced_release
+--- old-fenced-read   behind server, refusal, readers, fenced_gate, reads, read, end, fenced_read

@@ -6,8 +6,7 @@ use std::time::Duration;
 use redis::{Connection, ConnectionLike};
 use redlatch_testing::{Clock, Server};
 
-use super::old::OLD;
-use super::page::PAGE;
+use super::others::{OLD, PAGE};
 use crate::fake::store::process::Process;
 use crate::fake::store::{Store, pack};
 use crate::wire::resp::{Reply, ServerError, of_redis};
@@ -83,15 +82,14 @@ impl Pair {
     /// Has both execute a command, and compares the replies.
     #[track_caller]
     pub(super) fn send(&mut self, words: &[&str]) -> String {
-        let others = || PAGE.values().chain(OLD.values());
-        let of_others = |script| others().find(|text| *text == script);
+        let mut others = PAGE.values().chain(OLD.values());
         let fake = match words {
-            ["EVAL", script, count, rest @ ..] if of_others(script).is_some() => {
-                let script = of_others(script).unwrap();
-                self.store.evaluate(script, count, rest, self.now)
-            }
-            words => self.store.execute(&pack(words), self.now),
+            ["EVAL", script, count, rest @ ..] => others
+                .find(|text| *text == script)
+                .map(|script| self.store.evaluate(script, count, rest, self.now)),
+            _ => None,
         };
+        let fake = fake.unwrap_or_else(|| self.store.execute(&pack(words), self.now));
         let fake = shown(&fake);
         if let Some(real) = &mut self.real {
             let (own, its) = (self.store.run_id(), real.run_id.clone());

@@ -2,7 +2,8 @@
 //! the same and to have the same keys.
 //!
 //! Their clocks stand still together, so nothing is compared by and large. The cases of the scripts are in text files: a
-//! script is called with its keys, a slash and its arguments, and `->` leads to the reply. The single commands are random.
+//! script is called with its keys, a slash and its arguments, and `->` leads to the reply. The same lines, and single commands,
+//! are played in any order as well.
 //! It is compiled into the library's unit tests (`src/lib.rs` names this file), because users can send neither at will.
 
 #![expect(
@@ -16,11 +17,11 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample;
 use proptest::test_runner::TestRunner;
 use redlatch_testing::Server;
 
-use self::old::OLD;
-use self::page::PAGE;
+use self::others::{OLD, PAGE};
 use self::pair::{Pair, shown};
 use crate::fake::store::pack;
 use crate::wire::resp::{Reply, of_redis};
@@ -28,8 +29,7 @@ use crate::wire::scripts::{
     DROP, INTRODUCE, KEEP, LOOK, OPEN, PASS, PROBE, SCAN, SCRIPTS, SHOW, TAKE,
 };
 
-mod old;
-mod page;
+mod others;
 mod pair;
 
 const ONE: &str = "1111111111111111111111111111111111111111";
@@ -61,20 +61,14 @@ const VERBS: [(&str, &str); 10] = [
 
 impl Pair {
     /// Whoever scans gets the keys in another order on each server.
-    fn scan(&mut self, [pattern, count, longest]: [&str; 3]) -> String {
+    fn scan(&mut self, words: [&str; 3]) -> String {
         let (now, store) = (self.now, &mut self.store);
-        let fake = scanned(|cursor| {
-            let words = ["EVAL", SCAN, "0", cursor, pattern, count, longest];
-            store.execute(&pack(&words), now)
-        });
+        let found = scanned(words, |words| store.execute(&pack(words), now));
         if let Some(real) = &mut self.real {
-            let its = scanned(|cursor| {
-                let words = ["EVAL", SCAN, "0", cursor, pattern, count, longest];
-                real.execute(&words.map(str::to_owned))
-            });
-            assert_eq!(fake, its, "left the store, right the server");
+            let its = scanned(words, |words| real.execute(&words.map(str::to_owned)));
+            assert_eq!(found, its, "left the store, right the server");
         }
-        fake.into_iter().collect::<Vec<_>>().join(" ")
+        found.join(" ")
     }
 
     /// Plays one line of a case.
@@ -99,24 +93,22 @@ impl Pair {
                 .map_or(0, |(content, _)| content.len())
                 .to_string(),
             ["FILL", key, count] => self.fill(key, count.parse().unwrap()),
-            ["SCAN", pattern, count, longest] => self.scan([pattern, count, longest]),
+            ["SCAN", words @ ..] => self.scan(words.try_into().unwrap()),
             [verb, rest @ ..] => {
                 let ours = VERBS.iter().find(|(name, _)| name == verb);
                 let others = PAGE.get(verb).or(OLD.get(verb)).copied();
-                match ours.map(|(_, script)| *script).or(others) {
-                    None => self.execute(&words),
-                    Some(script) => {
-                        let mut parts = rest.split(|word| *word == "/");
-                        let (keys, arguments) = (parts.next().unwrap(), parts.next().unwrap());
-                        let count = keys.len().to_string();
-                        let by_digest = SCRIPTS.iter().find(|it| it.text() == script);
-                        let head = match by_digest.filter(|_| !known.insert(script)) {
-                            Some(script) => ["EVALSHA", script.digest(), &count],
-                            None => ["EVAL", script, &count],
-                        };
-                        self.execute(&[&head[..], keys, arguments].concat())
-                    }
-                }
+                let Some(script) = ours.map(|(_, script)| *script).or(others) else {
+                    return self.execute(&words);
+                };
+                let mut parts = rest.split(|word| *word == "/");
+                let (keys, arguments) = (parts.next().unwrap(), parts.next().unwrap());
+                let count = keys.len().to_string();
+                let by_digest = SCRIPTS.iter().find(|it| it.text() == script);
+                let head = match by_digest.filter(|_| !known.insert(script)) {
+                    Some(script) => ["EVALSHA", script.digest(), &count],
+                    None => ["EVAL", script, &count],
+                };
+                self.execute(&[&head[..], keys, arguments].concat())
             }
             [] => panic!("an empty line"),
         }
@@ -145,18 +137,22 @@ impl Pair {
     }
 }
 
-/// All that the steps of a scan find.
-fn scanned(mut step: impl FnMut(&str) -> Reply) -> BTreeSet<String> {
+/// All that the steps of a scan with these words find, in order.
+fn scanned(
+    [pattern, count, longest]: [&str; 3],
+    mut step: impl FnMut(&[&str; 7]) -> Reply,
+) -> Vec<String> {
     let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
     loop {
-        let Reply::Array(parts) = step(&cursor) else {
+        let words = ["EVAL", SCAN, "0", &cursor, pattern, count, longest];
+        let Reply::Array(parts) = step(&words) else {
             panic!("no page");
         };
         let mut texts = parts.iter().map(shown);
         cursor = texts.next().unwrap();
         found.extend(texts);
         if cursor == "0" {
-            return found;
+            return found.into_iter().collect();
         }
     }
 }
@@ -229,127 +225,41 @@ fn a_server_has_the_scripts_under_the_digests_that_are_called() {
     }
 }
 
-/// What scripts call: `key` is one of three, and what else is a word in small letters is of any kind.
-const COMMANDS: &str = "\
-GET key
-MGET key key key
-SET key value
-SET key value NX
-SET key value PX number
-SET key value NX PX number
-SET key value PX number XX
-SET key number
-STRLEN key
-INCR key
-DEL key key
-EXISTS key key key
-TYPE key
-PTTL key
-PEXPIRE key number
-PEXPIREAT key end
-SADD key value
-SREM key value
-SISMEMBER key value
-RPUSH key value 1 1
-ZADD key score value
-ZADD key end value
-ZADD key NX end value
-ZREM key value
-ZSCORE key value
-ZCOUNT key end +inf
-ZCOUNT key -inf (end
-ZRANGE key -1 -1 WITHSCORES
-ZRANGEBYSCORE key end +inf WITHSCORES LIMIT 0 1
-ZRANGEBYSCORE key (end +inf LIMIT 1 2
-ZREMRANGEBYSCORE key -inf (end
-ZREMRANGEBYSCORE key score score
-TIME";
-
-/// What a word stands for. Redis takes more for a score, and rounds large ones; no script sends those.
-fn choices(word: &str) -> &'static [&'static str] {
-    match word {
-        "key" => &["a", "b", "c"],
-        "value" => &["1", "r", ONE, "\u{1F512} \r\n*1"],
-        "number" => &[
-            "1",
-            "2",
-            "600000",
-            "0",
-            "-1",
-            "9223372036854775807",
-            "x",
-            "",
-            "05",
-        ],
-        "score" => &["1", "2", "600000", "0", "-1", "x"],
-        "end" | "(end" => &["-1", "0", "1", "60000"],
-        _ => &[],
-    }
-}
-
-/// A command, or time that passes; made of these numbers.
-fn random_step(pair: &mut Pair, numbers: &[usize]) {
-    let mut numbers = numbers.iter();
-    let mut pick = |list: &[&'static str]| list[numbers.next().unwrap() % list.len()];
-    if pick(&["time", "", "", "", ""]) == "time" {
-        let ms = pick(&["1", "2", "59999", "60000", "600000"]);
-        return pair.pass(Duration::from_millis(ms.parse().unwrap()));
-    }
-    let now_ms = i64::try_from(pair.now.as_millis()).unwrap();
-    let commands: Vec<&str> = COMMANDS.lines().collect();
-    let words = pick(&commands).split(' ').map(|word| match choices(word) {
-        [] => word.to_owned(),
-        choices if word.ends_with("end") => {
-            let end = now_ms + pick(choices).parse::<i64>().unwrap();
-            word.replace("end", &end.to_string())
-        }
-        choices => pick(choices).to_owned(),
-    });
-    let words: Vec<String> = words.collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    pair.execute(&words);
-}
-
+/// The lines of all cases and single commands in any order, and time that passes.
 #[test]
-fn the_store_answers_single_commands_as_a_redis_server_does() {
-    play_at_random(random_step);
-}
-
-/// The calls of all cases in any order, and time that passes.
-#[test]
-fn the_store_answers_scripts_as_a_redis_server_does() {
+fn the_store_answers_any_sequence_of_calls_as_a_redis_server_does() {
     let cases = [LOCKS, READERS, TURNS, FENCED].into_iter().chain(OTHERS);
-    let is_call = |line: &&str| line.contains(" / ") && !line.starts_with('#');
-    let calls: Vec<&str> = cases.flat_map(str::lines).filter(is_call).collect();
-    let calls: Vec<&str> = calls
-        .iter()
-        .filter_map(|it| it.split("->").next())
-        .collect();
-    assert!(calls.len() > 300, "{}", calls.len());
-    play_at_random(|pair, numbers| {
-        let spans = [1, 2, 59_999, 60_000, 600_000, 3_600_000];
-        if numbers[0] % 8 == 0 {
-            pair.pass(Duration::from_millis(spans[numbers[1] % spans.len()]));
-        } else {
-            pair.call(calls[numbers[1] % calls.len()], &mut BTreeSet::new());
-        }
-    });
-}
-
-fn play_at_random(step: impl Fn(&mut Pair, &[usize])) {
-    let pair = RefCell::new(Pair::start());
+    let calls = cases
+        .flat_map(str::lines)
+        .filter_map(|line| line.split_once("->"));
+    let calls = calls
+        .map(|(call, _)| call)
+        .filter(|call| !call.starts_with("FILL"));
+    let calls: Vec<&str> = calls.collect();
+    assert!(calls.len() > 800, "{}", calls.len());
+    let commands: Vec<&str> = include_str!("commands.txt").lines().collect();
+    let spans = [1, 2, 59_999, 60_000, 600_000, 3_600_000];
+    let any_of = |lines: &[&'static str]| sample::select(lines.to_vec());
+    let step = prop_oneof![
+        2 => sample::select(spans.to_vec()).prop_map(Err),
+        7 => any_of(&calls).prop_map(Ok),
+        7 => any_of(&commands).prop_map(Ok),
+    ];
     let sequences = std::env::var("REDLATCH_SEQUENCES").ok();
     let config = ProptestConfig {
-        cases: sequences.map_or(300, |number| number.parse().unwrap()),
+        cases: sequences.map_or(600, |number| number.parse().unwrap()),
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let sequence = vec(vec(any::<usize>(), 8), 1..40);
-    let played = TestRunner::new(config).run(&sequence, |steps| {
+    let pair = RefCell::new(Pair::start());
+    let played = TestRunner::new(config).run(&vec(step, 1..40), |steps| {
         let mut pair = pair.borrow_mut();
         pair.begin();
-        for numbers in steps {
-            step(&mut pair, &numbers);
+        for step in steps {
+            match step {
+                Ok(call) => drop(pair.call(call, &mut BTreeSet::new())),
+                Err(ms) => pair.pass(Duration::from_millis(ms)),
+            }
         }
         Ok(())
     });

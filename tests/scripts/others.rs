@@ -1,4 +1,6 @@
-//! The scripts of docs/wire.md, by which other programs take part.
+//! The scripts of other clients: those of docs/wire.md, by which other programs take part, and those of earlier versions. These had
+//! one for each kind of lock, and named the counter and the marker as keys; what is under the keys is the same. While programs are
+//! upgraded, clients of both are about, and exclude each other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,21 +11,29 @@ use redlatch_testing::Server;
 use super::pair::shown;
 use crate::wire::resp::of_redis;
 
-/// Each by its name, as it is sent: what it stands behind comes first.
-pub(super) static PAGE: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
+/// Each by its name, as it is sent.
+pub(super) type Scripts = BTreeMap<&'static str, &'static str>;
+
+pub(super) static PAGE: LazyLock<Scripts> = LazyLock::new(|| {
     // Read when the test runs, so a change of the page needs no build.
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/wire.md");
     let page: &str = fs::read_to_string(page).unwrap().leak();
     let blocks = page.split("```lua\n-- ").skip(1);
-    // The first line of a block has its name and, behind three blanks each, what else there is to say.
-    let blocks: BTreeMap<&str, (&str, &str)> = blocks
-        .map(|block| {
-            let block = block.split("```").next().unwrap();
-            let (head, lines) = block.split_once('\n').unwrap();
-            let (name, more) = head.split_once("   ").unwrap();
-            (name, (more, lines))
-        })
-        .collect();
+    scripts(blocks.filter_map(|block| block.split("```").next()))
+});
+
+pub(super) static OLD: LazyLock<Scripts> =
+    LazyLock::new(|| scripts(include_str!("old.lua").split("--- ").skip(1)));
+
+/// The first line of a block has its name and, behind three blanks each, what else there is to say: behind which blocks it stands. Of
+/// a block that is no script by itself, there is nothing, or that it is a block.
+fn scripts(blocks: impl Iterator<Item = &'static str>) -> Scripts {
+    let blocks = blocks.filter_map(|block| {
+        let (head, lines) = block.split_once('\n')?;
+        let (name, more) = head.split_once("   ").unwrap_or((head, "a block"));
+        Some((name, (more, lines)))
+    });
+    let blocks: BTreeMap<&str, (&str, &str)> = blocks.collect();
     let scripts = blocks.iter().filter(|(_, (more, _))| *more != "a block");
     let scripts = scripts.map(|(name, (more, lines))| {
         let behind = more.split("   ").find_map(|it| it.strip_prefix("behind "));
@@ -33,9 +43,9 @@ pub(super) static PAGE: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
         (*name, &*text.leak())
     });
     scripts.collect()
-});
+}
 
-/// Lines in front of a script, by which `INFO` has other bytes in place of those that match.
+/// In front of a script: `INFO` has other bytes in place of those that match.
 fn with_info(pattern: &str, bytes: &str) -> String {
     format!(
         "local real = redis
