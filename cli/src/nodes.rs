@@ -168,7 +168,7 @@ mod tests {
         }
         for url in [
             "redis://host",
-            "redis://host:6379/1",
+            "redis://default:@host:6379/1",
             "unix:///run/redis.sock",
             "host:6379",
             "",

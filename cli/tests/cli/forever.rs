@@ -45,20 +45,6 @@ fn another_takes_over_when_the_leader_is_killed_although_a_server_is_dead() {
 }
 
 #[test]
-fn a_leader_that_is_told_to_end_gives_way_at_once_and_a_standby_says_how_many_lead() {
-    let nodes = Nodes::start(3);
-    let run = || nodes.start_run(&format!("{LONG} --max 2"), SERVE);
-    let [first, second] = [run(), run()];
-    first.line();
-    second.line();
-    let third = run();
-    third.tells("standby: 2 of 2 lead");
-    first.terminate();
-    // Long before the ttl ends.
-    third.line();
-}
-
-#[test]
 fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
     let nodes = Nodes::hasty();
     let script = "trap 'echo got term; exit 0' TERM; echo started; while true; do sleep 0.02; done";

@@ -128,6 +128,9 @@ fn so_many_run_at_a_time_each_in_a_slot_and_unlock_releases_the_permit_in_one() 
     );
     assert_eq!(object["slots"][1]["state"], "held", "{object}");
 
+    let standby = nodes.start_run("--max 2 --forever", script);
+    standby.tells("standby: 2 of 2 lead");
+    standby.terminate();
     let third = nodes.start_run("--max 2", script);
     first.finish().ends_with(0);
     let slot = third.line();

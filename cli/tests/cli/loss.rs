@@ -185,20 +185,6 @@ fn a_command_that_is_stopped_as_well_does_not_go_on_beside_the_next_holder() {
 }
 
 #[test]
-fn a_redlatch_that_goes_on_in_time_keeps_its_lock_and_its_command() {
-    let nodes = Nodes::start(3);
-    let running = nodes.start_run("--ttl 1m", &format!("echo $$; {WAIT}; exit 3"));
-    let command = pid(&running.line());
-    running.signal(Signal::STOP);
-    assert_stops(running.pid());
-    pause(Duration::from_secs(1));
-    running.signal(Signal::CONT);
-    assert!(is_alive(command));
-    nodes.go();
-    running.end().is_quiet(3);
-}
-
-#[test]
 fn of_a_stopped_redlatch_the_command_goes_on_with_on_loss_ignore_and_is_killed_after_the_grace() {
     let nodes = Nodes::hasty();
     let other = nodes.manager(Protocol::Classic);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use redlatch_testing::eventually;
 
-use crate::nodes::{Nodes, REDLATCH, TOKEN, bare};
+use crate::nodes::{Nodes, REDLATCH, TOKEN};
 use crate::process::{LIMIT, Running, end_of};
 use crate::terminal::shown;
 
@@ -97,15 +97,6 @@ fn with_verbose_the_warnings_of_the_library_are_shown() {
     assert!(ended.ends_with(0).stderr.lines().all(is_own), "{ended:?}");
     assert!(ended.stderr.contains(&nodes.servers[0].name()), "{ended:?}");
     nodes.try_run("", "true").is_quiet(0);
-}
-
-#[test]
-fn the_version_and_the_completions_are_printed() {
-    end_of(&mut bare("--version")).shows(env!("CARGO_PKG_VERSION"));
-    let script = end_of(&mut bare("completions bash")).stdout;
-    let read = Command::new("bash").args(["-n", "-c", &script]).status();
-    // Where there is no bash, there is nobody to complain.
-    assert!(read.is_err() || read.unwrap().success());
 }
 
 #[test]

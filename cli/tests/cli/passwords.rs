@@ -5,8 +5,8 @@ use std::fs;
 use redis::Value;
 use redlatch_testing::{Server, eventually};
 
-use crate::nodes::{Nodes, bare, set_mode};
-use crate::process::{LIMIT, Running, end_of};
+use crate::nodes::{Nodes, set_mode};
+use crate::process::{LIMIT, Running};
 
 const OLD: &str = "0ld-word";
 const NEW: &str = "n3w-word";
@@ -156,23 +156,6 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
             );
             running.finish().is_quiet(0);
         }
-    }
-}
-
-#[test]
-fn a_password_of_any_characters_reaches_the_server_whatever_the_form_of_the_url() {
-    let word = "p@:/?#&%41+ü";
-    let server = Server::start_with(&["--requirepass", word, "--unixsocket", "redis.sock"]);
-    let nodes = Nodes::of(vec![server]);
-    let file = nodes.write("password", 0o600, word);
-    let (host, socket) = (nodes.servers[0].name(), nodes.file("redis.sock"));
-    for url in [
-        format!("valkey://{host}"),
-        format!("redis://default:@{host}"),
-        format!("unix://{}?user=default", socket.display()),
-    ] {
-        let mut command = bare(&format!("status job --password-file {file}"));
-        end_of(command.env("REDLATCH_NODES", &url)).ends_with(1);
     }
 }
 
