@@ -75,20 +75,3 @@ fn address(name: &OsStr) -> io::Result<SocketAddr> {
         )),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_and_an_abstract_name_are_addresses_and_nothing_else_is() {
-        let address = |name: &str| address(OsStr::new(name));
-        for (name, is_path) in [("/run/notify", true), ("@notify", false)] {
-            assert_eq!(address(name).unwrap().as_pathname().is_some(), is_path);
-        }
-        let long = ["/", &"x".repeat(200)].concat();
-        for name in ["", "notify", "./notify", "vsock:2:1", &long] {
-            assert!(address(name).is_err(), "{name}");
-        }
-    }
-}

@@ -193,29 +193,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_is_left_out_wherever_a_url_stands() {
-        assert_eq!(
-            presentable("unexpected 'redis://u:s@e:c@host:1/2' and rediss://h and x://:p@h"),
-            "unexpected 'redis://***@host:1/2' and rediss://h and x://***@h"
-        );
-    }
-
-    #[test]
-    fn what_a_url_looks_like_is_shown() {
-        let text =
-            "expected redis://[user:password@]host[:port][/db], not redis://[user:password@x@host";
-        assert_eq!(
-            presentable(text),
-            "expected redis://[user:password@]host[:port][/db], not redis://***@host"
-        );
-    }
-
-    #[test]
-    fn a_line_stays_one_line() {
-        assert_eq!(presentable("a\nb\u{1b}[1m\tü"), "a\\nb\\u{1b}[1m\\tü");
-        assert_eq!(
-            presentable("a\u{202e}b\u{2028}e\u{301} \"c\\'"),
-            "a\\u{202e}b\\u{2028}e\u{301} \"c\\'"
-        );
+    fn a_message_is_one_line_without_any_login() {
+        for (text, shown) in [
+            (
+                "unexpected 'redis://u:s@e:c@host:1/2' and rediss://h and x://:p@h",
+                "unexpected 'redis://***@host:1/2' and rediss://h and x://***@h",
+            ),
+            // What a URL looks like is shown.
+            (
+                "expected redis://[user:password@]host[:port], not redis://[user:password@x@host",
+                "expected redis://[user:password@]host[:port], not redis://***@host",
+            ),
+            ("a\nb\u{1b}[1m\tü", "a\\nb\\u{1b}[1m\\tü"),
+            (
+                "a\u{202e}\u{2028}e\u{301} \"\\'",
+                "a\\u{202e}\\u{2028}e\u{301} \"\\'",
+            ),
+        ] {
+            assert_eq!(presentable(text), shown);
+        }
     }
 }

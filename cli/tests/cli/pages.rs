@@ -4,10 +4,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use redlatch_testing::{Server, eventually};
 
-use crate::nodes::{Nodes, bare};
+use crate::nodes::{Nodes, REDLATCH};
 use crate::process::{LIMIT, Running, end_of};
 use crate::terminal::shown;
 
@@ -16,24 +17,15 @@ fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// The words of a line for the shell, which has quotes of both kinds at most.
-fn words(line: &str) -> Vec<String> {
-    let (mut words, mut quote) = (vec![String::new()], None);
-    for c in line.chars() {
-        let last = words.last_mut().unwrap();
-        match (c, quote) {
-            ('\'' | '"', None) => quote = Some(c),
-            (c, Some(q)) if c == q => quote = None,
-            (' ', None) => words.push(String::new()),
-            _ => last.push(c),
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
+/// What a shell reads as the arguments of `redlatch`, without the sign that leaves it in the background.
+fn typed(nodes: &Nodes, line: &str) -> Command {
+    let line = line.trim_end_matches('&');
+    nodes.program("sh", &["-c", &format!("exec {REDLATCH} {line}")])
 }
 
 #[test]
 fn each_command_on_a_page_can_be_typed() {
+    let nodes = Nodes::start(1);
     let mut seen = 0;
     for page in [
         "README.md",
@@ -44,16 +36,17 @@ fn each_command_on_a_page_can_be_typed() {
         let text = fs::read_to_string(path(page)).unwrap();
         for line in text.lines() {
             // Behind a prompt or in a unit, without comments.
-            let typed = line.strip_prefix("$ ").or(line.strip_prefix("ExecStart="));
-            let typed = typed.and_then(|typed| typed.split("  #").next()?.split_once(' '));
-            let Some((_, rest)) = typed.filter(|(program, _)| program.ends_with("redlatch")) else {
+            let shown = line.strip_prefix("$ ").or(line.strip_prefix("ExecStart="));
+            let shown = shown.and_then(|shown| shown.split("  #").next()?.split_once(' '));
+            let Some((_, rest)) = shown.filter(|(program, _)| program.ends_with("redlatch")) else {
                 continue;
             };
             // The arguments are read, and nothing is done.
-            let mut arguments = words(rest);
-            let end = arguments.iter().position(|word| word == "--");
-            arguments.insert(end.unwrap_or(arguments.len()), "--help".to_owned());
-            end_of(bare("").args(&arguments)).ends_with(0);
+            let (options, command) = rest.split_once(" -- ").unwrap_or((rest, ""));
+            let dashes = if command.is_empty() { "" } else { "-- " };
+            let line = format!("{options} --help {dashes}{command}");
+            let ended = end_of(&mut typed(&nodes, &line));
+            ended.is_quiet(0).shows("Usage: redlatch");
             seen += 1;
         }
     }
@@ -91,15 +84,14 @@ fn the_screens_of_the_page_are_printed_again() {
 
     let nodes = Nodes::start(3);
     let ((first, _), others) = screens.split_first().unwrap();
-    // The job works until its input ends, without the sign that leaves it in the background.
+    // The job works until its input ends.
     symlink("/bin/cat", nodes.file("nightly-report")).unwrap();
-    let arguments = words(first.trim_end_matches('&'));
-    let holder = Running::start(nodes.redlatch("").args(arguments));
+    let holder = Running::start(&mut typed(&nodes, first));
     let has_it = |server: &Server| server.get("nightly-report").is_some();
     assert!(eventually(LIMIT, || nodes.servers.iter().all(has_it)));
     assert!(others.len() >= 3, "{others:?}");
     for (command, screen) in others {
-        let ended = end_of(nodes.redlatch("").args(words(command)));
+        let ended = end_of(&mut typed(&nodes, command));
         let printed = format!("{}{}", ended.stdout, ended.stderr);
         assert_eq!(known(&printed), known(screen), "{command}:\n{printed}");
     }

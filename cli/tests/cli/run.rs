@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch_testing::{Server, eventually, now, pause};
+use redlatch_testing::{Server, eventually, pause};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::nodes::{Nodes, REDLATCH, words};
@@ -137,7 +137,7 @@ fn sleeping(running: &Running) -> Pid {
 }
 
 #[test]
-fn signals_reach_the_command_and_its_grandchildren_and_are_its_exit_code_if_they_end_it() {
+fn signals_reach_the_command_and_its_grandchildren_and_end_a_wait_at_once() {
     let nodes = Nodes::start(3);
     for (signal, name, number) in ALL {
         let inner = format!(
@@ -155,9 +155,20 @@ fn signals_reach_the_command_and_its_grandchildren_and_are_its_exit_code_if_they
 
         let running = nodes.start_run("", SLEEP);
         sleeping(&running);
+        let waits = nodes.start_run("--verbose --wait 1h", "echo ran");
+        waits.tells("waiting");
+        // It listens for a release, as every other client of the library does.
+        let listens = || nodes.servers.iter().any(|server| server.blocked() == 1);
+        assert!(eventually(LIMIT, listens));
+        waits.signal(signal);
+        let at_once = Duration::from_secs(5);
+        waits.end_within(at_once).is(128 + number, "");
         running.end_by(signal).is(128 + number, "");
         assert_eq!(nodes.locked(), 0);
     }
+    // That somebody waits is announced for the time between two looks.
+    let is_empty = || nodes.servers.iter().all(|server| server.keys() == 0);
+    assert!(eventually(LIMIT, is_empty));
     // A command that ignores them goes on under the lock.
     let script = "trap '' TERM; echo ready; while [ ! -e go ]; do sleep 0.02; done; exit 4";
     let mut running = nodes.start_run("", script);
@@ -169,27 +180,6 @@ fn signals_reach_the_command_and_its_grandchildren_and_are_its_exit_code_if_they
     assert_eq!(nodes.locked(), 3);
     nodes.go();
     running.end().ends_with(4);
-}
-
-#[test]
-fn a_signal_ends_the_waiting_at_once_and_leaves_nothing() {
-    let nodes = Nodes::start(3);
-    nodes.hold("another", 60_000);
-    for (signal, name, number) in ALL {
-        let running = nodes.start_run("--verbose --wait 1h", "echo ran");
-        running.tells("waiting");
-        // It listens for a release, as every other client of the library does.
-        let listens = || nodes.servers.iter().any(|server| server.blocked() == 1);
-        assert!(eventually(LIMIT, listens));
-        let sent = now();
-        running.end_by(signal).is(128 + number, "");
-        assert!(now() - sent < Duration::from_secs(5), "{name}");
-    }
-    for server in &nodes.servers {
-        assert_eq!(server.get("job").as_deref(), Some("another"));
-        // That somebody waits is announced for the time between two looks.
-        assert!(eventually(LIMIT, || server.keys() == 1));
-    }
 }
 
 #[test]
