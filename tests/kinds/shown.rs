@@ -74,7 +74,23 @@ fn a_refusal_names_the_holder_and_a_lock_with_a_label_is_as_good_as_one_without(
             // Readers are counted, and not named.
             let told = who.filter(|_| !world.is(Kind::Reader));
             assert_eq!(label(error.holder()), told, "{error}");
-            assert!(told.is_none_or(|label| error.to_string().contains(label)));
+            let Error::Held { resource, .. } = &error else {
+                panic!("{error}");
+            };
+            // Of several it is the one that is in the way.
+            assert!(world.names().contains(&resource.to_string()), "{error}");
+            assert_eq!(error.readers(), world.is(Kind::Reader).then_some(1));
+            let expected = match (world.way.kind, told) {
+                (Kind::Reader, _) => format!("the lock on {resource:?} is read by 1"),
+                (Kind::Permit, _) => format!("the permits of {resource:?}, 1 in all, are held by "),
+                (_, told) => format!(
+                    "the lock on {resource:?} is held by {}",
+                    told.unwrap_or("another")
+                ),
+            };
+            let text = error.to_string();
+            assert!(text.starts_with(&expected), "{text}");
+            assert!(told.is_none_or(|label| text.contains(label)), "{text}");
             guard.extend(TTL * 2).unwrap();
             guard.unlock().unwrap();
             world.assert_free();

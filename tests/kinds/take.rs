@@ -41,32 +41,6 @@ fn a_lock_is_on_every_node_with_its_value_and_time_and_goes_without_a_trace() {
     });
 }
 
-#[test]
-fn the_error_of_a_refusal_names_the_lock_and_says_what_the_nodes_say() {
-    everywhere(|world| {
-        let guard = world.take();
-        let Err(error) = world.rival(1).try_lock() else {
-            panic!("two hold it");
-        };
-        let text = error.to_string();
-        let Error::Held { resource, .. } = &error else {
-            panic!("{error}");
-        };
-        // Of several it is the one that is in the way.
-        assert!(world.names().contains(&resource.to_string()), "{error}");
-        assert_eq!(error.readers(), world.is(Kind::Reader).then_some(1));
-        let expected = match world.way.kind {
-            Kind::Reader => format!("the lock on {resource:?} is read by 1"),
-            Kind::Permit => format!("the permits of {resource:?}, 1 in all, are held by "),
-            Kind::Plain | Kind::Several | Kind::Writer => {
-                format!("the lock on {resource:?} is held by another")
-            }
-        };
-        assert!(text.starts_with(&expected), "{text}");
-        guard.unlock().unwrap();
-    });
-}
-
 /// Whether nodes that are down, which is state 2, rule a majority out alone. Of the nodes that are not free, those are asked that it
 /// takes to know that no majority is possible, if the nodes are asked one after the other.
 fn is_ruled_out(world: &World, state: &impl Fn(&usize) -> u32) -> bool {
