@@ -201,7 +201,7 @@ mod servers {
         pub(crate) mod logs;
         pub(crate) mod odd_keys;
         pub(crate) mod page;
-        pub(crate) mod page_shared;
+        pub(crate) mod page_users;
         pub(crate) mod secrets;
         pub(crate) mod stats;
     }

@@ -1,6 +1,5 @@
 //! The cargo feature `tracing`: a span for each call for a lock, and one for each call of a node below it.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,40 +14,20 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
+use tracing_core::span::Current;
 
 use crate::managers::over_fakes;
 
 const TTL: Duration = Duration::from_secs(10);
 
-#[derive(Default, Clone, Debug)]
-struct Span {
-    id: u64,
-    /// Level, target and name.
-    kind: String,
-    parent: Option<u64>,
-    fields: BTreeMap<&'static str, String>,
-    has_ended: bool,
-    /// How many spans had no outcome when it ended.
-    open_at_its_end: usize,
-}
-
-impl Span {
-    fn field(&self, name: &str) -> &str {
-        self.fields.get(name).map_or("", String::as_str)
-    }
-
-    /// The command and the outcome of the call of a node.
-    fn call(&self) -> (&str, &str) {
-        (self.field("command"), self.field("outcome"))
-    }
-}
-
-/// A subscriber that keeps all spans; or one that panics at one of its callbacks, or at all of them behind the making of a span.
+/// A subscriber that notes what happens; or one that panics at one of its callbacks, or at all of them behind the making of a span.
 #[derive(Default, Clone)]
 struct Spans {
-    /// The number of each is its place, counted from one.
-    all: Arc<Mutex<Vec<Span>>>,
-    entered: Arc<Mutex<Vec<u64>>>,
+    /// Each line begins with the number of the span, and a line about a field ends with its value.
+    notes: Arc<Mutex<Vec<String>>>,
+    /// With the number of their owners.
+    made: Arc<Mutex<Vec<(&'static Metadata<'static>, u32)>>>,
+    entered: Arc<Mutex<Vec<Id>>>,
     panics_at: Option<&'static str>,
     panics: Arc<AtomicU64>,
 }
@@ -56,13 +35,8 @@ struct Spans {
 const EVERYWHERE: &str = "everywhere";
 
 impl Spans {
-    fn change(&self, id: &Id, change: impl FnOnce(&mut Span)) {
-        let place = usize::try_from(id.into_u64()).unwrap() - 1;
-        change(&mut self.all.lock()[place]);
-    }
-
-    /// Panics there, or says whether spans are kept.
-    fn keeps(&self, callback: &str) -> bool {
+    /// Panics there, or says whether anything is noted.
+    fn listens(&self, callback: &str) -> bool {
         // Else there is nothing else that it is called for.
         let is_begin = matches!(callback, "enabled" | "new_span");
         let is_everywhere = self.panics_at == Some(EVERYWHERE);
@@ -72,17 +46,27 @@ impl Spans {
         }
         self.panics_at.is_none()
     }
+
+    fn note(&self, id: &Id, what: &str) {
+        let note = format!("{} {what}", id.into_u64());
+        self.notes.lock().push(note);
+    }
 }
 
-struct Fields<'a>(&'a mut Span);
+fn place(id: &Id) -> usize {
+    usize::try_from(id.into_u64()).unwrap() - 1
+}
+
+/// Notes the fields of a span.
+struct Fields<'a>(&'a Spans, &'a Id);
 
 impl Visit for Fields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.fields.insert(field.name(), format!("{value:?}"));
+        self.0.note(self.1, &format!("{field} {value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.fields.insert(field.name(), value.to_owned());
+        self.0.note(self.1, &format!("{field} {value}"));
     }
 }
 
@@ -93,31 +77,29 @@ impl Subscriber for Spans {
     }
 
     fn enabled(&self, _: &Metadata<'_>) -> bool {
-        self.keeps("enabled");
+        self.listens("enabled");
         true
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        if !self.keeps("new_span") {
+        if !self.listens("new_span") {
             return Id::from_u64(1);
         }
-        let mut all = self.all.lock();
-        let (about, last) = (attributes.metadata(), all.len());
-        let mut span = Span {
-            id: u64::try_from(last).unwrap() + 1,
-            kind: format!("{} {} {}", about.level(), about.target(), about.name()),
-            parent: self.entered.lock().last().copied(),
-            ..Span::default()
-        };
-        attributes.record(&mut Fields(&mut span));
-        let id = Id::from_u64(span.id);
-        all.push(span);
+        let about = attributes.metadata();
+        let mut made = self.made.lock();
+        made.push((about, 1));
+        let id = Id::from_u64(made.len().try_into().unwrap());
+        drop(made);
+        let (level, target, name) = (about.level(), about.target(), about.name());
+        let parent = attributes.parent().map_or(0, Id::into_u64);
+        self.note(&id, &format!("below {parent}: {level} {target} {name}"));
+        attributes.record(&mut Fields(self, &id));
         id
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
-        if self.keeps("record") {
-            self.change(id, |span| values.record(&mut Fields(span)));
+        if self.listens("record") {
+            values.record(&mut Fields(self, id));
         }
     }
 
@@ -126,37 +108,54 @@ impl Subscriber for Spans {
     fn event(&self, _: &Event<'_>) {}
 
     fn enter(&self, id: &Id) {
-        if self.keeps("enter") {
-            self.entered.lock().push(id.into_u64());
+        if self.listens("enter") {
+            self.entered.lock().push(id.clone());
         }
     }
 
     fn exit(&self, id: &Id) {
-        if self.keeps("exit") {
-            assert_eq!(self.entered.lock().pop(), Some(id.into_u64()));
+        if self.listens("exit") {
+            assert_eq!(self.entered.lock().pop().as_ref(), Some(id));
         }
+    }
+
+    fn clone_span(&self, id: &Id) -> Id {
+        if self.panics_at.is_none() {
+            self.made.lock()[place(id)].1 += 1;
+        }
+        id.clone()
     }
 
     fn try_close(&self, id: Id) -> bool {
-        if self.keeps("try_close") {
-            let is_open = |span: &&Span| span.field("outcome").is_empty();
-            let open = self.all.lock().iter().filter(is_open).count();
-            self.change(&id, |span| {
-                (span.has_ended, span.open_at_its_end) = (true, open);
-            });
+        if !self.listens("try_close") {
+            return true;
         }
-        true
+        let owners = &mut self.made.lock()[place(&id)].1;
+        *owners -= 1;
+        if *owners == 0 {
+            self.note(&id, "ends");
+        }
+        *owners == 0
+    }
+
+    fn current_span(&self) -> Current {
+        let entered = self.entered.lock();
+        let Some(id) = entered.last() else {
+            return Current::none();
+        };
+        Current::new(id.clone(), self.made.lock()[place(id)].0)
     }
 }
 
-/// All spans of what is done.
-fn spans_of(job: impl FnOnce()) -> Vec<Span> {
+/// What is noted while this is done: all spans have been left, and have ended.
+fn notes_of(job: impl FnOnce()) -> Vec<String> {
     let spans = Spans::default();
     tracing::subscriber::with_default(spans.clone(), job);
     assert!(spans.entered.lock().is_empty());
-    let spans = spans.all.lock().clone();
-    assert!(spans.iter().all(|span| span.has_ended), "{spans:?}");
-    spans
+    let notes = spans.notes.lock().clone();
+    let ends = notes.iter().filter(|note| note.ends_with(" ends")).count();
+    assert_eq!(ends, spans.made.lock().len(), "{notes:?}");
+    notes
 }
 
 // Whether a span is wanted is asked once and remembered, and another test that is the first to come to it at the moment when
@@ -171,38 +170,43 @@ fn a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it() {
     let (_, nodes, manager) = over_fakes(3);
     nodes[1].refuse();
     let mut guard = None;
-    let spans = spans_of(|| guard = manager.lock("job", TTL).ok());
-
-    let call = &spans[0];
-    assert_eq!(call.kind, "INFO redlatch::lock redlatch.lock");
-    assert_eq!(call.parent, None);
-    let fields = ["resource", "ttl", "outcome", "held_by"].map(|name| call.field(name));
-    assert_eq!(fields, ["job", "10s", "acquired", ""]);
-    assert_eq!(spans.len(), 1 + 3);
-    for (span, node) in spans[1..].iter().zip(&nodes) {
-        assert_eq!(span.kind, "DEBUG redlatch::node redlatch.node");
-        assert_eq!(span.parent, Some(call.id));
-        assert_eq!(
-            (span.field("node"), span.call().0),
-            (node.name(), "acquire")
-        );
+    let told = notes_of(|| guard = manager.lock("job", TTL).ok());
+    let mut expected = vec![
+        "1 below 0: INFO redlatch::lock redlatch.lock".to_owned(),
+        "1 resource job".to_owned(),
+        "1 ttl 10s".to_owned(),
+    ];
+    let down = "no connection: connection refused";
+    for ((node, id), outcome) in nodes.iter().zip(2..).zip(["answered", down, "answered"]) {
+        expected.extend([
+            format!("{id} below 1: DEBUG redlatch::node redlatch.node"),
+            format!("{id} node {}", node.name()),
+            format!("{id} command acquire"),
+            format!("{id} outcome {outcome}"),
+            format!("{id} ends"),
+        ]);
     }
-    let outcomes = [1, 2, 3].map(|place| spans[place].call().1);
-    assert_eq!((outcomes[0], outcomes[2]), ("answered", "answered"));
-    assert!(outcomes[1].starts_with("no connection"), "{outcomes:?}");
+    expected.extend(["1 outcome acquired", "1 ends"].map(str::to_owned));
+    assert_eq!(told, expected);
 
-    for node in [&nodes[0], &nodes[2]] {
-        let value = "00112233445566778899aabbccddeeff00112233 web-3 since=2026-11-22T05:52:53Z";
-        node.hold("other job", value, TTL);
-    }
-    let refused = spans_of(|| assert!(manager.try_lock("other job", TTL).is_err()));
-    let by = refused[0].field("held_by");
-    assert_eq!(by, "web-3 since 2026-11-22 05:52:53 UTC");
+    // The release asks the others again, below what the program has entered.
+    let mut told = notes_of(|| drop(guard));
+    told.retain(|note| note.contains("below 0: DEBUG") || note.ends_with("command release"));
+    assert_eq!(told.len(), 4, "{told:?}");
 
-    // The release asks all three again, and is below what the program has entered.
-    let spans = spans_of(|| drop(guard));
-    assert!(spans.iter().all(|span| span.call().0 == "release"));
-    assert_eq!(spans.len(), 2);
+    // The span of a node ends with its own answer also where another node hangs.
+    nodes[1].hang();
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.fanout(Fanout::Overlapped).build().unwrap();
+    let mut told = notes_of(|| drop(manager.lock("job", TTL)));
+    told.retain(|note| note.ends_with(" ends") || note.contains("outcome"));
+    let answered = [
+        "2 outcome answered",
+        "2 ends",
+        "4 outcome answered",
+        "4 ends",
+    ];
+    assert_eq!(told[..4], answered);
 }
 
 #[test]
@@ -211,36 +215,23 @@ fn a_call_that_fails_says_how_and_no_span_has_a_token() {
         return;
     }
     let (_, nodes, manager) = over_fakes(3);
-    let guard = manager.lock("job", TTL).unwrap();
-    let spans_of = |name| spans_of(|| assert!(manager.try_lock(name, TTL).is_err()));
-
-    let spans = spans_of("job");
-    assert_eq!(spans[0].field("outcome"), "held");
-    assert!(!format!("{spans:?}").contains(guard.token()), "{spans:?}");
-
-    nodes[..2].iter().for_each(FakeNode::refuse);
-    assert_eq!(spans_of("other")[0].field("outcome"), "unavailable");
-    // Nothing is asked of any node, so there is no span either.
-    assert!(spans_of("").is_empty());
-}
-
-#[test]
-fn the_span_of_a_node_ends_with_its_own_answer_also_where_another_node_hangs() {
-    if !is_alone(
-        "operations::spans::the_span_of_a_node_ends_with_its_own_answer_also_where_another_node_hangs",
-    ) {
-        return;
+    let token = "00112233445566778899aabbccddeeff00112233";
+    for node in &nodes {
+        let value = format!("{token} web-3 since=2026-11-22T05:52:53Z");
+        node.hold("job", &value, TTL);
     }
-    let (_, nodes, _) = over_fakes(3);
-    let builder = LockManager::builder().fakes(&nodes);
-    let manager = builder.fanout(Fanout::Overlapped).build().unwrap();
-    nodes[1].hang();
-    let mut spans = spans_of(|| drop(manager.lock("job", TTL)));
-    spans.retain(|span| span.call() == ("acquire", "answered"));
-    assert_eq!(spans.len(), 2, "{spans:?}");
-    // That of the call, and that of the node that hangs.
-    let are_open = |span: &Span| span.open_at_its_end >= 2;
-    assert!(spans.iter().all(are_open), "{spans:?}");
+    let assert_told = |name: &str, expected: &[&str]| {
+        let mut told = notes_of(|| assert!(manager.try_lock(name, TTL).is_err()));
+        assert!(!format!("{told:?}").contains(token), "{told:?}");
+        told.retain(|note| note.starts_with("1 outcome") || note.starts_with("1 held_by"));
+        assert_eq!(told, expected);
+    };
+    let by = "1 held_by web-3 since 2026-11-22 05:52:53 UTC";
+    assert_told("job", &[by, "1 outcome held"]);
+    nodes[..2].iter().for_each(FakeNode::refuse);
+    assert_told("other", &["1 outcome unavailable"]);
+    // Nothing is asked of any node, so there is no span either.
+    assert_told("", &[]);
 }
 
 /// Does this with subscribers that are broken at each of their callbacks.

@@ -1,12 +1,11 @@
 //! `LockManager::health` for users without a password, without rights, or with too few of them.
 
-use redlatch::{Health, LockGuard, Protocol};
+use redlatch::{Health, LockGuard};
 use redlatch_testing::{Server, eventually};
 
-use crate::fakes::operations::health::{TTL, assert_well, codes};
+use crate::fakes::operations::health::{TTL, codes};
 use crate::managers::{BOTH, PATIENCE, fenced_over, patient, with_protocol};
 use crate::servers::operations::health_servers::{health, remembering};
-use crate::servers::operations::page;
 
 /// What locks need, and what health reads.
 const ALL: &str = "+ping +set +eval +evalsha +get +mget +del +pttl +pexpire +time +exists +info";
@@ -121,35 +120,5 @@ fn a_password_that_is_missing_wrong_or_needless_is_told_as_such() {
             .replace("//", &format!("//{login}"))]));
         assert_eq!(alarms(&found), expected);
         assert!(found.to_string().contains(told), "{found}");
-    }
-}
-
-#[test]
-fn the_user_of_the_page_who_looks_may_be_let_try_a_lock_and_still_takes_no_other() {
-    let selector = page::PAGE.lines().find(|line| line.contains(" (~"));
-    let selector: Vec<&str> = selector.unwrap().split(' ').collect();
-    for (locker, protocol) in page::USERS {
-        let servers = remembering(3);
-        if servers[0].info("server").contains("redis_version:6.") {
-            return println!("not tested: the server knows no selectors");
-        }
-        let let_all = |rules: &[&str]| servers.iter().for_each(|server| page::apply(server, rules));
-        let_all(&page::rules(locker));
-        let_all(&page::rules("locks-viewer"));
-        if protocol == Protocol::Fenced {
-            let locker = page::manager(&servers, locker, protocol);
-            locker.open_nodes().unwrap();
-        }
-        let viewer = page::manager(&servers, "locks-viewer", protocol);
-        assert_eq!(alarms(&health(&viewer)), "untried");
-        let_all(&[&["ACL", "SETUSER", "locks-viewer"][..], &selector].concat());
-        assert_well(&health(&viewer));
-        let refusal = viewer.try_lock("report", TTL).unwrap_err().to_string();
-        assert!(refusal.contains(page::FORBIDDEN), "{refusal}");
-        assert!(
-            servers
-                .iter()
-                .all(|server| server.get("billing:report").is_none())
-        );
     }
 }
