@@ -4,9 +4,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Builder, Cancel, Error, LockStatus};
+use redlatch::{Builder, Cancel, Error, LockGuard, LockStatus};
 use redlatch_testing::{eventually, now};
 
+use crate::kinds::call::Call;
 use crate::kinds::world::{Kind, TTL, ms, on_fakes, on_own_servers};
 use crate::waiters::{BOUND, LONG, SOON};
 
@@ -81,6 +82,36 @@ fn an_extension_tells_the_holder_that_another_client_waits_and_so_does_the_statu
         });
         guard.unlock().unwrap();
     });
+}
+
+type Wait = fn(&Call<'_>) -> Result<LockGuard, Error>;
+
+const WAYS: [Wait; 3] = [
+    |call| call.lock(),
+    |call| call.try_lock(),
+    |call| call.try_lock_for(TTL),
+];
+
+#[test]
+fn no_call_asks_again_once_it_was_cancelled_while_it_asked() {
+    for way in WAYS {
+        on_fakes(|world| {
+            let _guard = world.take();
+            let (manager, cancel) = (&world.managers[1], Cancel::new());
+            // Its hook is called while the nodes are asked.
+            let timer = manager.try_lock("timer", ms(1_000)).unwrap();
+            let cancelled = cancel.clone();
+            timer.on_lost(move |_| cancelled.cancel());
+            world
+                .clock()
+                .advance(timer.remaining().saturating_sub(ms(11)));
+            world.fakes().iter().for_each(|node| node.delay(ms(20)));
+            let before = manager.stats().attempts;
+            let result = way(&world.rival(1).cancelled_by(&cancel));
+            assert!(matches!(result, Err(Error::Cancelled { .. })), "{result:?}");
+            assert!(manager.stats().attempts <= before + 1);
+        });
+    }
 }
 
 #[test]

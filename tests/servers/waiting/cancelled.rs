@@ -1,18 +1,15 @@
-//! A wait for a lock that another thread cancels. While one listens at a server it is cancelled in `kinds::waits`.
+//! A wait for a lock that another thread cancels. While one listens at a server, or asks the nodes, it is cancelled in `kinds::waits`.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
-use redlatch::{Builder, Cancel, Error, Fanout, KeepAlive, LockGuard, LockManager};
-use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch::{Builder, Cancel, Error, LockGuard, LockManager};
+use redlatch_testing::scripted::Kind;
 use redlatch_testing::{Server, eventually, within};
 
-use crate::kinds::call::Call;
-use crate::managers::{PATIENCE, over};
+use crate::managers::over;
 use crate::waiters::{BOUND, answering};
 
 /// So long that only a cancelled wait ends within the bound of the test.
@@ -88,28 +85,24 @@ fn one_who_hears_the_beginning_of_an_answer_is_cancelled_too() {
 }
 
 #[test]
-fn one_who_waits_for_another_thread_is_cancelled_and_the_next_in_line_is_not() {
+fn one_who_waits_for_another_thread_or_between_attempts_is_cancelled_and_the_next_in_line_is_not() {
     let nodes = FakeNode::cluster(3);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let manager = seldom(LockManager::builder().fakes(&nodes));
+    nodes.iter().for_each(FakeNode::refuse);
+    assert_is_cancelled(&manager, || manager.stats().attempts == 1);
+    let stats = manager.stats();
+    assert_eq!((stats.attempts, stats.failed_unavailable), (1, 0));
+    nodes.iter().for_each(FakeNode::recover);
+
     let guard = manager.lock("job", LONG).unwrap();
-    let queued = |number: u64| move |manager: &LockManager| manager.stats().queued == number;
+    let queued = |number: u64| manager.stats().queued == number;
     let next = wait(&manager, &Cancel::new());
-    assert!(eventually(BOUND, || queued(1)(&manager)));
-    assert_is_cancelled(&manager, || queued(2)(&manager));
+    assert!(eventually(BOUND, || queued(1)));
+    assert_is_cancelled(&manager, || queued(2));
     assert!(!next.is_finished());
     guard.unlock().unwrap();
     let next = within(BOUND, move || next.join().unwrap()).unwrap();
     next.unlock().unwrap();
-}
-
-#[test]
-fn one_who_pauses_between_attempts_is_cancelled() {
-    let nodes = FakeNode::cluster(3);
-    nodes.iter().for_each(FakeNode::refuse);
-    let manager = seldom(LockManager::builder().fakes(&nodes));
-    assert_is_cancelled(&manager, || manager.stats().attempts == 1);
-    let stats = manager.stats();
-    assert_eq!((stats.attempts, stats.failed_unavailable), (1, 0));
 }
 
 #[test]
@@ -132,75 +125,5 @@ fn a_round_that_is_under_way_ends_as_it_would_and_leaves_nothing_but_a_guard() {
         nodes.iter().for_each(FakeNode::recover);
         let is_free = || nodes.iter().all(|node| node.token_of("job").is_none());
         assert!(eventually(BOUND, is_free));
-    }
-}
-
-/// Everything that can be asked for. Those that ask one node first come last.
-fn calls(manager: &LockManager) -> [Call<'_>; 6] {
-    let job = || manager.request("job").ttl(LONG);
-    [
-        Call::Lock(job()),
-        Call::Lock(job().keep_alive(KeepAlive::unbounded())),
-        Call::Lock(manager.request_all(["one", "two"])),
-        Call::Write(manager.rw_lock("job")),
-        Call::Read(manager.rw_lock("job")),
-        Call::Lock(manager.semaphore("jobs", 3)),
-    ]
-}
-
-const ASK_ALL_AT_ONCE: usize = 4;
-
-type Wait = fn(&Call<'_>) -> Result<LockGuard, Error>;
-
-const WAYS: [Wait; 3] = [
-    |call| call.lock(),
-    |call| call.try_lock(),
-    |call| call.try_lock_for(LONG),
-];
-
-/// How many commands each server has heard that ask for a lock, or for whether it is free.
-fn asks(servers: &[Scripted]) -> Vec<usize> {
-    let asks = |server: &Scripted| {
-        let kinds = [Kind::Set, Kind::Retake, Kind::Look];
-        kinds.iter().map(|kind| server.heard_of(*kind).len()).sum()
-    };
-    servers.iter().map(asks).collect()
-}
-
-#[test]
-fn no_call_asks_anybody_again_once_it_was_cancelled() {
-    let cases = (0..6).flat_map(|place| WAYS.map(|way| (place, way)));
-    for (place, way) in cases {
-        let cancel = Arc::new(Mutex::new(None::<Cancel>));
-        let servers = [(); 3].map(|()| {
-            let cancel = Arc::clone(&cancel);
-            Scripted::start(move |peer, command| {
-                if let Some(cancel) = &*cancel.lock() {
-                    cancel.cancel();
-                }
-                let is_of_two = command.words[2] == "2";
-                peer.say(match (command.kind(), is_of_two) {
-                    (Kind::Set, _) => b"$-1\r\n",
-                    (Kind::Look, _) => b"-ERR I don't look\r\n",
-                    (Kind::Retake, true) => b"*2\r\n*1\r\n:3600000\r\n:0\r\n",
-                    _ => b"*1\r\n:3600000\r\n",
-                });
-            })
-        });
-        let builder = over(&servers).fanout(Fanout::Overlapped);
-        let manager = builder.max_ttl(LONG * 2).build().unwrap();
-        // From now on, a reader of this manager asks the first node before all others.
-        assert!(manager.rw_lock("job").try_read().is_err());
-        assert!(eventually(PATIENCE, || asks(&servers) == [1; 3]));
-        let cancelled = Cancel::new();
-        *cancel.lock() = Some(cancelled.clone());
-        let call = calls(&manager)[place].clone().cancelled_by(&cancelled);
-        let result = way(&call);
-        assert!(matches!(result, Err(Error::Cancelled { .. })), "{place}");
-        let asked: Vec<usize> = asks(&servers).iter().map(|asks| asks - 1).collect();
-        let most = if place < ASK_ALL_AT_ONCE { 3 } else { 1 };
-        let is_once = asked.iter().all(|asks| *asks <= 1);
-        let sum: usize = asked.iter().sum();
-        assert!(is_once && (1..=most).contains(&sum), "{place}: {asked:?}");
     }
 }

@@ -5,23 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Vote};
+use redlatch_testing::eventually;
 use redlatch_testing::scripted::{Command, Kind, Scripted};
-use redlatch_testing::{Server, eventually, side_by_side};
 
-use crate::managers::{BOTH, PATIENCE, over, processes_by};
-use crate::servers::waiting::queue::TTL;
-use crate::waiters::{
-    BOUND, LONG, answering, cluster, got, heard, line_up, listeners, next, process,
-};
+use crate::managers::{PATIENCE, over};
+use crate::waiters::{BOUND, answering, got, heard, line_up, listeners, next};
 
-/// Time enough for a server that answers, on a busy machine too.
-const NODE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The reply of a node that has released the lock and woken another client.
-const WOKEN: &[u8] = b"*2\r\n:2\r\n:0\r\n";
+const TTL: Duration = Duration::from_secs(15);
 
 /// A lock that is held, and a thread of the same manager that waits for it.
 #[track_caller]
@@ -30,17 +22,34 @@ pub(crate) fn wanted(manager: &LockManager) -> (LockGuard, JoinHandle<LockGuard>
     (guard, next(manager, TTL))
 }
 
-/// How often each node was asked to pass a lock.
-fn passes(nodes: &[Scripted]) -> Vec<usize> {
-    let of = |node: &Scripted| node.heard_of(Kind::Pass).len();
-    nodes.iter().map(of).collect()
+/// The only command of this kind that a node has heard.
+#[track_caller]
+fn only(node: &Scripted, kind: Kind) -> Command {
+    let [only] = &node.heard_of(kind)[..] else {
+        panic!("{:?}", node.heard());
+    };
+    only.clone()
+}
+
+/// How many commands of this kind each node has heard.
+fn count<const N: usize>(nodes: &[Scripted; N], kind: Kind) -> [usize; N] {
+    nodes.each_ref().map(|node| node.heard_of(kind).len())
 }
 
 #[track_caller]
-fn assert_all_grant(guard: &LockGuard) {
+pub(crate) fn assert_granted_by(guard: &LockGuard, number: usize) {
     let votes = guard.votes();
-    let mut votes = votes.iter().map(|report| &report.vote);
-    assert!(votes.all(|vote| matches!(vote, Vote::Granted)), "{guard:?}");
+    let granted = votes.iter().filter(|it| matches!(it.vote, Vote::Granted));
+    assert_eq!(granted.count(), number, "{votes:?}");
+}
+
+/// One who waits until it is cancelled.
+fn leaves_by(manager: &LockManager, cancel: &Cancel) -> JoinHandle<Result<LockGuard, Error>> {
+    let (manager, cancel) = (manager.clone(), cancel.clone());
+    line_up(move || {
+        let request = manager.request("job").ttl(TTL).cancelled_by(&cancel);
+        request.try_lock_for(BOUND)
+    })
 }
 
 #[test]
@@ -56,68 +65,21 @@ fn a_release_and_the_next_attempt_are_one_command_to_each_node() {
         let after: Vec<usize> = before.iter().map(|count| count + 1).collect();
         assert_eq!(heard(&nodes), after);
         for node in &nodes {
-            let [pass] = &node.heard_of(Kind::Pass)[..] else {
-                panic!("{:?}", node.heard());
-            };
+            let pass = only(node, Kind::Pass);
             assert_eq!(pass.argument(9), Some(&*token));
             assert_eq!(pass.token(), second.token());
             let ttl_ms = (TTL * 2).as_millis().to_string();
             assert_eq!(pass.argument(2), Some(&*ttl_ms));
         }
         assert_ne!(second.token(), token);
-        assert_all_grant(&second);
+        assert_granted_by(&second, 5);
         assert!(second.remaining() > TTL);
         second.unlock().unwrap();
         let stats = manager.stats();
-        assert_eq!((stats.acquired, stats.attempts), (2, 2), "{stats}");
-        assert_eq!(stats.released, 2, "{stats}");
+        let calls = (stats.acquired, stats.attempts, stats.released);
+        assert_eq!(calls, (2, 2, 2), "{stats}");
         assert!(stats.nodes.iter().all(|node| node.granted == 2), "{stats}");
     }
-}
-
-/// Servers and a manager over them: both protocols with both fan-outs.
-pub(crate) fn each_way(check: impl Fn(&mut Vec<Server>, &LockManager) + Send + Sync) {
-    let ways = BOTH.map(|way| [(way, Fanout::Sequential), (way, Fanout::Overlapped)]);
-    side_by_side(ways.concat(), |(protocol, fanout)| {
-        let mut servers = cluster(3);
-        let builder = over(&servers).node_timeout(NODE_TIMEOUT).fanout(fanout);
-        let [manager] = processes_by(&builder, protocol);
-        // The servers know the scripts from now on.
-        let (first, second) = wanted(&manager);
-        first.unlock().unwrap();
-        got(second).unlock().unwrap();
-        check(&mut servers, &manager);
-    });
-}
-
-#[test]
-fn each_thread_has_its_own_ttl_and_label_and_a_larger_fencing_token() {
-    each_way(|servers, manager| {
-        let mut guard = manager.lock("job", TTL).unwrap();
-        for i in 1..=4_u32 {
-            let (label, ttl) = (format!("worker-{i}"), TTL * i);
-            let waiting = line_up({
-                let (manager, label) = (manager.clone(), label.clone());
-                move || manager.request("job").ttl(ttl).holder(&label).lock()
-            });
-            let (old, fencing) = (guard.token().to_owned(), guard.fencing_token());
-            guard.unlock().unwrap();
-            guard = got(waiting).unwrap();
-            assert_all_grant(&guard);
-            assert_ne!(guard.token(), old);
-            assert!(guard.fencing_token() > fencing || fencing.is_none());
-            for server in &*servers {
-                let value = server.get("job").unwrap();
-                assert!(value.starts_with(guard.token()), "{value}");
-                assert!(value.contains(&label), "{value}");
-                let left = u128::try_from(server.pttl("job")).unwrap();
-                assert!(left * 2 > ttl.as_millis(), "{left}");
-                assert!(left <= ttl.as_millis(), "{left}");
-            }
-        }
-        guard.unlock().unwrap();
-        assert!(servers.iter().all(|server| server.get("job").is_none()));
-    });
 }
 
 #[test]
@@ -132,61 +94,17 @@ fn every_sixteenth_time_it_is_released_so_that_who_polls_can_get_it() {
     }
     let kinds: Vec<Kind> = nodes[0].heard().iter().map(Command::kind).collect();
     let round = [&[Kind::Set][..], &[Kind::Pass; 15], &[Kind::Release]].concat();
-    assert_eq!(
-        kinds,
-        [&round[..], &round, &[Kind::Set, Kind::Pass]].concat()
-    );
+    let last = [Kind::Set, Kind::Pass];
+    assert_eq!(kinds, [&round[..], &round, &last].concat());
 }
 
-/// Six threads of one manager wait, and then another process at the first node. Returns who had the lock in which order.
-fn order_with_another_process(fanout: Fanout) -> Vec<&'static str> {
-    let servers = cluster(3);
-    let manager = over(&servers).fanout(fanout).build().unwrap();
-    let other = process(&servers, LONG);
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let visit = |manager: &LockManager, who: &'static str| {
-        let (manager, order) = (manager.clone(), Arc::clone(&order));
-        line_up(move || {
-            let guard = manager.try_lock_for("job", TTL, BOUND).unwrap();
-            order.lock().push(who);
-            guard.unlock().unwrap();
-        })
-    };
-    let guard = manager.lock("job", TTL).unwrap();
-    let mut visits: Vec<_> = (0..6).map(|_| visit(&manager, "own")).collect();
-    let listening = servers[0].blocked();
-    visits.push(visit(&other, "other"));
-    assert!(eventually(BOUND, || servers[0].blocked() > listening));
-    guard.unlock().unwrap();
-    visits.into_iter().for_each(got);
-    assert!(servers.iter().all(|server| server.get("job").is_none()));
-    let order = order.lock();
-    order.clone()
-}
-
-/// Where another process has announced itself, the lock goes there. It may be passed over once, if it comes to the other
-/// nodes before the keys there are undone. A process that a busy machine keeps from running loses its turn, so one of five
-/// tries has to show it.
-#[test]
-fn another_process_that_waits_at_the_first_node_comes_first_or_second() {
-    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-        let mut orders = Vec::new();
-        let is_fair = eventually(BOUND, || {
-            let order = order_with_another_process(fanout);
-            let is_fair = order[..2].contains(&"other");
-            orders.push(order);
-            is_fair || orders.len() == 5
-        });
-        let last = orders.last().unwrap();
-        assert!(is_fair && last[..2].contains(&"other"), "{orders:?}");
-    }
-}
+/// The reply of a node that has released the lock and woken another client.
+const WOKEN: (Kind, &[u8]) = (Kind::Pass, b"*2\r\n:2\r\n:0\r\n");
 
 #[test]
 fn nothing_is_asked_for_while_others_are_known_to_wait() {
     // The first release of each says that another client was woken.
-    let waking = || answering([(Kind::Pass, WOKEN), (Kind::Release, b":2\r\n")]);
-    let nodes = [(); 3].map(|()| waking());
+    let nodes = [(); 3].map(|()| answering([WOKEN, (Kind::Release, b":2\r\n")]));
     let manager = over(&nodes).build().unwrap();
     let mut guard = manager.lock("job", TTL).unwrap();
     for _ in 0..3 {
@@ -195,49 +113,40 @@ fn nothing_is_asked_for_while_others_are_known_to_wait() {
         guard = got(waiting);
     }
     guard.unlock().unwrap();
-    assert_eq!(passes(&nodes), [1, 1, 1]);
+    assert_eq!(count(&nodes, Kind::Pass), [1; 3]);
     // Where the lock was not asked for, there is nothing to undo.
-    let releases = |node: &Scripted| node.heard_of(Kind::Release).len();
-    assert!(nodes.iter().all(|node| releases(node) == 3), "{nodes:?}");
+    assert_eq!(count(&nodes, Kind::Release), [3; 3]);
 }
 
 #[test]
 fn where_one_node_has_woken_another_client_the_others_are_released_at_once() {
     let nodes = listeners(3);
-    let waking = answering([(Kind::Pass, WOKEN)]);
+    let waking = answering([WOKEN]);
     let manager = over(&nodes).node(waking.url()).build().unwrap();
     let (guard, waiting) = wanted(&manager);
     guard.unlock().unwrap();
     // Before the release has returned.
+    let passed = only(&nodes[0], Kind::Pass).token().to_owned();
     for node in &nodes {
-        let [pass] = &node.heard_of(Kind::Pass)[..] else {
-            panic!("{:?}", node.heard());
-        };
-        let [undo] = &node.heard_of(Kind::Release)[..] else {
-            panic!("{:?}", node.heard());
-        };
-        assert_eq!(undo.token(), pass.token());
+        assert_eq!(only(node, Kind::Pass).token(), passed);
+        assert_eq!(only(node, Kind::Release).token(), passed);
     }
     assert!(waking.heard_of(Kind::Release).is_empty());
-    let passed = nodes[0].heard_of(Kind::Pass)[0].token().to_owned();
-    let second = got(waiting);
-    assert_ne!(second.token(), passed);
+    assert_ne!(got(waiting).token(), passed);
 }
 
 #[test]
 fn a_node_that_does_not_tell_of_the_key_is_sent_the_release_again() {
     // It can neither pass nor release, as while it loads its data. That it answers, is no answer about the key.
     let loads = Arc::new(AtomicBool::new(true));
-    let loading = Scripted::start({
-        let loads = Arc::clone(&loads);
-        move |peer, command| {
-            let is_of_the_key = matches!(command.kind(), Kind::Pass | Kind::Release);
-            let refuses = is_of_the_key && loads.load(Ordering::SeqCst);
-            let refusal = b"-LOADING wait\r\n";
-            peer.say(if refuses { refusal } else { command.consent() });
-        }
+    let is_loading = Arc::clone(&loads);
+    let loading = Scripted::start(move |peer, command| {
+        let is_of_the_key = matches!(command.kind(), Kind::Pass | Kind::Release);
+        let refuses = is_of_the_key && is_loading.load(Ordering::SeqCst);
+        let refusal = b"-LOADING wait\r\n";
+        peer.say(if refuses { refusal } else { command.consent() });
     });
-    let others = listeners(2);
+    let others = [(); 2].map(|()| answering([]));
     let manager = over(&others).node(loading.url()).build().unwrap();
     let (guard, waiting) = wanted(&manager);
     let token = guard.token().to_owned();
@@ -250,9 +159,7 @@ fn a_node_that_does_not_tell_of_the_key_is_sent_the_release_again() {
         releases.last().is_some_and(|last| last.token() == token)
     };
     assert!(eventually(BOUND, is_released), "{loading:?}");
-    for node in &others {
-        assert!(node.heard_of(Kind::Release).is_empty(), "{node:?}");
-    }
+    assert_eq!(count(&others, Kind::Release), [0; 2]);
     second.unlock().unwrap();
 }
 
@@ -272,29 +179,28 @@ fn one_who_leaves_meanwhile_gets_nothing_and_leaves_nothing() {
     let leaving = leaves_by(&manager, &cancel);
     let behind = next(&manager, TTL);
     let releasing = line_up(move || guard.unlock());
-    assert!(eventually(BOUND, || passes(&nodes) == [1, 1, 1]));
+    assert!(eventually(BOUND, || count(&nodes, Kind::Pass) == [1; 3]));
     cancel.cancel();
     assert!(matches!(got(leaving), Err(Error::Cancelled { .. })));
     got(releasing).unwrap();
     let behind = got(behind);
     for node in &nodes {
-        let pass = &node.heard_of(Kind::Pass)[0];
-        let release = &node.heard_of(Kind::Release)[0];
-        assert_eq!(release.token(), pass.token());
+        let passed = only(node, Kind::Pass);
+        assert_eq!(only(node, Kind::Release).token(), passed.token());
         assert_eq!(node.heard_of(Kind::Set)[1].token(), behind.token());
     }
 }
 
 #[test]
 fn a_lock_that_rests_or_is_lost_is_not_passed() {
-    let nodes = listeners(3);
+    let nodes = [(); 3].map(|()| answering([]));
     let manager = over(&nodes).build().unwrap();
     let request = manager.request("job").ttl(TTL);
     let resting = request.at_least(Duration::from_secs(5)).lock().unwrap();
     let waiting = next(&manager, TTL);
     resting.unlock().unwrap();
     drop(got(waiting));
-    assert_eq!(passes(&nodes), [0, 0, 0]);
+    assert_eq!(count(&nodes, Kind::Pass), [0; 3]);
 
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
@@ -311,7 +217,7 @@ fn a_lock_that_rests_or_is_lost_is_not_passed() {
 
 #[test]
 fn nothing_is_asked_for_one_who_has_cancelled_and_no_permit_is_passed() {
-    let nodes = listeners(1);
+    let nodes = [(); 1].map(|()| answering([]));
     let manager = over(&nodes).build().unwrap();
     let cancel = Cancel::new();
     let guard = manager.lock("job", TTL).unwrap();
@@ -325,14 +231,5 @@ fn nothing_is_asked_for_one_who_has_cancelled_and_no_permit_is_passed() {
     let waiting = line_up(move || permit(&other));
     first.unlock().unwrap();
     drop(got(waiting));
-    assert_eq!(passes(&nodes), [0]);
-}
-
-/// One who waits until it is cancelled.
-fn leaves_by(manager: &LockManager, cancel: &Cancel) -> JoinHandle<Result<LockGuard, Error>> {
-    let (manager, cancel) = (manager.clone(), cancel.clone());
-    line_up(move || {
-        let request = manager.request("job").ttl(TTL).cancelled_by(&cancel);
-        request.try_lock_for(BOUND)
-    })
+    assert_eq!(count(&nodes, Kind::Pass), [0]);
 }

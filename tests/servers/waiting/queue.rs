@@ -1,4 +1,5 @@
-//! The queue: threads of one manager that want one lock, and when the next one has its turn.
+//! The queue: threads of one manager that want one lock, and when the next one has its turn. In which order, the models of the
+//! queue show.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,16 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
+use redlatch_testing::pause;
 use redlatch_testing::scripted::{Command, Kind, Scripted};
-use redlatch_testing::{Server, pause};
 
 use crate::managers::{PATIENCE, over};
-use crate::waiters::{BOUND, answering, got, heard, line_up, listeners, next};
+use crate::waiters::{answering, got, heard, listeners, next};
 
-pub(crate) const TTL: Duration = Duration::from_secs(15);
+const TTL: Duration = Duration::from_secs(15);
 
 fn fakes() -> (Vec<FakeNode>, LockManager) {
     let nodes = FakeNode::cluster(3);
@@ -25,16 +25,17 @@ fn fakes() -> (Vec<FakeNode>, LockManager) {
     (nodes, manager)
 }
 
-/// Whether a guard of the same manager is in the way, for which nobody was asked.
+/// Whether a guard of the same manager is in the way, for which nobody was asked. Returns the names of the nodes.
 #[track_caller]
-fn assert_held_here(result: Result<LockGuard, Error>) -> Error {
+fn assert_held_here(result: Result<LockGuard, Error>) -> Vec<String> {
     let error = result.unwrap_err();
+    assert!(error.to_string().contains("another guard of this manager"));
     let Error::Held { nodes, .. } = &error else {
         panic!("{error:?}");
     };
     let is_unasked = |vote: &Vote| matches!(vote, Vote::NotAsked);
     assert!(nodes.iter().all(|node| is_unasked(&node.vote)), "{error:?}");
-    error
+    nodes.iter().map(|report| report.node.to_string()).collect()
 }
 
 #[test]
@@ -43,17 +44,14 @@ fn who_asks_for_what_this_manager_holds_is_refused_without_a_command() {
     let manager = over(&nodes).build().unwrap();
     let guard = manager.try_lock("job", TTL).unwrap();
     let before = heard(&nodes);
-    let error = assert_held_here(manager.try_lock("job", TTL));
-    assert!(error.to_string().contains("another guard of this manager"));
-    let Error::Held { nodes: reports, .. } = error else {
-        panic!("{error}");
-    };
     let mut names: Vec<String> = nodes.iter().map(Scripted::name).collect();
     names.sort();
-    assert!(reports.iter().map(|report| &*report.node).eq(&names));
-    let wait = Duration::from_millis(120);
-    assert_held_here(manager.try_lock_for("job", TTL, wait));
-    assert_held_here(manager.request("job").try_lock());
+    for wait in [0, 120].map(Duration::from_millis) {
+        assert_eq!(
+            assert_held_here(manager.try_lock_for("job", TTL, wait)),
+            names
+        );
+    }
     assert_eq!(heard(&nodes), before);
     guard.unlock().unwrap();
     manager.try_lock("job", TTL).unwrap().unlock().unwrap();
@@ -91,42 +89,6 @@ fn only_the_first_talks_to_the_servers() {
     // Every attempt has a token of its own.
     let tokens: HashSet<_> = heard.iter().map(Command::token).collect();
     assert_eq!(tokens.len() * 2, heard.len());
-}
-
-#[test]
-fn sixty_four_threads_have_the_lock_in_the_order_in_which_they_came() {
-    let servers = Server::cluster(3);
-    let manager = over(&servers).build().unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let threads = (0..64).map(|who| {
-        let (manager, order) = (manager.clone(), Arc::clone(&order));
-        line_up(move || {
-            let guard = manager.try_lock_for("job", TTL, BOUND).unwrap();
-            order.lock().push(who);
-            guard.unlock().unwrap();
-        })
-    });
-    let threads: Vec<_> = threads.collect();
-    guard.unlock().unwrap();
-    threads.into_iter().for_each(got);
-    assert_eq!(*order.lock(), (0..64).collect::<Vec<_>>());
-    assert!(servers.iter().all(|server| server.get("job").is_none()));
-}
-
-#[test]
-fn one_who_waits_in_vain_is_told_what_the_first_one_met() {
-    let (nodes, manager) = fakes();
-    nodes.iter().for_each(FakeNode::refuse);
-    let first = next(&manager, TTL);
-    for wait in [Duration::from_millis(300), Duration::ZERO] {
-        let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
-        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
-    }
-    nodes.iter().for_each(FakeNode::recover);
-    let guard = got(first);
-    assert_held_here(manager.try_lock("job", TTL));
-    guard.unlock().unwrap();
 }
 
 /// How a holder ends; it may leave its guard.
@@ -197,7 +159,7 @@ fn a_lease_is_not_waited_for_in_the_line() {
 /// A guard that is given back is no lock that has ended: to ask for it before the servers have heard of it would be in vain.
 #[test]
 fn nobody_asks_before_the_lock_is_given_back() {
-    let (asked, asked_by_then) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let [asked, asked_by_then] = [(); 2].map(|()| Arc::<AtomicUsize>::default());
     let (count, seen) = (Arc::clone(&asked), Arc::clone(&asked_by_then));
     let server = Scripted::start(move |peer, command| {
         let kind = command.kind();
@@ -215,7 +177,7 @@ fn nobody_asks_before_the_lock_is_given_back() {
     let waiter = next(&manager, TTL);
     guard.unlock().unwrap();
     got(waiter).unlock().unwrap();
-    assert_eq!(asked_by_then.load(Ordering::SeqCst), 1);
     // The second one's attempt rode with the release.
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let asked = [asked_by_then, asked].map(|count| count.load(Ordering::SeqCst));
+    assert_eq!(asked, [1, 1]);
 }

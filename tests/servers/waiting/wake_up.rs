@@ -1,6 +1,6 @@
 //! Waiting for a lock of another process: one server is asked, and a release wakes a waiting client.
 //!
-//! Two managers stand for two processes.
+//! Two managers stand for two processes. What is the same for locks of all kinds is in `kinds::waits`.
 
 use std::time::Duration;
 
@@ -9,119 +9,63 @@ use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::managers::{PATIENCE, over, processes_by};
-use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, assert_no_node_failed, cluster, process};
+use crate::waiters::{
+    BOUND, LONG, SOON, TTL, Waiting, assert_no_node_failed, cluster, process, processes,
+};
 
-/// How one who waits is woken.
-#[derive(Clone, Copy)]
-struct Case {
-    name: &'static str,
-    nodes: usize,
-    protocol: Protocol,
-    is_unix: bool,
-    /// What is done to the servers before the lock is taken.
-    trouble: fn(&mut [Server]),
-    /// The server at which one waits.
-    listens_at: usize,
-    /// What is done to that server then.
-    meanwhile: fn(&Server),
-    give_back: fn(LockGuard, &LockManager),
-    /// Whether all nodes vote in the end.
-    is_sound: bool,
+/// One has the lock until the other listens at this server, and wakes it as a release by an operator does.
+#[track_caller]
+fn assert_wakes(
+    [holder, waiter]: [LockManager; 2],
+    server: &Server,
+    meanwhile: impl FnOnce(),
+) -> LockGuard {
+    let guard = holder.lock("job", TTL).unwrap();
+    let waiting = Waiting::listen(&waiter, server);
+    meanwhile();
+    let released = now();
+    holder.release("job", guard.token()).unwrap();
+    let (guard, at) = waiting.end();
+    assert!(at - released < SOON, "{:?}", at - released);
+    guard
 }
 
-const PLAIN: Case = Case {
-    name: "a lock",
-    nodes: 3,
-    protocol: Protocol::Classic,
-    is_unix: false,
-    trouble: |_| (),
-    listens_at: 0,
-    meanwhile: |_| (),
-    give_back: |guard, _| guard.unlock().unwrap(),
-    is_sound: true,
-};
+#[test]
+fn a_release_wakes_one_who_waits_long_before_its_next_look_also_where_its_connection_was_killed() {
+    let server = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
+    let url = format!("unix://{}/redis.sock", server.dir().display());
+    let builder = LockManager::builder().node(url).node_timeout(PATIENCE);
+    let managers = processes_by(&builder.retry_delay(LONG, LONG), Protocol::Classic);
+    assert_no_node_failed(&assert_wakes(managers, &server, || ()));
 
-/// A node that is not where one waits: it fails, or it answers a look and no attempt.
-const FIRST_FAILS: Case = Case {
-    listens_at: 1,
-    is_sound: false,
-    ..PLAIN
-};
+    let servers = cluster(3);
+    let managers = processes(Protocol::Classic, &servers, LONG);
+    let _guard = assert_wakes(managers, &servers[0], || {
+        servers[0].command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        assert!(eventually(BOUND, || servers[0].blocked() == 1));
+    });
+}
 
-/// What is the same for locks of all kinds is in `kinds::waits`.
-const CASES: [Case; 7] = [
-    Case {
-        name: "one node",
-        nodes: 1,
-        ..PLAIN
-    },
-    Case {
-        name: "a Unix socket",
-        nodes: 1,
-        is_unix: true,
-        ..PLAIN
-    },
-    Case {
-        name: "a release by an operator",
-        give_back: |guard, manager| manager.release("job", guard.token()).unwrap(),
-        ..PLAIN
-    },
-    Case {
-        name: "a connection that is killed",
-        meanwhile: |server| {
-            server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
-            assert!(eventually(BOUND, || server.blocked() == 1));
-        },
-        is_sound: false,
-        ..PLAIN
-    },
-    Case {
-        name: "a first node that is down",
-        trouble: |servers| servers[0].kill(),
-        ..FIRST_FAILS
-    },
-    Case {
-        name: "a first node that abstains",
-        protocol: Protocol::Fenced,
-        trouble: |servers| drop(servers[0].command(&["FLUSHALL"])),
-        ..FIRST_FAILS
-    },
-    Case {
-        name: "a first node that is full",
-        trouble: |servers| drop(servers[0].command(&["CONFIG", "SET", "maxmemory", "1"])),
-        ..FIRST_FAILS
-    },
+type Trouble = fn(&mut Server);
+
+/// It is down, it abstains, or it is full: it answers a look, and no attempt.
+const TROUBLES: [(Protocol, Trouble); 3] = [
+    (Protocol::Classic, Server::kill),
+    (Protocol::Fenced, |server| {
+        server.command(&["FLUSHALL"]);
+    }),
+    (Protocol::Classic, |server| {
+        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    }),
 ];
 
 #[test]
-fn a_release_wakes_one_who_waits_long_before_its_next_look() {
-    for case in CASES {
-        let mut servers = if case.is_unix {
-            vec![Server::start_with(&["--unixsocket", "{dir}/redis.sock"])]
-        } else {
-            cluster(case.nodes)
-        };
-        let url = |server: &Server| {
-            if case.is_unix {
-                return format!("unix://{}/redis.sock", server.dir().display());
-            }
-            server.url()
-        };
-        let builder = LockManager::builder().nodes(servers.iter().map(url));
-        let builder = builder.node_timeout(PATIENCE).retry_delay(LONG, LONG);
-        let [holder, waiter] = processes_by(&builder, case.protocol);
-        (case.trouble)(&mut servers);
-        let guard = holder.lock("job", TTL).unwrap();
-        let server = &servers[case.listens_at];
-        let waiting = Waiting::listen(&waiter, server);
-        (case.meanwhile)(server);
-        let released = now();
-        (case.give_back)(guard, &holder);
-        let (guard, at) = waiting.end();
-        assert!(at - released < SOON, "{}: {:?}", case.name, at - released);
-        if case.is_sound {
-            assert_no_node_failed(&guard);
-        }
+fn where_the_first_node_fails_one_waits_at_the_second() {
+    for (protocol, trouble) in TROUBLES {
+        let mut servers = cluster(3);
+        let managers = processes(protocol, &servers, LONG);
+        trouble(&mut servers[0]);
+        drop(assert_wakes(managers, &servers[1], || ()));
     }
 }
 
@@ -143,10 +87,8 @@ fn with_one_connection_a_poll_is_one_command_and_nobody_is_woken() {
     assert!((1..=6).contains(&looks), "{looks}");
     guard.unlock().unwrap();
     assert_no_node_failed(&waiting.end().0);
-    assert_eq!(
-        (servers[0].count("blpop"), servers[0].count("sadd")),
-        (0, 0)
-    );
+    let announced = ["blpop", "sadd"].map(|command| servers[0].count(command));
+    assert_eq!(announced, [0, 0]);
 }
 
 /// Waits for so long for a lock that a server does not give. The server answers looks and those who listen as it likes.
@@ -181,7 +123,7 @@ fn wait_in_vain(
 const IS_HELD: &[u8] = b"*4\r\n:1\r\n:50000\r\n:1\r\n$0\r\n\r\n";
 
 #[test]
-fn a_server_that_is_late_to_end_the_listening_is_not_taken_for_one_that_failed() {
+fn a_server_that_is_late_to_end_the_listening_or_refuses_a_look_is_not_taken_for_one_that_failed() {
     let delay = Duration::from_millis(50);
     let server = wait_in_vain(delay, Duration::from_secs(3), |peer, command| {
         if command.kind() == Kind::Listen {
@@ -190,6 +132,12 @@ fn a_server_that_is_late_to_end_the_listening_is_not_taken_for_one_that_failed()
         peer.say(IS_HELD);
     });
     assert!(server.heard_of(Kind::Look).len() >= 2);
+
+    let server = wait_in_vain(delay, delay * 10, |peer, _| {
+        peer.say(b"-LOADING Redis is loading the dataset in memory\r\n");
+    });
+    let looks = server.heard_of(Kind::Look).len();
+    assert!((2..=11).contains(&looks), "{looks}");
 }
 
 #[test]
@@ -209,14 +157,4 @@ fn one_whose_connection_breaks_listens_again_for_the_rest_of_the_time() {
     let seconds = |at: usize| -> f64 { listened[at].words[2].parse().unwrap() };
     assert!((seconds(0) - 1.0).abs() < 0.01, "{listened:?}");
     assert!(seconds(1) < 0.4, "{listened:?}");
-}
-
-#[test]
-fn a_server_that_refuses_a_look_has_not_failed() {
-    let (delay, wait) = (Duration::from_millis(50), Duration::from_millis(500));
-    let server = wait_in_vain(delay, wait, |peer, _| {
-        peer.say(b"-LOADING Redis is loading the dataset in memory\r\n");
-    });
-    let looks = server.heard_of(Kind::Look).len();
-    assert!((2..=11).contains(&looks), "{looks}");
 }

@@ -37,42 +37,24 @@ fn told(guard: &LockGuard) -> Receiver<()> {
     told
 }
 
-fn is_wanted(guard: &LockGuard) -> bool {
-    guard.extend(TTL).unwrap();
-    guard.is_wanted()
-}
-
 #[test]
-fn what_was_announced_ends_by_itself() {
-    let (_nodes, [holder, other]) = processes();
-    let guard = holder.lock("job", TTL).unwrap();
-    waits(&other, &["job"], || {
-        assert!(eventually(BOUND, || is_wanted(&guard)));
-    });
-    assert!(eventually(BOUND, || !is_wanted(&guard)));
-}
-
-#[test]
-fn who_waited_does_not_take_its_own_announcement_for_that_of_another() {
+fn what_was_announced_ends_by_itself_and_who_waited_does_not_take_it_for_that_of_another() {
     let (_nodes, [one, other]) = processes();
+    let is_wanted = |guard: &LockGuard| {
+        guard.extend(TTL).unwrap();
+        guard.is_wanted()
+    };
     let first = one.lock("job", TTL).unwrap();
+    waits(&other, &["job"], || {
+        assert!(eventually(BOUND, || is_wanted(&first)));
+    });
+    assert!(eventually(BOUND, || !is_wanted(&first)));
     let waiting = thread::spawn(move || other.lock("job", TTL).unwrap());
     assert!(eventually(BOUND, || is_wanted(&first)));
     first.unlock().unwrap();
     let second = within(BOUND, || waiting.join().unwrap());
     second.on_wanted(|| panic!("nobody waits"));
     assert!(!is_wanted(&second));
-}
-
-#[test]
-fn one_who_does_not_wait_is_not_told() {
-    let (_nodes, [manager, _]) = processes();
-    let guard = manager.lock("job", TTL).unwrap();
-    let told = told(&guard);
-    assert!(manager.try_lock("job", TTL).is_err());
-    assert!(!guard.is_wanted());
-    // The hook is still there for one who does.
-    waits(&manager, &["job"], || told.recv_timeout(BOUND).unwrap());
 }
 
 #[test]
@@ -100,12 +82,14 @@ fn a_renewal_calls_the_hook_once_and_one_that_panics_harms_nobody() {
 }
 
 #[test]
-fn a_thread_of_the_same_manager_is_seen_without_asking_a_node() {
+fn a_thread_of_the_same_manager_that_waits_is_seen_without_asking_a_node_and_no_other() {
     let (nodes, [manager, _]) = processes();
     for names in [&["job"][..], &["one", "two"]] {
         let guard = manager.lock_all(names, TTL).unwrap();
         let told = told(&guard);
         nodes.iter().for_each(FakeNode::hang);
+        assert!(manager.request_all(names).try_lock().is_err());
+        assert!(!guard.is_wanted() && told.try_recv().is_err());
         waits(&manager, names, || {
             told.recv_timeout(BOUND).unwrap();
             assert!(eventually(BOUND, || guard.is_wanted()), "{names:?}");
