@@ -1,21 +1,13 @@
 //! Who asks, who sends for others, and what nodes answer. A thread may send what others of its client ask for, and every promise
 //! is judged by who asked.
 
-use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::Duration;
 
-use redlatch_history::{On, Why};
-
-use super::clocks::{MILLI, Nanos};
-use super::plan::nanos;
-use super::wire::{Message, Verb};
-use super::wish::{Waits, Wish, why};
+use super::prelude::*;
+use super::wish::why;
 use super::witness::Token;
-use super::world::{State, World};
 use crate::guard::LockGuard;
-use crate::wire::resp::Reply;
-use crate::{Error, quorum};
+use crate::quorum;
 
 /// What a call has come to; none where the thread has panicked in the middle.
 pub(super) type Asked = Option<Result<LockGuard, Error>>;

@@ -1,11 +1,7 @@
 //! Clients that listen at a node until a bell rings: who is woken, who listens in vain, and what a node does not know of them.
 
-use super::clocks::{MICRO, MILLI, Nanos};
 use super::network::Connection;
-use super::plan::nanos;
-use super::wire::Message;
-use super::world::{Event, State};
-use crate::wire::resp::Reply;
+use super::prelude::*;
 
 /// A server that is idle looks ten times a second for clients whose time is over.
 const TICK: Nanos = 100 * MILLI;

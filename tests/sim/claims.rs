@@ -1,16 +1,11 @@
 //! What the guards of all clients say, looked at between any two steps, and compared with the truth.
 
-use std::time::Duration;
+use redlatch_history::{Says, Span};
 
-use redlatch_history::{Call, On, Says, Span, What, Why};
-
-use super::clocks::{MILLI, Nanos};
-use super::holding::Held;
-use super::plan::nanos;
-use super::world::{State, World};
+use super::prelude::*;
+use crate::LossCause;
 use crate::guard::LockGuard;
 use crate::lease::LeaseWatch;
-use crate::{Error, LossCause};
 
 /// A guard, and until which true time it says to be valid.
 pub(super) struct Claim {

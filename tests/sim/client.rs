@@ -1,18 +1,13 @@
 //! A client: a program with a thread or two that take locks through the crate's public API, uses them well or badly, and reports to the
 //! witness.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use super::clocks::MILLI;
 use super::line::Dialer;
-use super::plan::{Labels, Plan, nanos, pick};
+use super::plan::Labels;
+use super::prelude::*;
 use super::process::{ClientTime, has_its_slots};
-use super::wish::{Waits, Wish};
-use super::world::World;
 use crate::clock::Clock;
 use crate::wire::transport::Connect;
-use crate::{Error, LockGuard, LockManager, Protocol};
+use crate::{LockManager, Protocol};
 
 pub(super) struct Worker {
     pub(super) world: Arc<World>,

@@ -1,7 +1,7 @@
 //! What a node has under a key: nothing, the value of a holder, or the entries of readers. And what a command must not do
 //! to it.
 
-use std::time::Duration;
+use super::prelude::*;
 
 /// What is under a key, as far as it has not expired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,15 +10,6 @@ pub(crate) struct Contents {
     entries: Vec<Entry>,
     /// When the key expires, by the node's clock.
     until: Duration,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
-    #[default]
-    Nothing,
-    Value,
-    Readers,
 }
 
 /// What a holder, or a reader, has under a key.
@@ -36,26 +27,19 @@ pub(crate) struct Own<'a> {
     pub(crate) ends: Option<&'a str>,
 }
 
-impl Contents {
-    pub(crate) fn value(token: &str, until: Duration) -> Self {
-        let token = token.to_owned();
-        Self {
-            entries: vec![Entry { token, until }],
-            until,
-            kind: Kind::Value,
-        }
-    }
+const DELETED: &str = "deleted what another holder has";
+const CHANGED: &str = "changed the time of what another holder has";
+const SET: &str = "set what is another's";
+const SHORTENED: &str = "shortened what it was to extend";
+const MISTIMED: &str = "left a key that ends at another time";
 
-    /// A set of readers that expires then, of whom these are left. Without any, it is as good as nothing.
-    pub(crate) fn readers(entries: Vec<Entry>, until: Duration) -> Self {
+impl Contents {
+    /// A key that expires then, with the entries that are left. Without any, it is as good as nothing.
+    pub(crate) fn new(entries: Vec<Entry>, until: Duration) -> Self {
         if entries.is_empty() {
             return Self::default();
         }
-        Self {
-            entries,
-            until,
-            kind: Kind::Readers,
-        }
+        Self { entries, until }
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {
@@ -76,17 +60,15 @@ impl Contents {
         let others = before.entries.iter().filter(|entry| !is_own(entry));
         for theirs in others {
             match self.entry(&theirs.token) {
-                None => return Some("deleted what another holder has"),
-                Some(entry) if entry != theirs => {
-                    return Some("changed the time of what another holder has");
-                }
+                None => return Some(DELETED),
+                Some(entry) if entry != theirs => return Some(CHANGED),
                 Some(_) => {}
             }
         }
         let rest = format!("rest:{}", own.token);
         let mut new = self.entries.iter();
         if new.any(|entry| !before.has(&entry.token) && !is_own(&entry) && entry.token != rest) {
-            return Some("set what is another's");
+            return Some(SET);
         }
         if own.ends.is_none()
             && let Some(mine) = before.entry(own.token)
@@ -94,63 +76,53 @@ impl Contents {
                 .entry(own.token)
                 .is_none_or(|entry| entry.until < mine.until)
         {
-            return Some("shortened what it was to extend");
+            return Some(SHORTENED);
         }
         let last = self.entries.iter().map(|entry| entry.until).max();
-        (self.until != last.unwrap_or_default()).then_some("left a key that ends at another time")
+        (self.until != last.unwrap_or_default()).then_some(MISTIMED)
     }
 }
 
 #[test]
 fn whoever_touches_what_another_has_is_seen() {
-    let at = Duration::from_secs;
-    let set = |entries: &[(&str, u64)], until| {
-        let entries = entries.iter().map(|(token, until)| Entry {
-            token: (*token).into(),
-            until: at(*until),
-        });
-        Contents::readers(entries.collect(), at(until))
+    // Each entry with its end, and the end of the key last.
+    let set = |text: &str| {
+        let mut entries: Vec<Entry> = Vec::new();
+        for entry in text.split(' ') {
+            let (token, until) = entry.split_once('=').unwrap();
+            let until = Duration::from_secs(until.parse().unwrap());
+            let token = token.to_owned();
+            entries.push(Entry { token, until });
+        }
+        let key = entries.pop().unwrap();
+        Contents::new(entries, key.until)
     };
-    let [nothing, other] = [set(&[], 0), set(&[("other", 5)], 5)];
-    let [both, longer] = [3, 8].map(|end| set(&[("other", 5), ("mine", end)], end.max(5)));
-    let value = |token, until| Contents::value(token, at(until));
     let token = "mine";
     let [own, end, pass] = [None, Some("mine"), Some("before")].map(|ends| Own { token, ends });
-    let deleted = Some("deleted what another holder has");
-    let changed = Some("changed the time of what another holder has");
-    let (short, late) = (
-        "shortened what it was to extend",
-        "left a key that ends at another time",
-    );
     for (before, after, own, wrong) in [
-        (&nothing, set(&[("mine", 1)], 1), own, None),
-        (&other, both.clone(), own, None),
-        (&both, longer.clone(), own, None),
-        (&longer, other.clone(), end, None),
-        (&nothing, value("mine", 3), own, None),
-        (&value("mine", 3), value("rest:mine", 9), end, None),
-        (&value("before", 1), value("mine", 3), pass, None),
-        (&value("before", 1), value("mine", 3), own, deleted),
-        (&value("rest:mine", 9), nothing.clone(), end, deleted),
-        (&both, set(&[("mine", 3)], 3), own, deleted),
-        (&both, value("mine", 5), end, deleted),
-        (&both, set(&[("other", 9), ("mine", 3)], 9), own, changed),
-        (&both, set(&[("other", 4), ("mine", 3)], 4), end, changed),
+        ("key=0", "mine=1 key=1", own, ""),
+        ("other=5 key=5", "other=5 mine=3 key=5", own, ""),
+        ("other=5 mine=3 key=5", "other=5 mine=8 key=8", own, ""),
+        ("other=5 mine=8 key=8", "other=5 key=5", end, ""),
+        ("mine=3 key=3", "rest:mine=9 key=9", end, ""),
+        ("before=1 key=1", "mine=3 key=3", pass, ""),
+        ("before=1 key=1", "mine=3 key=3", own, DELETED),
+        ("rest:mine=9 key=9", "key=0", end, DELETED),
+        ("other=5 mine=3 key=5", "mine=5 key=5", end, DELETED),
+        ("other=5 key=5", "other=9 mine=3 key=9", own, CHANGED),
+        ("other=5 mine=3 key=5", "other=4 mine=3 key=4", end, CHANGED),
+        ("other=5 key=5", "other=5 third=1 key=5", own, SET),
         (
-            &other,
-            set(&[("other", 5), ("third", 1)], 5),
+            "other=5 mine=8 key=8",
+            "other=5 mine=3 key=5",
             own,
-            Some("set what is another's"),
+            SHORTENED,
         ),
-        (&longer, both.clone(), own, Some(short)),
-        (&both, other.clone(), own, Some(short)),
-        (&both, set(&[("other", 5)], 9), end, Some(late)),
-        (&both, set(&[("other", 5), ("mine", 3)], 3), own, Some(late)),
+        ("other=5 mine=3 key=5", "other=5 key=5", own, SHORTENED),
+        ("other=5 mine=3 key=5", "other=5 key=9", end, MISTIMED),
+        ("other=5 key=5", "other=5 mine=3 key=3", own, MISTIMED),
     ] {
-        assert_eq!(
-            after.wrong_since(before, own),
-            wrong,
-            "{before:?} {after:?}"
-        );
+        let found = set(after).wrong_since(&set(before), own);
+        assert_eq!(found.unwrap_or_default(), wrong, "{before}, then {after}");
     }
 }

@@ -1,13 +1,7 @@
 //! How the runs of one subject are drawn: each kind of them is a deployment, a workload and troubles of its own.
 
-use std::time::Duration;
-
-use redlatch_history::Way;
-
-use super::clocks::{MICRO, MILLI, Nanos, SECOND};
-use super::plan::{Kind, Plan, nanos, pick};
 use super::preempt::Preemption;
-use super::trouble::{Episode, Trouble};
+use super::prelude::*;
 use crate::Fanout;
 use crate::fencing::FENCE_IDLE;
 
@@ -320,7 +314,7 @@ impl Plan {
         plan
     }
 
-    pub(super) fn strikes(&mut self, time: std::ops::Range<Nanos>, trouble: Trouble) {
+    pub(super) fn strikes(&mut self, time: Range<Nanos>, trouble: Trouble) {
         let (start, end) = (time.start, time.end);
         self.episodes.push(Episode {
             start,

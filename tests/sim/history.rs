@@ -1,17 +1,12 @@
 //! What happens in a run, noted for the judge of histories, which hears it at once.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use redlatch_history::{
-    Asks, Assumed, Call, Checker, Event, Given, Leased, Nanos, On, Rule, Span, Violation, Way,
-    What, Why, write,
+    Asks, Assumed, Checker, Event, Given, Leased, Nanos, Rule, Span, Violation, write,
 };
 
 use super::claims::NOTICE;
-use super::plan::Plan;
-use super::world::{State, World};
-use crate::{Lease, LockGuard};
+use super::prelude::*;
+use crate::Lease;
 
 const SEMAPHORE: usize = 0;
 

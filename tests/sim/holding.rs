@@ -1,18 +1,15 @@
 //! What a worker does with a lock that it has: works under it, extends it, has it kept, gives it back or hands it on; and what it does
 //! with a lease that another has handed on.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
-use redlatch_history::{On, Says, What};
+use redlatch_history::Says;
 
 use super::claims::Returned;
-use super::client::Worker;
 use super::hooks::name;
-use super::node::Node;
-use super::plan::nanos;
+use super::prelude::*;
 use super::wish::{Keep, why, why_lost};
-use crate::clock::VIRTUAL_EPOCH_US;
-use crate::{Error, Lease, LockGuard, LossCause};
+use crate::{Lease, LossCause};
 
 /// A guard, and the number by which the witness knows it.
 pub(super) struct Held {

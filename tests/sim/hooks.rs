@@ -1,11 +1,6 @@
 //! What clients have called when a lock is lost: once, in time, and never after it was given back.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use super::clocks::Nanos;
-use super::holding::Held;
-use super::world::{State, World};
+use super::prelude::*;
 use crate::error::LossCause;
 
 pub(super) struct Hook {

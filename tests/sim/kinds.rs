@@ -1,9 +1,7 @@
 //! The kinds of runs by their names, as tests, replays and texts of violations call them: how each draws the plan of a seed, and what
 //! has to happen in many seeds. A run in which nothing happens breaks no promise either.
 
-use std::ops::Range;
-
-use super::plan::{Kind, Plan};
+use super::prelude::*;
 use super::run::{Total, Until, none_breaks_a_promise, run_many};
 
 /// What is asked of many runs of a kind.
@@ -11,15 +9,11 @@ struct Runs {
     draw: fn(u64) -> Plan,
     /// How many of the seeds that are asked for: so many, of so many.
     share: (u64, u64),
-    /// How many locks are taken, extended and refused in a run at least, on average.
-    taken: u64,
-    extended: u64,
-    refused: u64,
+    /// How often something has to happen in a run at least, on average.
+    often: &'static [(&'static str, u64)],
     /// What has to happen, and what has to in 200 seeds, with commas between.
     seen: &'static str,
     seen_in_many: &'static str,
-    /// How often something has to happen in a run, on average.
-    often: &'static [(&'static str, u64)],
     /// What happens for less than one lock of a hundred.
     rare: &'static str,
     /// How the promise is called that has to be broken, and that in so many of a hundred runs.
@@ -29,20 +23,21 @@ struct Runs {
 const RUNS: Runs = Runs {
     draw: |seed| Plan::draw(seed, Kind::Sound),
     share: (1, 10),
-    taken: 20,
-    extended: 0,
-    refused: 0,
+    often: &[("taken", 20)],
     seen: "",
     seen_in_many: "",
-    often: &[],
     rare: "",
     broken: None,
 };
 
 /// As many troubles as there are.
 const FULL: Runs = Runs {
-    extended: 2,
-    refused: 5,
+    often: &[("taken", 20), ("extended", 2), ("refused", 5)],
+    ..RUNS
+};
+
+const REFUSED: Runs = Runs {
+    often: &[("taken", 20), ("refused", 5)],
     ..RUNS
 };
 
@@ -72,21 +67,21 @@ kinds! {
     // Nodes that restart at once without memory, go back to an earlier state, as from a snapshot or by the promotion of a
     // replica that lags, and are flushed: the fenced protocol survives all of it, and its tokens stay in order.
     fenced, "fenced": Runs { draw: |seed| Plan::draw(seed, Kind::Fenced), share: (1, 2), seen_in_many: FENCED, ..FULL };
-    mixed, "mixed": Runs { draw: Plan::mixed, refused: 5, seen: "kept", ..RUNS };
+    mixed, "mixed": Runs { draw: Plan::mixed, seen: "kept", ..REFUSED };
     // Readers, writers, locks, and locks on several resources, with both protocols and in crowds.
     shared, "shared": Runs { draw: Plan::shared, share: (1, 3), seen_in_many: SHARED, ..FULL };
     // Threads that send for each other, on slow and on fast links, and that panic while they do.
     crowd, "crowd": Runs {
-        draw: Plan::crowd, share: (1, 2), taken: 100, often: &[("led for others", 20)], seen_in_many: CROWD, ..RUNS
+        draw: Plan::crowd, share: (1, 2), often: &[("taken", 100), ("led for others", 20)], seen_in_many: CROWD, ..RUNS
     };
     // Threads that stop at mutexes and atomics. A race needs many seeds, and each is short.
-    preempted, "preempted": Runs { draw: Plan::preempted, share: (4, 1), taken: 10, seen_in_many: PREEMPTED, ..RUNS };
+    preempted, "preempted": Runs { draw: Plan::preempted, share: (4, 1), often: &[("taken", 10)], seen_in_many: PREEMPTED, ..RUNS };
     // Permits of a semaphore: never more holders than permits, and one in each slot.
     permits_sound, "permits-sound": Runs {
-        draw: |seed| Plan::draw(seed, Kind::Sound).with_permits(), refused: 5, seen: PERMITS, ..RUNS
+        draw: |seed| Plan::draw(seed, Kind::Sound).with_permits(), seen: PERMITS, ..REFUSED
     };
     permits_fenced, "permits-fenced": Runs {
-        draw: |seed| Plan::draw(seed, Kind::Fenced).with_permits(), refused: 5, seen: PERMITS, ..RUNS
+        draw: |seed| Plan::draw(seed, Kind::Fenced).with_permits(), seen: PERMITS, ..REFUSED
     };
     // Locks that are held for a time at least: nobody gets one that rests.
     rests_sound, "rests-sound": Runs {
@@ -98,17 +93,19 @@ kinds! {
     // Locks that pass from thread to thread again and again, while most messages are late.
     relay, "relay": Runs { draw: Plan::relay, seen: "passed to the next thread, undo", ..RUNS };
     // A lock that is kept is never lost while servers without persistence are restarted one after the other.
-    rolling, "rolling": Runs { draw: Plan::rolling, taken: 0, often: &HEALED, ..RUNS };
-    rolling_shared, "rolling-shared": Runs { draw: Plan::rolling_shared, taken: 0, often: &HEALED, ..RUNS };
+    rolling, "rolling": Runs { draw: Plan::rolling, often: &[("a key set again", 5)], ..RUNS };
+    rolling_shared, "rolling-shared": Runs { draw: Plan::rolling_shared, often: &[("a key set again", 5)], ..RUNS };
     // Neither readers nor writers wait for long.
     stream, "stream": Runs {
-        draw: Plan::stream, taken: 100,
+        draw: Plan::stream, often: &[("taken", 100)],
         seen: "a reader is held back for a writer, readers at the same time, several resources",
         ..RUNS
     };
     // A lost wake-up would leave a lock free until somebody looks again, a second later.
     woken, "woken": Runs {
-        draw: Plan::woken, often: &[("woken by the bell", 5)], rare: "a free lock that somebody got by its timer alone", ..RUNS
+        draw: Plan::woken, often: &[("taken", 20), ("woken by the bell", 5)],
+        rare: "a free lock that somebody got by its timer alone",
+        ..RUNS
     };
     // Fencing tokens grow when their counters are gone.
     idle, "idle": Runs { draw: Plan::idle, seen: "a pause of a day, a counter is gone, a larger token", ..RUNS };
@@ -117,8 +114,12 @@ kinds! {
         draw: Plan::sealed, seen: "a part of a reply, records without data, too many records without data", ..RUNS
     };
     // Wall clocks beyond what is allowed cost locks, and no promise.
-    beyond, "beyond": Runs { draw: Plan::beyond_the_bound, taken: 5, seen: "a token too far ahead, a larger token", ..RUNS };
-    set_back, "set-back": Runs { draw: Plan::with_clocks_set_back, taken: 5, seen: "a node's clock is set back", ..RUNS };
+    beyond, "beyond": Runs {
+        draw: Plan::beyond_the_bound, often: &[("taken", 5)], seen: "a token too far ahead, a larger token", ..RUNS
+    };
+    set_back, "set-back": Runs {
+        draw: Plan::with_clocks_set_back, often: &[("taken", 5)], seen: "a node's clock is set back", ..RUNS
+    };
     amnesia, "amnesia": Runs { draw: |seed| Plan::draw(seed, Kind::Amnesia), ..TWO_HOLDERS };
     jumps, "jumps": Runs { draw: |seed| Plan::draw(seed, Kind::Jumps), ..TWO_HOLDERS };
     shared_amnesia, "shared-amnesia": Runs { draw: Plan::shared_and_forgotten, ..TWO_HOLDERS };
@@ -153,8 +154,6 @@ const PERMITS: &str =
 
 const RESTS: &str =
     "a lock rests, held for a time at least, adopted with a minimum, given back at once";
-
-const HEALED: [(&str, u64); 1] = [("a key set again", 5)];
 
 fn named(name: &str) -> &'static Runs {
     let found = KINDS.iter().find(|(other, _)| *other == name);
@@ -199,12 +198,7 @@ impl Runs {
         for what in listed(self.rare) {
             assert!(100 * times(what) <= times("taken"), "{what}: {total}");
         }
-        let own = [
-            ("taken", self.taken),
-            ("extended", self.extended),
-            ("refused", self.refused),
-        ];
-        for (what, often) in own.iter().chain(self.often) {
+        for (what, often) in self.often {
             assert!(times(what) >= *often * runs, "{what}: {total}");
         }
         let in_many = listed(self.seen_in_many).filter(|_| runs >= MANY);

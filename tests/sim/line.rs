@@ -2,14 +2,9 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::sync::Arc;
 
-use super::clocks::MICRO;
-use super::wire::Message;
-use super::world::{State, World};
-use crate::clock::Timestamp;
+use super::prelude::*;
 use crate::error::NodeError;
-use crate::wire::resp::Reply;
 use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
 struct Line {

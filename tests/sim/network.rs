@@ -1,14 +1,8 @@
 //! The network between clients and nodes: each connection keeps its order, and nothing else does.
 
-use std::collections::VecDeque;
-use std::time::Duration;
-
-use super::clocks::Nanos;
-use super::plan::nanos;
+use super::prelude::*;
 use super::unread::Unread;
-use super::wire::{Message, Verb};
-use super::world::{Event, State, Wait};
-use crate::wire::resp::Reply;
+use super::world::Wait;
 
 pub(super) struct Network {
     pub(super) connections: Vec<Connection>,

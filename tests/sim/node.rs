@@ -1,18 +1,12 @@
 //! A node of the simulation: the store of the fake nodes on a clock of its own, and the life of its process.
 
-use std::collections::VecDeque;
-use std::time::Duration;
-
-use super::clocks::{Clockwork, Nanos};
 use super::contents::{Contents, Entry};
-use super::drawn::Workload;
-use super::plan::{Plan, nanos};
-use super::wire::{Message, token_of};
-use crate::clock::VIRTUAL_EPOCH_US;
+use super::prelude::*;
+use super::wire::token_of;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
-use crate::node::command::{self, MarkerAction};
-use crate::wire::resp::Reply;
+use crate::node::command;
+use crate::node::command::MarkerAction;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -166,20 +160,20 @@ impl Node {
 
     pub(super) fn contents(&mut self, key: &str, now: Nanos) -> Contents {
         let time = self.time(now);
-        let until = self.store.get(key, time).map(|entry| entry.until);
-        let Some(until) = until else {
+        let Some(until) = self.store.get(key, time).map(|entry| entry.until) else {
             return Contents::default();
         };
+        let entry = |value: &str, until| Entry {
+            token: token_of(value).to_owned(),
+            until,
+        };
         if let Some(readers) = self.store.readers(key, time) {
-            let entries = readers.map(|(value, until)| Entry {
-                token: token_of(value).to_owned(),
-                until,
-            });
+            let entries = readers.map(|(value, until)| entry(value, until)).collect();
             // The key as well ends after its last ms.
-            return Contents::readers(entries.collect(), until.saturating_sub(MILLISECOND));
+            return Contents::new(entries, until.saturating_sub(MILLISECOND));
         }
         let value = self.store.value(key, time).unwrap_or_default();
-        Contents::value(token_of(&value), until)
+        Contents::new(vec![entry(&value, until)], until)
     }
 
     /// The true time at which this token has the key no longer, if it has it.

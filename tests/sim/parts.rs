@@ -1,15 +1,8 @@
 //! What the workers do in runs of one subject, beside the work that each draws.
 
-use std::time::Duration;
-
-use redlatch_history::{On, Way};
-
-use super::client::Worker;
-use super::clocks::{MILLI, Nanos, SECOND};
-use super::drawn::{LOOKS_AGAIN, OPENED, SETTLED, Workload};
-use super::plan::nanos;
-use super::wish::{Keep, Waits, Wish};
-use crate::Error;
+use super::drawn::{LOOKS_AGAIN, OPENED, SETTLED};
+use super::prelude::*;
+use super::wish::Keep;
 
 /// How long each reads, or writes, among a stream of readers.
 const SECTION: Duration = Duration::from_millis(100);

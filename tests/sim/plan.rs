@@ -1,16 +1,11 @@
 //! What a seed stands for: the deployment, the network, the workload, and the troubles to come.
 
-use std::time::Duration;
-
-use super::clocks::{MICRO, MILLI, Nanos, SECOND};
-use super::drawn::Workload;
 use super::preempt::Preemption;
-use super::trouble::{Episode, Trouble, episodes};
-use super::wall::Offset;
+use super::prelude::*;
+use super::trouble::episodes;
 use super::wanted::{Permits, Sharing};
-use crate::Fanout;
 use crate::fencing::Rules;
-use crate::quorum;
+use crate::{Fanout, quorum};
 
 /// What a run is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,16 +8,12 @@
 //! sooner or later.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread::panicking;
 
-use super::client::Worker;
-use super::clocks::{MICRO, Nanos};
-use super::plan::{Plan, pick};
-use super::world::{State, Wait, World, switch};
+use super::prelude::*;
+use super::world::{Wait, switch};
 use crate::sync::points::{Point, Scheduler, Side};
 
 #[derive(Clone, Copy, Debug)]

@@ -1,18 +1,13 @@
 //! A client's process: its clock, and its background threads.
 
-use std::collections::VecDeque;
-use std::fmt::{self, Write};
-use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+use std::{fmt, thread};
 
-use super::clocks::{Clockwork, MICRO, MILLI, Nanos};
-use super::plan::nanos;
-use super::wall::Offset;
-use super::world::{Event, Job, State, World};
+use super::prelude::*;
+use super::world::Job;
 use crate::LockManager;
-use crate::clock::{Timestamp, VirtualTime};
+use crate::clock::VirtualTime;
 
 /// The background threads of a client: for probes, for renewals and for telling of losses.
 pub(super) const THREADS: usize = 3;

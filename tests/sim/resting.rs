@@ -1,20 +1,9 @@
 //! Locks with a minimum: while one rests on a majority of the nodes, nobody has it.
 
-use std::collections::HashSet;
-use std::time::Duration;
-
-use redlatch_history::{Call, On, What};
-
 use super::claims::NOTICE;
-use super::client::Worker;
-use super::clocks::Nanos;
-use super::holding::Held;
 use super::node::Executed;
-use super::plan::{Kind, SHORTEST_DELAY, nanos};
-use super::wire::{Message, Verb};
-use super::world::{State, World};
-use crate::LockGuard;
-use crate::clock::Timestamp;
+use super::plan::SHORTEST_DELAY;
+use super::prelude::*;
 use crate::wire::scripts::is_missing;
 
 pub(super) struct Rest {

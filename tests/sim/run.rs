@@ -1,25 +1,18 @@
 //! Runs of one seed and of many.
 
-use std::fmt;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::{fmt, thread};
 
 use generator::{Generator, Gn};
 use parking_lot::Mutex;
 
-use super::client::Worker;
 use super::history::Record;
-use super::plan::Plan;
 use super::preempt::Preempter;
-use super::process::THREADS;
+use super::prelude::*;
 use super::trace::Trace;
 use super::witness::Tally;
-use super::world::World;
 use crate::sync::points::{Scheduler, scheduled};
 
 /// For each coroutine, in machine words.

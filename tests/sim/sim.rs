@@ -32,6 +32,7 @@ mod node;
 mod parts;
 mod plan;
 mod preempt;
+mod prelude;
 mod process;
 mod resting;
 mod run;

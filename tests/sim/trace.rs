@@ -3,9 +3,7 @@
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hasher};
 
-use super::clocks::{Nanos, SECOND};
-use super::process::THREADS;
-use super::world::Event;
+use super::prelude::*;
 
 #[derive(Default)]
 pub(super) struct Trace {

@@ -1,15 +1,7 @@
 //! The troubles: when a seed has them, and the beginning and the end of each.
 
-use std::time::Duration;
-
-use redlatch_history::What;
-
-use super::clocks::{MILLI, Nanos, SECOND};
-use super::node::Node;
-use super::plan::{Kind, Plan, nanos, pick};
-use super::wall::Offset;
+use super::prelude::*;
 use super::witness::key;
-use super::world::State;
 use crate::fencing::Rules;
 
 #[derive(Clone, Copy, Debug)]

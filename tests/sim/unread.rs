@@ -1,9 +1,6 @@
 //! The commands of a connection whose replies were not read. Each reply has to belong to its command.
 
-use std::collections::VecDeque;
-
-use super::wire::{Message, Verb};
-use crate::wire::resp::Reply;
+use super::prelude::*;
 
 #[derive(Default)]
 pub(super) struct Unread {

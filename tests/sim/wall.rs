@@ -1,10 +1,7 @@
 //! The wall clocks of clients, from which fencing tokens come: apart from each other and stepped, by as much as is allowed or by more.
 
-use super::clocks::{MICRO, MILLI, Nanos, SECOND};
-use super::plan::{Kind, Plan, SHORTEST_DELAY, nanos, pick};
-use super::trouble::{Episode, Trouble};
-use super::world::State;
-use crate::clock::VIRTUAL_EPOCH_US;
+use super::plan::SHORTEST_DELAY;
+use super::prelude::*;
 
 /// By how much a clock is ahead, or behind.
 pub(crate) type Offset = i64;

@@ -1,17 +1,8 @@
 //! What calls are for: one lock, or also permits of a semaphore, read locks and several resources. And how a call is made.
 
-use std::time::Duration;
-
-use redlatch_history::{On, Way};
-
 use super::asking::Asked;
-use super::client::Worker;
-use super::clocks::{MILLI, Nanos};
-use super::holding::Held;
-use super::plan::{Plan, nanos, pick};
-use super::wish::Wish;
+use super::prelude::*;
 use super::witness::key;
-use crate::{Error, LockGuard};
 
 /// The semaphore of a run. Each of its slots is what a lock is in another run: a resource, whose holders exclude each other.
 /// The clients ask for any of them.

@@ -1,7 +1,6 @@
 //! What the crate sends, as the simulation understands it.
 
 use crate::wire::resp;
-
 use crate::wire::scripts::{DROP, INTRODUCE, KEEP, LOOK, OPEN, PASS, PROBE, SCRIPTS, SHOW, TAKE};
 
 /// A command on its way.

@@ -1,17 +1,13 @@
 //! The witness: knows the truth, and compares every claim with it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use super::claims::Claim;
-use super::clocks::Nanos;
 use super::contents::Own;
 use super::hooks::Hook;
 use super::node::Executed;
+use super::prelude::*;
 use super::resting::Rest;
-use super::wire::{Message, Verb};
-use super::world::{State, World};
-use crate::wire::resp::Reply;
 
 #[derive(Default)]
 pub(super) struct Witness {

@@ -4,22 +4,17 @@
 //! network, it comes here; whether it goes on at once, and who goes on next, is drawn from the seed.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::clocks::{BEGINNING, Clockwork, MICRO, MILLI, Nanos};
+use super::clocks::BEGINNING;
 use super::history::Record;
 use super::holding::Mail;
 use super::network::Network;
-use super::node::Node;
-use super::plan::{Plan, nanos};
-use super::process::{Client, THREADS, Task};
+use super::prelude::*;
+use super::process::{Client, Task};
 use super::trace::Trace;
-use super::wire::Message;
 use super::witness::Witness;
-use crate::wire::resp::Reply;
 
 /// More events than any run has.
 const MOST_EVENTS: u64 = 20_000_000;
