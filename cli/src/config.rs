@@ -291,27 +291,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_has_named_is_of_the_user_or_of_the_system() {
-        for (xdg, home, of_user) in [
-            ("/xdg", "/home/ann", Some("/xdg/redlatch.toml")),
-            ("", "/home/ann", Some("/home/ann/.config/redlatch.toml")),
-            ("x", "/home/ann", Some("/home/ann/.config/redlatch.toml")),
-            (".", ".", None),
-            ("", "x", None),
-        ] {
-            let found = places(Some(xdg.into()), Some(home.into()));
-            let expected = of_user.into_iter().chain(["/etc/redlatch.toml"]);
-            assert!(
-                found
-                    .iter()
-                    .map(PathBuf::as_path)
-                    .eq(expected.map(Path::new))
-            );
-        }
-        assert_eq!(places(None, None), [Path::new("/etc/redlatch.toml")]);
-    }
-
-    #[test]
     fn only_root_and_the_user_may_be_able_to_change_it() {
         let (root, own, other) = (0, 1000, 1001);
         for mode in 0..0o10000 {

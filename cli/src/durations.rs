@@ -70,11 +70,4 @@ mod tests {
         assert!(parse_wait("0s").unwrap_err().contains("--no-wait"));
         assert!(parse_some("0ms").is_err());
     }
-
-    #[test]
-    fn what_is_shown_is_short() {
-        assert_eq!(rough(Duration::from_millis(20)), "20 ms");
-        assert_eq!(rough(Duration::from_millis(12_900)), "12 s");
-        assert_eq!(rough(Duration::from_secs(3725)), "1h 2m");
-    }
 }

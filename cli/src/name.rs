@@ -40,27 +40,3 @@ pub(crate) fn shown(name: &str) -> String {
     let is_word = is_plain && !name.contains(char::is_whitespace);
     if is_word { name.to_owned() } else { quoted }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_shown_so_that_it_can_not_be_taken_for_anything_else() {
-        for (typed, shown) in [
-            ("job", "job"),
-            ("a:b/c-d_é.日本", "a:b/c-d_é.日本"),
-            ("my job", "\"my job\""),
-            ("job\n", "\"job\\n\""),
-            ("a\u{1b}[31m", "\"a\\u{1b}[31m\""),
-            ("a\u{202e}b", "\"a\\u{202e}b\""),
-            ("\"job\"", "\"\\\"job\\\"\""),
-            ("a\\b", "\"a\\\\b\""),
-        ] {
-            let name = typed.parse::<Name>().unwrap();
-            assert_eq!(name.to_string(), shown);
-            assert_eq!(name.as_str(), typed);
-        }
-        assert!("".parse::<Name>().is_err());
-    }
-}

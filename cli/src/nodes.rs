@@ -190,10 +190,4 @@ mod tests {
         }
         assert_eq!(with_user("redis://other@host", "job"), None);
     }
-
-    #[test]
-    fn urls_are_separated_by_commas_and_white_space() {
-        let urls: Vec<&str> = split(" redis://a,redis://b\n redis://c ,, ").collect();
-        assert_eq!(urls, ["redis://a", "redis://b", "redis://c"]);
-    }
 }

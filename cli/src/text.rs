@@ -152,31 +152,4 @@ mod tests {
         }
         assert_eq!(cut("日本日本", 5), "日本…");
     }
-
-    #[test]
-    fn a_shell_reads_a_word_as_it_was() {
-        for (text, typed) in [
-            ("job", "job"),
-            ("redis://a:1", "redis://a:1"),
-            ("", "''"),
-            ("my job", "'my job'"),
-            ("it's", "'it'\\''s'"),
-            ("$(exit)", "'$(exit)'"),
-            ("a\\b", "'a\\b'"),
-            (
-                "a\n'\u{1b}[31mé\u{202e}",
-                "$'a\\x0a\\'\\x1b[31mé\\xe2\\x80\\xae'",
-            ),
-        ] {
-            assert_eq!(shell_word(text), typed);
-            let echo = format!("printf %s {typed}");
-            let shell = std::process::Command::new("bash")
-                .args(["-c", &echo])
-                .output();
-            // Where there is no bash, there is nobody to read it.
-            if let Ok(shell) = shell {
-                assert_eq!(String::from_utf8_lossy(&shell.stdout), text);
-            }
-        }
-    }
 }

@@ -133,6 +133,12 @@ fn without_a_terminal_each_change_is_a_line_with_the_time_until_nobody_reads_it(
         // A time to live that shrinks is no change, and another holder is one.
         nodes.hold(&format!("rest:{TOKEN} web-4 1 nightly"), 60_000);
         running.shows("Z job rests for another ");
+        for (server, token) in nodes.servers.iter().zip(["a", "b", "c"]) {
+            server.hold("job", token, 60_000);
+        }
+        if !names.is_empty() {
+            running.shows("Z job is nobody's, and keys of it are on 3 of 3 nodes");
+        }
         nodes.command("DEL job");
         running.shows("Z job is free");
         let name = nodes.servers[0].name();

@@ -204,7 +204,7 @@ fn a_name_may_be_whatever_the_library_takes_and_the_line_of_status_ends_its_lock
     for name in [
         " job ",
         "job\nredlatch: all is well",
-        "q\"u\\o'te$(exit)\u{1b}[31m",
+        "q\"u\\o'te$(exit)\u{1b}[31m\u{202e}",
         "日本 é",
         // Behind two dashes.
         "-job",

@@ -82,7 +82,7 @@ fn the_file_tells_of_the_lock_and_of_the_run_from_its_start_to_its_end() {
     assert!(first + slack >= written("redlatch.toml") && first <= written("job.prom") + slack);
     assert_nothing_is_left(path.parent().unwrap());
 
-    // A run that fails or is skipped keeps when the last one succeeded.
+    // A run that is skipped keeps when the last one succeeded.
     nodes
         .try_run("-n --metrics job.prom", "exit 5")
         .ends_with(5);
