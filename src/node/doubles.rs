@@ -18,7 +18,7 @@ use super::request::{Attempt, Verb};
 use super::round::ask;
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
-use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
+use crate::clock::{Clock, FakeClock, Timers, Timestamp, VirtualTime, one_thread};
 use crate::error::{NodeError, Vote};
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
@@ -147,10 +147,6 @@ impl Server {
         Arc::strong_count(&self.shared).saturating_sub(2)
     }
 
-    fn now(&self) -> Timestamp {
-        Clock::from(self.clock.clone()).now()
-    }
-
     fn next(&self) -> Event {
         let of_list = self.events.lock().front().cloned();
         let of_list = of_list.filter(|_| self.steps > 1);
@@ -173,13 +169,9 @@ impl Connect for Server {
         if let Event::Away(error) = self.next() {
             return Err(error);
         }
-        let (number, steps) = (self.connections(), 1);
-        let connection = self.clone();
-        Ok(Box::new(Self {
-            number,
-            steps,
-            ..connection
-        }))
+        let mut connection = self.clone();
+        (connection.number, connection.steps) = (self.connections(), 1);
+        Ok(Box::new(connection))
     }
 }
 
@@ -190,7 +182,7 @@ impl Transport for Server {
         }
         let commands = commands.iter().map(|command| command.to_vec());
         self.sent.lock().push((self.place, commands.collect()));
-        self.sent_at = self.now();
+        self.sent_at = self.clock.now();
         Ok(())
     }
 
@@ -206,7 +198,7 @@ impl Transport for Server {
         if !is_there {
             self.waits.lock().push(self.lanes.are_idle());
         }
-        self.clock.advance(end.saturating_since(self.now()));
+        self.clock.advance(end.saturating_since(self.clock.now()));
         is_there
     }
 

@@ -7,7 +7,6 @@
 #![expect(clippy::unwrap_used, reason = "the system has sockets and threads")]
 
 use std::io;
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +19,8 @@ use rustix::net::{
 };
 
 use super::command;
-use super::request::Attempt;
-use super::verbs::{extend_all, release_all};
+use super::request::{self, Attempt};
+use super::round::ask;
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
@@ -76,8 +75,6 @@ struct Stage {
     node: Arc<Node>,
     clock: Clock,
     inbox: Arc<Inbox>,
-    /// Moving this clock runs the probes.
-    probes: FakeClock,
 }
 
 type Inbox = Mutex<Option<Connection<Plain>>>;
@@ -95,8 +92,7 @@ impl Connect for FromInbox {
 
 impl Stage {
     fn new() -> Self {
-        let (clock, probes) = (Clock::system(), FakeClock::new());
-        let inbox = Arc::new(Inbox::default());
+        let (clock, inbox) = (Clock::system(), Arc::new(Inbox::default()));
         let node = Node::new(Setup {
             name: "staged".into(),
             connector: Box::new(FromInbox(Arc::clone(&inbox))),
@@ -104,23 +100,15 @@ impl Stage {
             common_lanes: Arc::new(lanes(1)),
             timeout: Duration::ZERO,
             clock: &clock,
-            timers: &Timers::Virtual(Arc::new(probes.clone())),
+            // Its probes never come.
+            timers: &Timers::Virtual(Arc::new(FakeClock::new())),
             thread: &one_thread("stage"),
         });
         drop(node.pool.get_timeout(TTL).unwrap());
-        Self {
-            node,
-            clock,
-            inbox,
-            probes,
-        }
+        Self { node, clock, inbox }
     }
 
     fn check(&self, answer: &RawAnswer) {
-        if answer.verb == Verb::Probe && self.node.is_well() {
-            // Without a connection, the breaker opens.
-            self.ask(Verb::Acquire);
-        }
         // The next connection is for this answer alone.
         self.node.owes_nothing_more();
         let (socket, peer) = stage(answer, &self.clock).unwrap();
@@ -147,29 +135,23 @@ impl Stage {
     fn ask(&self, verb: Verb) -> Vote {
         // Nobody is turned away because of the answer before.
         self.node.gate.open();
-        let claim = Claim::of_key("job");
-        let nodes = || iter::once((&*self.node, true));
-        match verb {
-            Verb::Acquire => self.node.acquire(&Attempt::new(&claim, TTL)).report.vote,
-            Verb::Release => {
-                let release = command::release(&claim);
-                let mut released = release_all(nodes(), &release, Duration::from_secs(3600));
-                released.nodes.remove(0).vote
-            }
-            Verb::Extend => {
-                let mut locks = extend_all(nodes(), &[command::keep(&claim, TTL)]);
-                locks.remove(0).nodes.remove(0).vote
-            }
-            Verb::Probe => {
-                self.probes.advance(Duration::from_secs(1));
-                if self.node.is_well() {
-                    Vote::Granted
-                } else {
-                    Vote::NotAsked
-                }
-            }
+        let (claim, attempt) = (Claim::of_key("job"), attempt());
+        let (command, asked) = match verb {
+            Verb::Acquire => (attempt.packed, request::Verb::Take(attempt.repair)),
+            Verb::Release => (command::release(&claim), request::Verb::Drop),
+            Verb::Extend => (command::keep(&claim, TTL), request::Verb::Keep),
+            Verb::Probe => (command::probe(), request::Verb::Probe),
+        };
+        match ask(&self.node, &command, &asked).result {
+            Ok(_) if verb == Verb::Probe => Vote::Granted,
+            Ok(said) => said.vote().0,
+            Err(error) => Vote::Failed(error),
         }
     }
+}
+
+fn attempt() -> Attempt {
+    Attempt::new(&Claim::of_key("job"), TTL)
 }
 
 /// A SET whose outcome is unknown has its undo behind it, on the same connection, wherever that is still open.
@@ -188,9 +170,7 @@ fn check_undo(peer: &OwnedFd, vote: &Vote) {
     let first = next();
     assert!(first.starts_with(b"*3\r\n$4\r\nEVAL\r\n"));
     assert!(first.windows(13).any(|part| part == b"*6\r\n$3\r\nSET\r\n"));
-    let claim = Claim::of_key("job");
-    let undo = Attempt::new(&claim, TTL).undo();
-    let is_undone = next() == *undo.in_full();
+    let is_undone = next() == *attempt().undo().in_full();
     let is_unknown = matches!(
         vote,
         Vote::Failed(NodeError::TimedOut | NodeError::Protocol { .. })
