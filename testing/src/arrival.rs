@@ -9,7 +9,7 @@ use crate::waits::eventually;
 /// with much to do delivers also over loopback a while after the write. Where the system does not tell (on Linux it does),
 /// it does not wait.
 #[track_caller]
-pub fn wait_for_arrival(stream: &TcpStream) {
+pub(crate) fn wait_for_arrival(stream: &TcpStream) {
     let has_arrived = || on_the_way(stream).is_none_or(|bytes| bytes == 0);
     assert!(eventually(Duration::from_secs(60), has_arrived));
 }
@@ -26,28 +26,4 @@ fn on_the_way(stream: &TcpStream) -> Option<u64> {
         let (unacknowledged, _) = fields.get(4).filter(|_| is_it)?.split_once(':')?;
         u64::from_str_radix(unacknowledged, 16).ok()
     })
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
-
-    use super::*;
-
-    #[test]
-    fn what_the_other_end_has_no_room_for_is_on_the_way_until_it_is_read() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut there, _) = listener.accept().unwrap();
-        here.set_nonblocking(true).unwrap();
-        let mut sent = 0;
-        while let Ok(count) = here.write(&[0; 1 << 14]) {
-            sent += count;
-        }
-        assert!(on_the_way(&here).unwrap() > 0);
-        there.read_exact(&mut vec![0; sent]).unwrap();
-        wait_for_arrival(&here);
-        assert_eq!(on_the_way(&here), Some(0));
-    }
 }

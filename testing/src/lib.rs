@@ -30,14 +30,12 @@ mod stalls;
 mod waits;
 
 pub use crate::alone::is_alone;
-pub use crate::arrival::wait_for_arrival;
 pub use crate::black_hole::BlackHole;
 pub use crate::clock::Clock;
 pub use crate::examples::{WrongUse, example, servers_or_new_ones};
 pub use crate::ports::free_port;
 pub use crate::processes::{assert_ends_well, tell_reaper};
 pub use crate::proxy::{IdleClient, LinkMode, Proxy};
-pub use crate::resp::end_of_value;
 pub use crate::server::{NoServer, Server};
 pub use crate::stalls::Stalls;
 pub use crate::waits::{eventually, now, pause, side_by_side, within};

@@ -19,7 +19,7 @@ pub(crate) fn read_value(mut stream: &TcpStream, bytes: &mut Vec<u8>) -> Option<
 }
 
 /// Where the first RESP value ends, if all of it is there.
-pub fn end_of_value(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn end_of_value(bytes: &[u8]) -> Option<usize> {
     let line = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
     let number = || std::str::from_utf8(&bytes[1..line - 2]).unwrap().parse();
     match bytes[0] {

@@ -29,7 +29,6 @@ pub struct Server {
 #[derive(Debug, Clone, Default)]
 struct Start {
     arguments: Vec<String>,
-    file: Option<PathBuf>,
     clock: Option<Clock>,
 }
 
@@ -40,16 +39,8 @@ impl Server {
         Self::start_with(&[])
     }
 
-    /// Starts a server that has read a configuration before its arguments. A sentinel also writes into that file.
-    #[track_caller]
-    pub fn start_with_file(file: &Path, arguments: &[&str]) -> Self {
-        Self::start_as(&Start {
-            file: Some(file.to_owned()),
-            ..Start::of(arguments)
-        })
-    }
-
-    /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
+    /// Starts a server with more arguments, such as `["--requirepass", "secret"]`. The first may be a file with a configuration, which
+    /// is read before them; a sentinel also writes into it.
     #[track_caller]
     pub fn start_with(arguments: &[&str]) -> Self {
         Self::start_as(&Start::of(arguments))
@@ -88,7 +79,7 @@ impl Server {
             let dir = scratch_dir(port);
             let start = start.in_dir(&dir);
             let mut server = Self {
-                child: spawn(port, &dir, &start).map_err(NoServer::Missing)?,
+                child: spawn(port, &dir, &start).map_err(|error| missing(&error))?,
                 port,
                 dir,
                 start,
@@ -97,7 +88,8 @@ impl Server {
                 return Ok(server);
             }
         }
-        Err(NoServer::Silent)
+        let text = "redis-server was started several times and did not answer";
+        Err(NoServer(text.to_owned()))
     }
 
     /// Starts `n` servers.
@@ -138,24 +130,18 @@ impl Server {
         for word in &words[1..] {
             cmd.arg(*word);
         }
-        // redis reports a system call that was interrupted as an error.
-        let mut result = self.query(&cmd);
-        for _ in 0..3 {
-            if result.as_ref().is_err_and(redis::RedisError::is_io_error) {
-                result = self.query(&cmd);
-            }
-        }
-        // While it starts, a server may say that it has loaded its data before it has.
-        let is_loading = |result: &redis::RedisResult<Value>| {
-            let error = result.as_ref().err().map(redis::RedisError::kind);
-            error == Some(ErrorKind::Server(ServerErrorKind::BusyLoading))
-        };
+        // redis reports a system call that was interrupted as an error. And while it starts, a server may say that it has loaded its
+        // data before it has.
+        let (mut result, mut interruptions) = (self.query(&cmd), 0..3);
         eventually(Duration::from_secs(60), || {
-            let has_loaded = !is_loading(&result);
-            if !has_loaded {
+            let is_passing = result.as_ref().is_err_and(|error| {
+                error.kind() == ErrorKind::Server(ServerErrorKind::BusyLoading)
+                    || error.is_io_error() && interruptions.next().is_some()
+            });
+            if is_passing {
                 result = self.query(&cmd);
             }
-            has_loaded
+            !is_passing
         });
         result.unwrap()
     }
@@ -309,13 +295,16 @@ impl Start {
 fn spawn(port: u16, dir: &Path, start: &Start) -> io::Result<Child> {
     let port = port.to_string();
     let clock = start.clock.iter().flat_map(Clock::environment);
+    let is_file = |argument: &&String| !argument.starts_with("--");
+    let file = start.arguments.first().filter(is_file);
+    let arguments = start.arguments.iter().skip(file.iter().count());
     let child = Command::new("redis-server")
         .envs(clock)
-        .args(&start.file)
+        .args(file)
         .args(["--port", &port, "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no"])
         .args(["--dir", &dir.display().to_string()])
-        .args(&start.arguments)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -339,28 +328,21 @@ fn answers(port: u16) -> bool {
         && (first[0] == b'+' || first[0] == b'-')
 }
 
-/// Why no server could be started.
+/// Why no server could be started, in words.
 #[derive(Debug)]
-pub enum NoServer {
-    /// The program can't be run.
-    Missing(io::Error),
-    /// It was started several times and did not answer.
-    Silent,
-}
+pub struct NoServer(String);
 
 impl Error for NoServer {}
 
 impl fmt::Display for NoServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(error) => write!(
-                f,
-                "redis-server can't be run ({error}). Install it with the package manager (Debian, Ubuntu: apt-get install \
-                 redis-server; Fedora: dnf install redis; macOS: brew install redis)"
-            ),
-            Self::Silent => {
-                f.write_str("redis-server was started several times and did not answer")
-            }
-        }
+        f.write_str(&self.0)
     }
+}
+
+fn missing(error: &io::Error) -> NoServer {
+    NoServer(format!(
+        "redis-server can't be run ({error}). Install it with the package manager (Debian, Ubuntu: apt-get install redis-server; \
+         Fedora: dnf install redis; macOS: brew install redis)"
+    ))
 }

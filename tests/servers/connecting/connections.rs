@@ -117,7 +117,7 @@ fn the_port_of_a_sentinel_is_named_for_what_it_is_by_every_verb() {
     let dir = Server::start();
     let file = dir.dir().join("sentinel.conf");
     std::fs::write(&file, "").unwrap();
-    let sentinel = Server::start_with_file(&file, &["--sentinel"]);
+    let sentinel = Server::start_with(&[file.to_str().unwrap(), "--sentinel"]);
     for (protocol, database) in [
         (Protocol::Classic, ""),
         (Protocol::Fenced, ""),

@@ -69,7 +69,7 @@ fn a_server_whose_info_is_longer_than_any_reply_that_is_read_gives_locks() {
     fs::create_dir_all(&dir).unwrap();
     let file = dir.join("redis.conf");
     fs::write(&file, "").unwrap();
-    let servers = [Server::start_with_file(&file, &[])];
+    let servers = [Server::start_with(&[file.to_str().unwrap()])];
     assert!(servers[0].info("server").len() > 4 * 1024);
     for protocol in BOTH {
         let [manager] = processes_by(&over(&servers), protocol);
