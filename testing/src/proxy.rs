@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -55,7 +55,7 @@ struct Link {
     /// The episodes whose fault has struck a connection or bytes.
     struck: Mutex<BTreeSet<usize>>,
     /// How many clients have gone on with another process.
-    kept: AtomicU64,
+    kept: AtomicUsize,
     is_over: AtomicBool,
 }
 
@@ -130,7 +130,7 @@ impl Proxy {
             }),
             connections: Mutex::default(),
             struck: Mutex::default(),
-            kept: AtomicU64::new(0),
+            kept: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
         });
         let own = Arc::clone(&link);
@@ -196,7 +196,7 @@ impl Proxy {
     }
 
     /// How many clients have gone on with another process.
-    pub fn kept(&self) -> u64 {
+    pub fn kept(&self) -> usize {
         self.link.kept.load(Ordering::SeqCst)
     }
 }

@@ -21,15 +21,6 @@ const SHARP: Nanos = 1_000_000;
 /// stopped, or has no processor, does not look either.
 const LOOKS: u32 = 2_000;
 
-/// For how long a lock is held.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stay {
-    /// 20 ms at most.
-    AMoment,
-    /// For a drawn time, at times beyond the lease.
-    AnyTime,
-}
-
 /// A guard, and what is known of it.
 pub(crate) struct Held {
     pub(crate) guard: LockGuard,
@@ -112,10 +103,11 @@ impl Held {
         });
     }
 
-    /// Lives with it; where it is extended, by a ttl in this range.
-    pub(crate) fn live(&self, stay: Stay, range: &RangeInclusive<u64>, rng: &mut Rng) {
+    /// Lives with it, for 20 ms at most when all is calm, and else for a drawn time, at times beyond the lease; where it is extended,
+    /// by a ttl in this range.
+    pub(crate) fn live(&self, range: &RangeInclusive<u64>, rng: &mut Rng) {
         let ttl_ms = self.ttl_ms;
-        if stay == Stay::AMoment {
+        if order() != Order::Run {
             return self.work(20, rng);
         }
         if self.is_kept {

@@ -34,9 +34,9 @@ pub(crate) struct Made {
     pub(crate) record: Record,
     /// How many faults there were of each kind, and how many of them were seen to have happened.
     pub(crate) faults: BTreeMap<Class, (usize, usize)>,
-    pub(crate) samples: u64,
+    pub(crate) samples: usize,
     /// How many clients the proxy kept when a server became another process.
-    pub(crate) kept: u64,
+    pub(crate) kept: usize,
     pub(crate) leaked: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ struct Site {
     urls: Vec<String>,
     record: Shared,
     options: Options,
-    samples: u64,
+    samples: usize,
 }
 
 pub(crate) fn run(options: &Options) -> Made {
@@ -149,7 +149,10 @@ impl Site {
                 self.end_fault(episode)
             } else {
                 self.note("begins", episode);
-                let is_seen = self.begin_fault(i, episode);
+                let mut is_seen = false;
+                for &target in &episode.targets {
+                    is_seen |= self.strike(i, episode, target);
+                }
                 made[i] = now();
                 is_seen
             };
@@ -167,14 +170,6 @@ impl Site {
     }
 
     /// Returns whether it was seen to happen, if that can be told now.
-    fn begin_fault(&mut self, number: usize, episode: &Episode) -> bool {
-        let mut is_seen = false;
-        for target in &episode.targets {
-            is_seen |= self.strike(number, episode, *target);
-        }
-        is_seen
-    }
-
     fn strike(&mut self, number: usize, episode: &Episode, target: usize) -> bool {
         let set = |mode| self.proxies[episode.group][target].set(mode, number);
         match episode.class {

@@ -11,7 +11,7 @@ use redlatch_history::{Asks, Call, Given, Leased, Nanos, On, Span, Way, What};
 use redlatch_testing::pause;
 
 use crate::ask::{count_abstentions, draw, each, names, when_calm, why};
-use crate::held::{Held, Stay, end_of, rest_of};
+use crate::held::{Held, end_of, rest_of};
 use crate::options::{LAST, LAST_TTL, PERMITS, PREFIX, builder};
 use crate::told::{Order, call, clock, counted, done, happened, listen, order, wrong};
 use crate::wish::{Keep, Waits, Wish};
@@ -162,7 +162,7 @@ impl Thread<'_> {
         for on in &self.worker.calm {
             if order() == Order::Calm {
                 let wish = Wish::new(self.ttl(), Waits::AsUsual);
-                self.take(on, &wish, Stay::AMoment);
+                self.take(on, &wish);
             }
         }
         while order() < Order::Stop {
@@ -178,10 +178,10 @@ impl Thread<'_> {
             _ => Waits::For(self.millis(600)),
         };
         let wish = self.wish(waits);
-        self.take(&on, &wish, Stay::AnyTime);
+        self.take(&on, &wish);
     }
 
-    fn take(&mut self, on: &On, wish: &Wish, stay: Stay) {
+    fn take(&mut self, on: &On, wish: &Wish) {
         let ttl_ms = u64::try_from(wish.ttl.as_millis()).unwrap();
         let call = self.asks(on, Some(ttl_ms), None);
         let result = wish.ask(&self.worker.manager, on.way, &names(on), PERMITS);
@@ -211,7 +211,7 @@ impl Thread<'_> {
             happened(returned, call, What::Keeps);
             counted("locks kept alive");
         }
-        self.live(held, stay);
+        self.live(held);
     }
 
     /// Takes over what the other thread has left.
@@ -239,7 +239,7 @@ impl Thread<'_> {
             // No lease that it may have is longer.
             held.keep(*self.worker.role.ttl_ms.end());
         }
-        self.live(held, Stay::AnyTime);
+        self.live(held);
     }
 
     fn asks(&mut self, on: &On, ttl_ms: Option<u64>, adopts: Option<Leased>) -> Call {
@@ -280,11 +280,11 @@ impl Thread<'_> {
     }
 
     /// What is kept has a hook, and so have some of the others.
-    fn live(&mut self, mut held: Held, stay: Stay) {
-        if held.is_kept || stay == Stay::AnyTime && self.rng.u32(0..4) == 0 {
+    fn live(&mut self, mut held: Held) {
+        if held.is_kept || self.rng.u32(0..4) == 0 {
             held.hook();
         }
-        held.live(stay, &self.worker.role.ttl_ms, &mut self.rng);
+        held.live(&self.worker.role.ttl_ms, &mut self.rng);
         let (on, ttl_ms) = (held.on.clone(), held.ttl_ms);
         if let Some(lease) = held.release(&mut self.rng) {
             *self.worker.parcel.lock() = Some((lease.to_string(), on, ttl_ms));
