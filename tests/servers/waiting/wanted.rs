@@ -60,7 +60,7 @@ fn what_was_announced_ends_by_itself_and_who_waited_does_not_take_it_for_that_of
 #[test]
 fn a_renewal_calls_the_hook_once_and_one_that_panics_harms_nobody() {
     let (_nodes, [holder, other]) = processes();
-    let request = holder.request("job").ttl(Duration::from_millis(600));
+    let request = holder.request("job").ttl(Duration::from_secs(3));
     let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
     guard.on_wanted(|| panic!("a hook"));
     let first = told(&guard);
