@@ -99,15 +99,9 @@ mod tests {
     /// Spans from a nanosecond to more than time can count.
     fn spans() -> Vec<Duration> {
         let small = (0..=64).flat_map(|n| [Duration::from_millis(n), Duration::from_nanos(n)]);
-        let edges = [
-            Duration::from_millis(999),
-            Duration::from_secs(30),
-            Duration::from_hours(365 * 24 - 1),
-            Duration::from_hours(365 * 24),
-            Duration::from_millis(u64::MAX),
-            Duration::MAX,
-        ];
-        small.chain(edges).collect()
+        let year = Duration::from_hours(365 * 24);
+        let large = [Duration::from_secs(30), year, Duration::MAX];
+        small.chain(large).collect()
     }
 
     #[test]

@@ -99,8 +99,7 @@ mod tests {
             let mut process = Process::new(node, Duration::ZERO, 0);
             for _ in 0..50 {
                 let id = process.run_id();
-                assert_eq!(id.len(), 40);
-                assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+                assert!(id.len() == 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
                 assert!(seen.insert(id));
                 process.restart(Duration::ZERO);
             }
@@ -113,19 +112,21 @@ mod tests {
     fn the_wall_clock_goes_with_the_nodes_own_and_uptime_begins_anew_at_a_restart() {
         let second = Duration::from_secs(1);
         let mut process = Process::new(1, second, 5_000_001);
-        let parts =
-            |a: &str, b: &str| Reply::Array([a, b].map(|part| Reply::Bulk(part.into())).into());
-        assert_eq!(process.time(second), parts("5", "1"));
-        assert_eq!(process.time(second * 2), parts("6", "1"));
-        let uptime = |process: &Process, now| {
-            let Reply::Bulk(text) = process.info("server", now) else {
+        for (now, wall) in [(second, "5"), (second * 2, "6")] {
+            let parts = [wall, "1"].map(|part| Reply::Bulk(part.into()));
+            assert_eq!(process.time(now), Reply::Array(parts.into()));
+        }
+        for uptime in [3, 0] {
+            let Reply::Bulk(text) = process.info("server", second * 4) else {
                 panic!("no text");
             };
-            String::from_utf8(text).unwrap()
-        };
-        assert!(uptime(&process, second * 4).contains("uptime_in_seconds:3"));
-        process.restart(second * 4);
-        assert!(uptime(&process, second * 4).contains("uptime_in_seconds:0"));
+            let text = String::from_utf8(text).unwrap();
+            assert!(
+                text.contains(&format!("uptime_in_seconds:{uptime}\r")),
+                "{text}"
+            );
+            process.restart(second * 4);
+        }
         let bound = Process::new(1, Duration::ZERO, u64::MAX).time(Duration::MAX);
         assert!(matches!(bound, Reply::Array(_)));
     }

@@ -38,7 +38,7 @@ fn labelled(label: &str) -> Value {
 
 #[test]
 fn the_text_of_each_kind_of_lease_stays_as_it_is() {
-    let plain = || lease("a b:é", Kind::Lock);
+    let plain = || lease("a b:\u{e9}", Kind::Lock);
     let fenced = Lease {
         fencing: Some(1_700_000_000_000_001),
         nodes: 5,
@@ -53,46 +53,49 @@ fn the_text_of_each_kind_of_lease_stays_as_it_is() {
         value: labelled("web-3 \u{e9}:1"),
         ..plain()
     };
-    for (lease, form, rest) in [
-        (plain(), FORM, ":-:1700000000000:111:a%20b:%C3%A9"),
+    let label = "%20web-3%20%C3%A9%3A1%20since=2026-11-22T05%3A52%3A53Z";
+    let token = format!("1:{TOKEN}");
+    let labelled = format!("2:{TOKEN}{label}");
+    for (lease, form, number, times, nodes, name) in [
+        (plain(), &token, "-", "", "111", "a%20b:%C3%A9"),
         (
             fenced,
-            FORM,
-            ":1700000000000001:1700000000000:11011:a%20b:%C3%A9",
+            &token,
+            "1700000000000001",
+            "",
+            "11011",
+            "a%20b:%C3%A9",
         ),
         (
             resting,
-            LATER_FORM,
-            ":-:1700000000000/1700000600001:111:a%20b:%C3%A9",
+            &format!("2:{TOKEN}"),
+            "-",
+            "/1700000600001",
+            "111",
+            "a%20b:%C3%A9",
         ),
-        (
-            with_label,
-            LATER_FORM,
-            "%20web-3%20%C3%A9%3A1%20since=2026-11-22T05%3A52%3A53Z:-:1700000000000:111:a%20b:%C3%A9",
-        ),
-        (
-            lease("job", Kind::Read),
-            FORM,
-            ":-:1700000000000:111:job~read",
-        ),
-        (
-            lease("job", Kind::Slot(7)),
-            FORM,
-            ":-:1700000000000:111:job~7",
-        ),
-        (several(&["4", "5"]), FORM, ":-:1700000000000:111:2~~4~~5"),
+        (with_label, &labelled, "-", "", "111", "a%20b:%C3%A9"),
+        (lease("job", Kind::Read), &token, "-", "", "111", "job~read"),
+        (lease("job", Kind::Slot(7)), &token, "-", "", "111", "job~7"),
+        (several(&["4", "5"]), &token, "-", "", "111", "2~~4~~5"),
         (
             several(&["a", "read"]),
-            FORM,
-            ":-:1700000000000:111:2~~a~~read",
+            &token,
+            "-",
+            "",
+            "111",
+            "2~~a~~read",
         ),
         (
             several(&["a~", "~b", "~~"]),
-            FORM,
-            ":-:1700000000000:111:3~~a%7E~~%7Eb~~%7E%7E",
+            &token,
+            "-",
+            "",
+            "111",
+            "3~~a%7E~~%7Eb~~%7E%7E",
         ),
     ] {
-        let text = format!("{form}:{TOKEN}{rest}");
+        let text = format!("redlatch{form}:{number}:1700000000000{times}:{nodes}:{name}");
         assert_eq!(lease.to_string(), text);
         assert_eq!(text.parse::<Lease>().unwrap(), lease);
         assert_eq!(lease.token(), TOKEN);

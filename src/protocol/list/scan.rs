@@ -186,13 +186,7 @@ mod tests {
             for length in 1..20_u64 {
                 // 1, 2, 3 … and from the end back to the beginning of the circle.
                 let end = before + length;
-                let server = |cursor| {
-                    if cursor == end {
-                        before + 1
-                    } else {
-                        cursor + 1
-                    }
-                };
+                let server = |at| if at == end { before + 1 } else { at + 1 };
                 let (ends, steps) = follow(server);
                 assert!(!ends && steps <= 4 * end + 2, "{before} {length}: {steps}");
             }
