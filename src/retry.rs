@@ -37,7 +37,7 @@ mod tests {
                 assert!(delays.iter().all(|delay| *delay <= most));
                 // For delays of centuries, rounding may leave out the last microsecond.
                 if max <= Duration::from_hours(1) {
-                    let share = (most - min) / parts;
+                    let share = most.saturating_sub(min) / parts;
                     for (delay, part) in delays.iter().zip(0..=parts) {
                         let exact = min + share * part;
                         let error = delay.abs_diff(exact);

@@ -38,64 +38,49 @@ fn labelled(label: &str) -> Value {
 
 #[test]
 fn the_text_of_each_kind_of_lease_stays_as_it_is() {
-    let plain = || lease("a b:\u{e9}", Kind::Lock);
     let fenced = Lease {
         fencing: Some(1_700_000_000_000_001),
         nodes: 5,
         may_have_key: places(b"11011", |flag| *flag == b'1'),
-        ..plain()
+        ..lease("a b:\u{e9}", Kind::Lock)
     };
     let resting = Lease {
         rests_until_ms: Some(1_700_000_600_001),
-        ..plain()
+        ..lease("a", Kind::Lock)
     };
     let with_label = Lease {
         value: labelled("web-3 \u{e9}:1"),
-        ..plain()
+        ..lease("a", Kind::Lock)
     };
     let label = "%20web-3%20%C3%A9%3A1%20since=2026-11-22T05%3A52%3A53Z";
-    let token = format!("1:{TOKEN}");
-    let labelled = format!("2:{TOKEN}{label}");
-    for (lease, form, number, times, nodes, name) in [
-        (plain(), &token, "-", "", "111", "a%20b:%C3%A9"),
+    let with_label_text = format!("redlatch2:TOKEN{label}:-:MS:111:a");
+    for (lease, text) in [
+        (lease("a", Kind::Lock), "redlatch1:TOKEN:-:MS:111:a"),
         (
             fenced,
-            &token,
-            "1700000000000001",
-            "",
-            "11011",
-            "a%20b:%C3%A9",
+            "redlatch1:TOKEN:1700000000000001:MS:11011:a%20b:%C3%A9",
+        ),
+        (resting, "redlatch2:TOKEN:-:MS/1700000600001:111:a"),
+        (with_label, &with_label_text),
+        (
+            lease("job", Kind::Read),
+            "redlatch1:TOKEN:-:MS:111:job~read",
         ),
         (
-            resting,
-            &format!("2:{TOKEN}"),
-            "-",
-            "/1700000600001",
-            "111",
-            "a%20b:%C3%A9",
+            lease("job", Kind::Slot(7)),
+            "redlatch1:TOKEN:-:MS:111:job~7",
         ),
-        (with_label, &labelled, "-", "", "111", "a%20b:%C3%A9"),
-        (lease("job", Kind::Read), &token, "-", "", "111", "job~read"),
-        (lease("job", Kind::Slot(7)), &token, "-", "", "111", "job~7"),
-        (several(&["4", "5"]), &token, "-", "", "111", "2~~4~~5"),
+        (several(&["4", "5"]), "redlatch1:TOKEN:-:MS:111:2~~4~~5"),
         (
             several(&["a", "read"]),
-            &token,
-            "-",
-            "",
-            "111",
-            "2~~a~~read",
+            "redlatch1:TOKEN:-:MS:111:2~~a~~read",
         ),
         (
             several(&["a~", "~b", "~~"]),
-            &token,
-            "-",
-            "",
-            "111",
-            "3~~a%7E~~%7Eb~~%7E%7E",
+            "redlatch1:TOKEN:-:MS:111:3~~a%7E~~%7Eb~~%7E%7E",
         ),
     ] {
-        let text = format!("redlatch{form}:{number}:1700000000000{times}:{nodes}:{name}");
+        let text = text.replace("TOKEN", TOKEN).replace("MS", "1700000000000");
         assert_eq!(lease.to_string(), text);
         assert_eq!(text.parse::<Lease>().unwrap(), lease);
         assert_eq!(lease.token(), TOKEN);
@@ -199,33 +184,24 @@ fn any_lease() -> impl Strategy<Value = Lease> {
     ];
     let fencing = proptest::option::of(1..=FencingToken::LARGEST);
     let rests = proptest::option::of(any::<u64>());
-    let parts = (
-        any_name(),
-        kind,
-        fencing,
-        "[01]{1,7}",
-        any::<u64>(),
-        rests,
-        "\\PC{0,20}",
-    );
-    parts.prop_map(
-        |(name, kind, fencing, flags, expires_ms, rests_until_ms, label)| {
-            let lease = lease(&name, kind);
-            let is_read = lease.is_read();
-            Lease {
-                value: match Label::new(&label) {
-                    Ok(_) => labelled(&label),
-                    Err(_) => lease.value,
-                },
-                fencing: fencing.filter(|_| !is_read),
-                nodes: flags.len(),
-                may_have_key: places(flags.as_bytes(), |flag| *flag == b'1'),
-                expires_ms,
-                rests_until_ms: rests_until_ms.filter(|_| !is_read),
-                ..lease
-            }
-        },
-    )
+    let minor = ("[01]{1,7}", any::<u64>(), rests, "\\PC{0,20}");
+    let parts = (any_name(), kind, fencing, minor);
+    parts.prop_map(|(name, kind, fencing, (flags, expires_ms, rests, label))| {
+        let lease = lease(&name, kind);
+        let is_read = lease.is_read();
+        Lease {
+            value: match Label::new(&label) {
+                Ok(_) => labelled(&label),
+                Err(_) => lease.value,
+            },
+            fencing: fencing.filter(|_| !is_read),
+            nodes: flags.len(),
+            may_have_key: places(flags.as_bytes(), |flag| *flag == b'1'),
+            expires_ms,
+            rests_until_ms: rests.filter(|_| !is_read),
+            ..lease
+        }
+    })
 }
 
 proptest! {
