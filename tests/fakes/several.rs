@@ -93,3 +93,18 @@ fn hostile_names_are_as_many_resources_and_survive_the_text_of_a_lease() {
     guard.unlock().unwrap();
     assert!(HOSTILE.iter().all(|name| nodes[2].token_of(name).is_none()));
 }
+
+#[test]
+fn a_loss_tells_the_first_three_of_many_names_and_the_one_that_was_taken() {
+    let (_, nodes, manager) = over_fakes(3);
+    let guard = manager.lock_all(["d", "c", "b", "a"], TTL).unwrap();
+    for node in &nodes {
+        node.hold("c", "another", TTL);
+    }
+    let text = guard.extend(TTL).unwrap_err().to_string();
+    let head = "the lock on \"a, b, c and 1 more\" is no longer held: a majority of the nodes has lost it, most of them to \
+                another holder";
+    assert!(text.starts_with(head), "{text}");
+    let taken = "\"c\" held by another, for another ";
+    assert!(text.contains(taken), "{text}");
+}

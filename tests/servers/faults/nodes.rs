@@ -156,38 +156,6 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
     assert_nothing_left(&servers[1..]);
 }
 
-#[test]
-fn for_every_number_of_nodes_the_lock_works_exactly_when_a_majority_lives() {
-    for n in [1, 2, 4, 5] {
-        let mut servers = Server::cluster(n);
-        for set in 0..1_usize << n {
-            let is_dead = |i: &usize| set >> i & 1 == 1;
-            let (dead, living): (Vec<_>, Vec<_>) = (0..n).partition(is_dead);
-            for i in &dead {
-                servers[*i].kill();
-            }
-            let manager = over(&servers).node_timeout(NODE_TIMEOUT).build().unwrap();
-            let result = within(BOUND, move || manager.try_lock("job", TTL));
-            if living.len() > n / 2 {
-                let guard = result.unwrap();
-                assert_eq!(
-                    granted(&guard.votes()),
-                    living.len(),
-                    "{dead:?} of {n} are dead"
-                );
-                assert_is_kept(guard);
-            } else {
-                let gone = matches!(result, Err(Error::Unavailable { .. }));
-                assert!(gone, "{dead:?} of {n} are dead: {result:?}");
-            }
-            assert_nothing_left(living.iter().map(|i| &servers[*i]));
-            for i in dead {
-                servers[i].restart();
-            }
-        }
-    }
-}
-
 /// It answers some commands (`CLIENT PAUSE … WRITE`), and grants no lock.
 #[test]
 fn a_server_whose_writes_are_paused_is_left_out_until_the_end_of_the_pause() {

@@ -4,61 +4,12 @@
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch::{Error, LockManager};
 use redlatch_testing::scripted::{Kind, Scripted};
-use redlatch_testing::{Server, eventually, side_by_side, within};
+use redlatch_testing::{Server, eventually, within};
 
 use crate::managers::over;
-use crate::servers::faults::nodes::{
-    BOUND, TTL, assert_all_vote_soon, assert_nothing_left, granted, vote,
-};
-
-/// Stops some servers in turn, lets a lock be taken and given back meanwhile, and looks what the stopped ones do with
-/// what they were sent once they go on.
-#[track_caller]
-fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: usize) {
-    let servers = Server::cluster(n);
-    for round in 0..rounds {
-        // Long enough for a server that was not stopped, on a busy machine.
-        let builder = over(&servers).node_timeout(Duration::from_secs(1));
-        let manager = builder.build().unwrap();
-        if round % 2 == 0 {
-            // Over connections of earlier commands, and in the other rounds over new ones.
-            assert_all_vote_soon(&manager);
-        }
-        let victims: Vec<&Server> = (0..stopped).map(|i| &servers[(round + i) % n]).collect();
-        let sets: Vec<u64> = victims.iter().map(|server| server.count("set")).collect();
-        victims.iter().copied().for_each(Server::stop);
-        let votes = within(BOUND, move || match manager.try_lock("job", TTL) {
-            Ok(guard) => guard.votes(),
-            Err(Error::Unavailable { nodes, .. }) => nodes,
-            Err(other) => panic!("{other:?}"),
-        });
-        victims.iter().copied().for_each(Server::resume);
-        for (victim, before) in victims.iter().zip(sets) {
-            let vote = vote(&votes, &victim.name());
-            assert!(matches!(vote, Vote::Failed(NodeError::TimedOut)), "{vote}");
-            let executed = eventually(BOUND, || victim.count("set") > before);
-            assert!(executed, "{} got no SET", victim.name());
-        }
-        assert_nothing_left(&servers);
-    }
-}
-
-#[test]
-fn sets_whose_replies_were_lost_leave_no_key_once_their_servers_go_on() {
-    let cases = [
-        (5, 1, 5),
-        (5, 1, 5),
-        (5, 2, 10),
-        (5, 2, 10),
-        (1, 1, 5),
-        (1, 1, 5),
-    ];
-    side_by_side(cases, |(n, stopped, rounds)| {
-        assert_lost_replies_leave_no_key(n, stopped, rounds);
-    });
-}
+use crate::servers::faults::nodes::{BOUND, TTL, assert_nothing_left, granted};
 
 #[test]
 fn too_slow_an_acquire_fails_although_every_node_said_yes_and_gives_all_back() {

@@ -110,10 +110,14 @@ fn the_scripts_of_a_port_change_nothing_under_a_key_that_readers_hold() {
         let port = Port::new(&servers, value);
         changes_nothing(&servers, value, || assert_gets_nothing(&port, value));
     }
+    let port = Port::new(&servers, "of a port");
     for reader in readers {
         reader.extend(TTL).unwrap();
+        assert!(!port.lock("ledger", TTL));
         reader.unlock().unwrap();
     }
+    assert!(port.lock("ledger", TTL));
+    assert_eq!(port.unlock("ledger"), 3);
     assert_nothing_is_left(&servers);
 }
 
@@ -132,22 +136,4 @@ fn who_waits_for_a_port_gets_the_lock_when_the_port_gives_it_back() {
         guard.unlock().unwrap();
         assert_nothing_is_left(&servers);
     });
-}
-
-/// It knows nothing of a writer's intent, and gets the lock when it is free.
-#[test]
-fn a_port_that_tries_again_gets_the_lock_after_the_last_reader() {
-    let (servers, [one, other]) = two_processes(Protocol::Classic);
-    let [first, last] = [&one, &other].map(|manager| READ(manager, Duration::ZERO).unwrap());
-    let port = Port::new(&servers, "of a port");
-    first.unlock().unwrap();
-    for _ in 0..10 {
-        assert!(!port.lock("ledger", TTL));
-    }
-    last.unlock().unwrap();
-    assert!(port.lock("ledger", TTL));
-    assert_eq!(held(READ(&one, Duration::ZERO)), "ledger");
-    assert_eq!(port.unlock("ledger"), 3);
-    let write = one.rw_lock("ledger").ttl(TTL).try_write();
-    write.unwrap().unlock().unwrap();
 }

@@ -47,30 +47,6 @@ fn the_resource_that_most_nodes_name_is_in_the_way_and_its_holder_is_named() {
 }
 
 #[test]
-fn a_guard_says_that_it_is_lost_when_one_of_its_keys_is() {
-    let servers = cluster(3);
-    let guard = take(&overlapped(&servers), &NAMES).unwrap();
-    for server in &servers[..2] {
-        server.command(&["SET", "c", "another", "PX", "60000"]);
-    }
-    let error = guard.extend(TTL).unwrap_err();
-    let text = error.to_string();
-    assert!(matches!(error, Error::Lost { .. }), "{text}");
-    let head = "the lock on \"a, b, c and 1 more\" is no longer held: a majority of the nodes has lost it, most of them to \
-                another holder";
-    assert!(text.starts_with(head), "{text}");
-    assert!(
-        text.contains("\"c\" held by another, for another "),
-        "{text}"
-    );
-    // A guard that was lost gives back what it has, and nothing else.
-    guard.unlock().unwrap_err();
-    assert_eq!(servers[0].get("c").as_deref(), Some("another"));
-    let left: Vec<_> = servers.iter().map(keys).collect();
-    assert_eq!(left, [vec!["c"], vec!["c"], vec![]]);
-}
-
-#[test]
 fn a_key_that_may_not_be_written_leaves_none_of_the_others() {
     let servers = cluster(3);
     if servers[0].info("server").contains("redis_version:6.") {
