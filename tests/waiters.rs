@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, NodeReport, Protocol, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, now, within};
@@ -33,17 +34,8 @@ pub(crate) fn cluster(n: usize) -> Vec<Server> {
 /// The manager of a process that looks at a lock so often at least.
 #[track_caller]
 pub(crate) fn process(servers: &[Server], delay: Duration) -> LockManager {
-    process_with(servers, delay, PATIENCE)
-}
-
-#[track_caller]
-pub(crate) fn process_with(
-    servers: &[Server],
-    delay: Duration,
-    node_timeout: Duration,
-) -> LockManager {
-    let builder = over(servers).node_timeout(node_timeout);
-    builder.retry_delay(delay, delay).build().unwrap()
+    let [process] = processes(Protocol::Classic, servers, delay);
+    process
 }
 
 /// Managers of as many processes that look again so often.
@@ -54,6 +46,14 @@ pub(crate) fn processes<const N: usize>(
     delay: Duration,
 ) -> [LockManager; N] {
     processes_by(&over(servers).retry_delay(delay, delay), protocol)
+}
+
+/// Fake nodes in real time, and a manager over them that waits long for a reply.
+pub(crate) fn slow_fakes(n: usize) -> (Vec<FakeNode>, LockManager) {
+    let nodes = FakeNode::cluster(n);
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.node_timeout(PATIENCE).build().unwrap();
+    (nodes, manager)
 }
 
 /// One who waits for a lock on a thread.

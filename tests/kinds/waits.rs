@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use redlatch::fake::FakeNode;
 use redlatch::{Builder, Cancel, Error, LockGuard, LockStatus};
 use redlatch_testing::{eventually, now};
 
@@ -93,10 +94,11 @@ const WAYS: [Wait; 3] = [
 ];
 
 #[test]
-fn no_call_asks_again_once_it_was_cancelled_while_it_asked() {
-    for way in WAYS {
+fn a_round_that_is_under_way_when_it_is_cancelled_ends_as_it_would_and_no_other_begins() {
+    let cases = WAYS.into_iter().flat_map(|way| [(way, true), (way, false)]);
+    for (way, is_held) in cases {
         on_fakes(|world| {
-            let _guard = world.take();
+            let held = is_held.then(|| world.take());
             let (manager, cancel) = (&world.managers[1], Cancel::new());
             // Its hook is called while the nodes are asked.
             let timer = manager.try_lock("timer", ms(1_000)).unwrap();
@@ -107,9 +109,15 @@ fn no_call_asks_again_once_it_was_cancelled_while_it_asked() {
                 .advance(timer.remaining().saturating_sub(ms(11)));
             world.fakes().iter().for_each(|node| node.delay(ms(20)));
             let before = manager.stats().attempts;
-            let result = way(&world.rival(1).cancelled_by(&cancel));
-            assert!(matches!(result, Err(Error::Cancelled { .. })), "{result:?}");
+            match way(&world.rival(1).cancelled_by(&cancel)) {
+                Ok(guard) => assert!(!is_held && guard.check().is_ok()),
+                Err(Error::Cancelled { .. }) => assert!(is_held || world.is(Kind::Permit)),
+                Err(error) => panic!("{error}"),
+            }
             assert!(manager.stats().attempts <= before + 1);
+            world.fakes().iter().for_each(FakeNode::recover);
+            drop(held);
+            world.assert_free();
         });
     }
 }

@@ -6,8 +6,10 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{KeepAlive, Lease, LockGuard};
 
 use crate::fakes::keeping::schedule::{
-    TTL, VALIDITY, assert_lost, at_the_limit, cluster, count, has_expired, kept, ms,
+    TTL, VALIDITY, assert_lost, at_the_limit, count, has_expired, kept,
 };
+use crate::kinds::world::ms;
+use crate::managers::over_fakes;
 
 /// Until a node that failed is asked again.
 const BREAK: Duration = Duration::from_millis(300);
@@ -28,7 +30,7 @@ fn recover(clock: &FakeClock, nodes: &[FakeNode]) {
 /// A lock that the first two nodes have not, which work again; extended by calls, and in the background.
 fn by_call_and_in_background(check: impl Fn(&FakeClock, &[FakeNode], &LockGuard, &dyn Fn())) {
     for is_kept in [false, true] {
-        let (clock, nodes, manager) = cluster();
+        let (clock, nodes, manager) = over_fakes(5);
         nodes[..2].iter().for_each(FakeNode::refuse);
         let request = manager.request("report").ttl(TTL);
         let kept = request.clone().keep_alive(KeepAlive::unbounded());
@@ -92,7 +94,7 @@ fn a_heal_without_a_reply_is_undone_and_not_tried_again_and_one_that_was_not_sen
         (FakeNode::lose_replies, false),
         (FakeNode::hang, false),
     ] {
-        let (clock, nodes, manager) = cluster();
+        let (clock, nodes, manager) = over_fakes(5);
         nodes[0].refuse();
         let guard = manager.try_lock("report", TTL).unwrap();
         // The probe finds it again, and the heal does not.
@@ -112,7 +114,7 @@ fn a_heal_without_a_reply_is_undone_and_not_tried_again_and_one_that_was_not_sen
 
 #[test]
 fn a_vote_of_a_heal_after_the_old_end_does_not_count() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     nodes[..2].iter().for_each(FakeNode::refuse);
     let guard = manager.try_lock("report", TTL).unwrap();
     recover(&clock, &nodes);
@@ -129,7 +131,7 @@ fn a_vote_of_a_heal_after_the_old_end_does_not_count() {
 
 #[test]
 fn an_extension_does_not_succeed_if_the_lock_ended_while_a_node_was_healed() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     let guard = manager.try_lock("report", TTL).unwrap();
     clock.advance(guard.remaining().checked_sub(ms(60)).unwrap());
     nodes[0].restart();
@@ -145,7 +147,7 @@ fn an_extension_does_not_succeed_if_the_lock_ended_while_a_node_was_healed() {
 #[test]
 fn a_healed_key_does_not_outlive_its_lock_by_the_time_the_extension_took() {
     for delay in [0, 40].map(ms) {
-        let (clock, nodes, manager) = cluster();
+        let (clock, nodes, manager) = over_fakes(5);
         let guard = manager.try_lock("report", TTL * 6).unwrap();
         nodes[0].restart();
         nodes[1..].iter().for_each(|node| node.delay(delay));
@@ -161,7 +163,7 @@ fn a_healed_key_does_not_outlive_its_lock_by_the_time_the_extension_took() {
 
 #[test]
 fn max_hold_ends_a_healed_key_too() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     let guard = kept(&manager, KeepAlive::max_hold(TTL * 2));
     clock.advance(ms(12_000));
     nodes[0].restart();
@@ -174,7 +176,7 @@ fn max_hold_ends_a_healed_key_too() {
 
 #[test]
 fn a_node_that_failed_lately_is_not_healed_and_nobody_waits_for_it() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     nodes[0].hang();
     let _other = manager.try_lock("other", TTL).unwrap();
     // Left out, and never asked.
@@ -189,7 +191,7 @@ fn a_node_that_failed_lately_is_not_healed_and_nobody_waits_for_it() {
 
 #[test]
 fn a_lease_carries_the_healed_nodes_and_its_taker_heals_only_those() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     nodes[..2].iter().for_each(FakeNode::refuse);
     let guard = manager.try_lock("report", TTL).unwrap();
     recover(&clock, &nodes[1..]);

@@ -12,8 +12,10 @@ use redlatch::fake::FakeNode;
 use redlatch::{KeepAlive, LockGuard, LossCause, NodeError, Vote};
 
 use crate::fakes::keeping::schedule::{
-    TTL, VALIDITY, assert_lost, at_the_limit, cluster, count, has_expired, kept, ms, told,
+    TTL, VALIDITY, assert_lost, at_the_limit, count, has_expired, kept, told,
 };
+use crate::kinds::world::ms;
+use crate::managers::over_fakes;
 
 fn is_unreachable(cause: &LossCause) -> bool {
     matches!(cause, LossCause::Unreachable { .. })
@@ -26,7 +28,7 @@ fn is_taken(cause: &LossCause) -> bool {
 #[test]
 fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
     for fault in [FakeNode::refuse, FakeNode::hang] {
-        let (clock, nodes, manager) = cluster();
+        let (clock, nodes, manager) = over_fakes(5);
         let guard = kept(&manager, KeepAlive::unbounded());
         let (told, watch) = (told(&guard), guard.watch());
         nodes.iter().for_each(fault);
@@ -50,7 +52,7 @@ fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
 #[test]
 fn a_loss_that_is_known_is_what_every_other_call_tells_whatever_the_nodes_say() {
     for fault in [FakeNode::refuse, FakeNode::hang, FakeNode::recover] {
-        let (clock, nodes, manager) = cluster();
+        let (clock, nodes, manager) = over_fakes(5);
         let limited = kept(&manager, KeepAlive::max_hold(TTL));
         let taken = manager.request("taken").ttl(TTL);
         let taken = taken.keep_alive(KeepAlive::unbounded());
@@ -74,7 +76,7 @@ fn a_loss_that_is_known_is_what_every_other_call_tells_whatever_the_nodes_say() 
 #[test]
 fn a_kept_lock_whose_end_a_release_sleeps_over_is_told_why_it_was_not_renewed() {
     let is_told = |keep, fault: fn(&FakeNode), expected| {
-        let (clock, nodes, manager) = cluster();
+        let (clock, nodes, manager) = over_fakes(5);
         let guard = kept(&manager, keep);
         nodes.iter().for_each(fault);
         while guard.remaining() > ms(1) {
@@ -94,7 +96,7 @@ fn a_kept_lock_whose_end_a_release_sleeps_over_is_told_why_it_was_not_renewed() 
 #[test]
 fn a_limit_that_is_reached_while_a_node_is_healed_is_told_to_hooks_then_and_not_by_the_former_end()
 {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     let guard = manager.lock("report", TTL * 10).unwrap();
     let told = told(&guard);
     clock.advance(TTL * 2 - ms(30));
@@ -111,7 +113,7 @@ fn a_limit_that_is_reached_while_a_node_is_healed_is_told_to_hooks_then_and_not_
 
 #[test]
 fn a_suspension_beyond_the_validity_is_a_loss_that_all_are_told_of() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     let guard = kept(&manager, KeepAlive::unbounded());
     let (told, watch) = (told(&guard), guard.watch());
     // Short ones are survived.
@@ -141,7 +143,7 @@ impl Drop for Grenade {
 
 #[test]
 fn hooks_are_told_also_of_a_lock_that_nobody_renews_and_one_that_panics_harms_nobody() {
-    let (clock, _nodes, manager) = cluster();
+    let (clock, _nodes, manager) = over_fakes(5);
     let guard = manager.try_lock("report", TTL).unwrap();
     let other = manager.try_lock("other", TTL * 2).unwrap();
     guard.on_lost(|_| panic!("a hook that panics"));
@@ -172,7 +174,7 @@ fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
         |guard| guard.unlock().unwrap(),
         |guard| drop(guard.into_lease()),
     ];
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     for give_back in ends {
         let guard = kept(&manager, KeepAlive::unbounded());
         let (told, watch, grenade) = (told(&guard), guard.watch(), Grenade);
@@ -194,7 +196,7 @@ fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
 
 #[test]
 fn a_kept_lock_whose_key_was_replaced_is_lost_at_the_first_renewal() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     let guard = kept(&manager, KeepAlive::unbounded());
     // What is no lock has no end.
     let replace = |node: &FakeNode| node.hold("report", "settings", Duration::MAX);

@@ -14,22 +14,12 @@ use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause};
 use redlatch_testing::eventually;
 
 use crate::kinds::outcomes::{assert_unavailable, loss};
-use crate::managers::invalid_field;
+use crate::kinds::world::ms;
+use crate::managers::{invalid_field, over_fakes};
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 /// The ttl less the drift of 1 % and 2 ms.
 pub(crate) const VALIDITY: Duration = Duration::from_millis(9_898);
-
-pub(crate) fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-pub(crate) fn cluster() -> (FakeClock, Vec<FakeNode>, LockManager) {
-    let clock = FakeClock::new();
-    let nodes = FakeNode::cluster_on(5, &clock);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    (clock, nodes, manager)
-}
 
 #[track_caller]
 pub(crate) fn kept(manager: &LockManager, keep_alive: KeepAlive) -> LockGuard {
@@ -65,7 +55,7 @@ pub(crate) fn count(nodes: &[FakeNode], key: &str) -> usize {
 
 #[test]
 fn nodes_that_failed_a_moment_ago_are_asked_where_a_lock_needs_them() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     let guard = kept(&manager, KeepAlive::unbounded());
     nodes[0].hold("report", "another", TTL);
     clock.advance(VALIDITY / 3 - ms(5));
@@ -87,7 +77,7 @@ fn nodes_that_failed_a_moment_ago_are_asked_where_a_lock_needs_them() {
 
 #[test]
 fn a_node_that_was_sent_an_undo_is_not_renewed() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     nodes[0].lose_replies();
     let guard = kept(&manager, KeepAlive::unbounded());
     nodes[0].recover();
@@ -103,7 +93,7 @@ fn a_node_that_was_sent_an_undo_is_not_renewed() {
 
 #[test]
 fn the_holding_ends_at_its_limit_and_is_free_for_others_soon_after() {
-    let (clock, nodes, manager) = cluster();
+    let (clock, nodes, manager) = over_fakes(5);
     let guard = kept(&manager, KeepAlive::max_hold(TTL * 3));
     let told = told(&guard);
     clock.advance(TTL * 3 - ms(2));
@@ -158,7 +148,7 @@ fn a_ttl_is_long_enough_for_renewals_that_fail_or_is_refused() {
         }
     }
     // Without a word on it, the ttl is one that works.
-    let (_clock, _nodes, manager) = cluster();
+    let (_clock, _nodes, manager) = over_fakes(5);
     let request = manager.request("report");
     let guard = request.keep_alive(KeepAlive::max_hold(TTL)).try_lock();
     assert_eq!(guard.unwrap().remaining().as_millis(), 9_897);

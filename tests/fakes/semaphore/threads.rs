@@ -5,19 +5,12 @@ use std::thread;
 
 use parking_lot::Mutex;
 use redlatch::LockManager;
-use redlatch::fake::FakeNode;
 
-use crate::managers::PATIENCE;
-use crate::waiters::{BOUND, TTL, got, line_up};
-
-fn manager() -> LockManager {
-    let builder = LockManager::builder().fakes(&FakeNode::cluster(3));
-    builder.node_timeout(PATIENCE).build().unwrap()
-}
+use crate::waiters::{BOUND, TTL, got, line_up, slow_fakes};
 
 #[test]
 fn threads_of_one_process_get_permits_in_the_order_in_which_they_asked() {
-    let manager = manager();
+    let (_nodes, manager) = slow_fakes(3);
     let take = |manager: &LockManager| {
         let request = manager.semaphore("exports", 2).ttl(TTL);
         request.try_lock_for(BOUND).unwrap()
@@ -43,7 +36,7 @@ fn threads_of_one_process_get_permits_in_the_order_in_which_they_asked() {
 /// No thread waits for another's guard while there are permits, nor is it refused one.
 #[test]
 fn threads_that_ask_at_the_same_moment_each_get_a_permit_that_is_free() {
-    let manager = manager();
+    let (_nodes, manager) = slow_fakes(3);
     let (begin, have_asked) = (Barrier::new(8), Barrier::new(8));
     let refused = Mutex::new(Vec::new());
     thread::scope(|scope| {

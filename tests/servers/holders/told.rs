@@ -2,24 +2,17 @@
 
 use std::time::Duration;
 
+use redlatch::LockStatus;
 use redlatch::fake::FakeNode;
-use redlatch::{LockManager, LockStatus};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 
-use crate::managers::{PATIENCE, over};
-use crate::waiters::{TTL, got, line_up};
+use crate::managers::over;
+use crate::waiters::{TTL, got, line_up, slow_fakes};
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff00112233";
 
 fn labelled(label: &str) -> String {
     format!("{TOKEN} {label}")
-}
-
-fn fakes(n: usize) -> (Vec<FakeNode>, LockManager) {
-    let nodes = FakeNode::cluster(n);
-    let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
-    let manager = builder.holder("web-3").build().unwrap();
-    (nodes, manager)
 }
 
 fn hold(nodes: &[FakeNode], values: &[&str]) {
@@ -30,7 +23,7 @@ fn hold(nodes: &[FakeNode], values: &[&str]) {
 
 #[test]
 fn two_values_with_one_token_are_two_holders_and_that_of_most_nodes_is_named() {
-    let (nodes, manager) = fakes(5);
+    let (nodes, manager) = slow_fakes(5);
     let [left_over, web, x, y] = ["left over", "web-3", "x", "y"].map(labelled);
     hold(&nodes, &[&left_over, &web, &web, &x, &y]);
     let status = manager.status("job").unwrap();
@@ -41,8 +34,9 @@ fn two_values_with_one_token_are_two_holders_and_that_of_most_nodes_is_named() {
 
 #[test]
 fn a_thread_that_waited_behind_another_thread_is_told_what_that_one_has_or_has_met() {
-    let (nodes, manager) = fakes(3);
-    let guard = manager.lock("job", TTL).unwrap();
+    let (nodes, manager) = slow_fakes(3);
+    let guard = manager.request("job").ttl(TTL).holder("web-3");
+    let guard = guard.lock().unwrap();
     for wait in [Duration::ZERO, Duration::from_millis(20)] {
         let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
         assert_eq!(&*error.holder().unwrap().label, "web-3");
@@ -99,7 +93,7 @@ fn where_no_reply_has_told_who_it_is_a_call_that_waited_looks_once() {
 
 #[test]
 fn a_token_stands_for_all_values_that_begin_with_it_and_for_itself_where_a_node_is_silent() {
-    let (nodes, manager) = fakes(5);
+    let (nodes, manager) = slow_fakes(5);
     let left = || -> Vec<bool> { nodes.iter().map(|n| n.token_of("job").is_some()).collect() };
     let (web, db) = (labelled("web-3"), labelled("db since=2026-11-22T05:52:53Z"));
     hold(&nodes, &[&web, &db, TOKEN, &web, "another program's"]);

@@ -104,26 +104,3 @@ fn one_who_waits_for_another_thread_or_between_attempts_is_cancelled_and_the_nex
     let next = within(BOUND, move || next.join().unwrap()).unwrap();
     next.unlock().unwrap();
 }
-
-#[test]
-fn a_round_that_is_under_way_ends_as_it_would_and_leaves_nothing_but_a_guard() {
-    let nodes = FakeNode::cluster(3);
-    let builder = LockManager::builder().fakes(&nodes);
-    let manager = seldom(builder.node_timeout(Duration::from_millis(500)));
-    for hanging in [1, 2] {
-        nodes.iter().rev().take(hanging).for_each(FakeNode::hang);
-        let (cancel, attempts) = (Cancel::new(), manager.stats().attempts);
-        let waiting = wait(&manager, &cancel);
-        let is_asking = || nodes[0].token_of("job").is_some();
-        let begun = || is_asking() || manager.stats().attempts > attempts;
-        assert!(eventually(BOUND, begun));
-        cancel.cancel();
-        match within(BOUND, move || waiting.join().unwrap()) {
-            Ok(guard) => drop(guard),
-            error => assert_cancelled(error),
-        }
-        nodes.iter().for_each(FakeNode::recover);
-        let is_free = || nodes.iter().all(|node| node.token_of("job").is_none());
-        assert!(eventually(BOUND, is_free));
-    }
-}

@@ -4,14 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redlatch::LockManager;
+use redlatch::{LockManager, Protocol};
 use redlatch_testing::scripted::{Command, Kind};
 use redlatch_testing::{Stalls, eventually, now, pause};
 
-use crate::managers::over;
-use crate::waiters::{
-    BOUND, TTL, answering, asked, assert_nothing_is_left, cluster, got, process_with,
-};
+use crate::managers::{over, processes_by};
+use crate::waiters::{BOUND, TTL, answering, asked, assert_nothing_is_left, cluster, got};
 
 #[test]
 fn processes_that_contend_have_equal_shares_and_none_waits_for_long() {
@@ -76,10 +74,9 @@ fn one_who_asks_again_at_once_lets_the_one_go_first_whom_it_has_woken() {
 fn who_is_alone_again_soon_pays_for_nobody_who_waits() {
     const ROUNDS: u64 = 20;
     let servers = cluster(3);
-    let [alone, waiter] = [(); 2].map(|()| {
-        let (delay, node_timeout) = (Duration::from_millis(100), Duration::from_secs(1));
-        process_with(&servers, delay, node_timeout)
-    });
+    let delay = Duration::from_millis(100);
+    let builder = over(&servers).node_timeout(Duration::from_secs(1));
+    let [alone, waiter] = processes_by(&builder.retry_delay(delay, delay), Protocol::Classic);
     let guard = alone.lock("job", TTL).unwrap();
     let short = Duration::from_millis(300);
     assert!(waiter.try_lock_for("job", TTL, short).is_err());

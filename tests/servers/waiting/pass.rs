@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use redlatch::fake::FakeNode;
 use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Vote};
 use redlatch_testing::eventually;
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 
-use crate::managers::{PATIENCE, over};
-use crate::waiters::{BOUND, answering, got, heard, line_up, listeners, next};
+use crate::managers::over;
+use crate::waiters::{BOUND, answering, got, heard, line_up, listeners, next, slow_fakes};
 
 const TTL: Duration = Duration::from_secs(15);
 
@@ -202,9 +201,7 @@ fn a_lock_that_rests_or_is_lost_is_not_passed() {
     drop(got(waiting));
     assert_eq!(count(&nodes, Kind::Pass), [0; 3]);
 
-    let nodes = FakeNode::cluster(3);
-    let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
-    let manager = builder.build().unwrap();
+    let (nodes, manager) = slow_fakes(3);
     let lost = manager.lock("job", TTL).unwrap();
     for node in &nodes {
         node.hold("job", "another", Duration::from_millis(300));

@@ -9,7 +9,7 @@ use redlatch_testing::{Proxy, eventually};
 
 use crate::managers::{BOTH, over, patient, processes_by};
 use crate::servers::waiting::pass::{assert_granted_by, wanted};
-use crate::waiters::{BOUND, TTL, cluster, got, line_up, listeners};
+use crate::waiters::{BOUND, TTL, cluster, got, line_up, listeners, slow_fakes};
 
 /// Fake nodes and a manager over them: both protocols with both fan-outs.
 fn each_way(check: impl Fn(&[FakeNode], &LockManager)) {
@@ -101,10 +101,7 @@ fn without_a_majority_nothing_is_left_and_the_next_thread_is_told() {
 
 #[test]
 fn a_node_that_failed_a_moment_ago_is_left_out_unless_it_may_have_the_key() {
-    let nodes = FakeNode::cluster(3);
-    let builder = LockManager::builder().fakes(&nodes);
-    let builder = builder.node_timeout(Duration::from_secs(2));
-    let manager = builder.build().unwrap();
+    let (nodes, manager) = slow_fakes(3);
     nodes[2].refuse();
     let (guard, waiting) = wanted(&manager);
     nodes[1].refuse();

@@ -9,21 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, LockGuard, LockManager, Vote};
+use redlatch::{Error, LockGuard, Vote};
 use redlatch_testing::pause;
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 
-use crate::managers::{PATIENCE, over};
-use crate::waiters::{answering, got, heard, listeners, next};
+use crate::managers::over;
+use crate::waiters::{answering, got, heard, listeners, next, slow_fakes};
 
 const TTL: Duration = Duration::from_secs(15);
-
-fn fakes() -> (Vec<FakeNode>, LockManager) {
-    let nodes = FakeNode::cluster(3);
-    let builder = LockManager::builder().fakes(&nodes);
-    let manager = builder.node_timeout(PATIENCE).build().unwrap();
-    (nodes, manager)
-}
 
 /// Whether a guard of the same manager is in the way, for which nobody was asked. Returns the names of the nodes.
 #[track_caller]
@@ -118,7 +111,7 @@ fn one_who_waits_has_the_turn_however_the_holder_ends() {
         }),
     ];
     for (name, end) in ends {
-        let (nodes, manager) = fakes();
+        let (nodes, manager) = slow_fakes(3);
         let guard = manager.lock("job", TTL / 5).unwrap();
         let second = next(&manager, TTL);
         let late = end(guard, &nodes);
@@ -133,7 +126,7 @@ fn one_who_waits_has_the_turn_however_the_holder_ends() {
 
 #[test]
 fn a_lease_is_not_waited_for_in_the_line() {
-    let (_, manager) = fakes();
+    let (_, manager) = slow_fakes(3);
     let guard = manager.lock("job", TTL).unwrap();
     let waiting = next(&manager, TTL);
     let lease = guard.into_lease();

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{LockGuard, LockManager};
+use redlatch::{LockGuard, LockManager, Protocol};
 use redlatch_testing::{Server, eventually, now, pause, side_by_side};
 
-use crate::managers::PATIENCE;
+use crate::managers::{PATIENCE, over, processes_by};
 use crate::waiters::{
     BOUND, LONG, SOON, TTL, Waiting, asked, assert_no_node_failed, assert_nothing_is_left, cluster,
-    process, process_with,
+    process,
 };
 
 const BELL: &str = "job:redlatch:bell";
@@ -31,8 +31,9 @@ fn assert_is_had(holder: LockGuard, waiting: Waiting, within: Duration) -> LockG
 fn a_first_node_that_dies_or_hangs_under_one_who_listens_costs_it_a_poll() {
     for is_killed in [true, false] {
         let mut servers = cluster(3);
-        let node_timeout = Duration::from_secs(1);
-        let [holder, waiter] = [(); 2].map(|()| process_with(&servers, DELAY, node_timeout));
+        let builder = over(&servers).node_timeout(Duration::from_secs(1));
+        let builder = builder.retry_delay(DELAY, DELAY);
+        let [holder, waiter] = processes_by(&builder, Protocol::Classic);
         let guard = holder.lock("job", TTL).unwrap();
         let waiting = Waiting::listen(&waiter, &servers[0]);
         if is_killed {
