@@ -38,16 +38,14 @@ impl State {
         if messages.len() > 1 {
             self.count("several at once");
         }
-        let owners = messages
-            .iter()
-            .filter(|message| message.asks() || message.releases().is_some());
-        let owners: HashSet<usize> = owners
-            .filter_map(|message| {
-                let token = self.witness.tokens.get(&message.token);
-                let maker = self.witness.made_by.get(&message.token);
-                token.map(|token| token.task).or(maker.copied())
-            })
-            .collect();
+        let of_locks = messages.iter();
+        let of_locks = of_locks.filter(|it| it.asks() || it.releases().is_some());
+        let owners = of_locks.filter_map(|message| {
+            let token = self.witness.tokens.get(&message.token);
+            let maker = self.witness.made_by.get(&message.token);
+            token.map(|token| token.task).or(maker.copied())
+        });
+        let owners: HashSet<usize> = owners.collect();
         let task = self.task;
         let is_leader = owners.iter().any(|owner| *owner != task);
         self.tasks[task].is_leader = is_leader;

@@ -112,6 +112,12 @@ impl State {
         self.end_of(id).is_some_and(|until| until > self.now)
     }
 
+    /// The same, and looks at the guards in the middle of a step.
+    pub(super) fn is_held_now(&mut self, id: u64) -> bool {
+        self.look_at_claims();
+        self.is_held(id)
+    }
+
     pub(super) fn end_of(&self, id: u64) -> Option<Nanos> {
         let mut claims = self.witness.guards.iter();
         claims.find(|claim| claim.id == id).map(|claim| claim.until)
@@ -197,7 +203,7 @@ impl World {
         };
         may_end_sooner(true);
         let result = call();
-        self.look_now();
+        self.state().look_at_claims();
         may_end_sooner(false);
         // A limit that had passed has ended the lock. No loss that is told from now on is too early.
         let watch = self.state().claim(id).map(|claim| claim.watch.clone());
@@ -256,11 +262,6 @@ impl World {
         let end = self.state().end_of(id).map(Span::exactly);
         self.records(id, What::Extended(end));
         self.state().count("extended");
-    }
-
-    /// Looks at the guards in the middle of a step.
-    pub(super) fn look_now(&self) {
-        self.state().look_at_claims();
     }
 
     /// What a program can ask agrees with what the witness looks at, at one moment.

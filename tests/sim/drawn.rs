@@ -315,10 +315,9 @@ impl Plan {
     }
 
     pub(super) fn strikes(&mut self, time: Range<Nanos>, trouble: Trouble) {
-        let (start, end) = (time.start, time.end);
         self.episodes.push(Episode {
-            start,
-            end,
+            start: time.start,
+            end: time.end,
             trouble,
         });
     }

@@ -67,28 +67,27 @@ impl State {
         }
         let at = self.now;
         let event = Event { at, call, what };
-        let before = self.record.checker.violations().len();
-        let is_well = self.record.checker.hear(&event);
+        self.judges(|checker| {
+            checker.hear(&event);
+        });
         self.record.events.push(event);
-        if !is_well {
-            self.is_judged(before);
-        }
     }
 
     pub(super) fn all_calls_have_ended(&mut self) {
-        let before = self.record.checker.violations().len();
-        self.record.checker.ends(self.now);
-        self.is_judged(before);
+        let now = self.now;
+        self.judges(|checker| checker.ends(now));
     }
 
-    /// What the judge has found now, behind what it had found before. Two holders are to be expected without the assumptions of
-    /// the algorithm, and all that comes of them.
-    fn is_judged(&mut self, before: usize) {
+    /// What the judge finds now ends the run. Two holders are to be expected without the assumptions of the algorithm, and all that
+    /// comes of them.
+    fn judges(&mut self, hears: impl FnOnce(&mut Checker)) {
+        let before = self.record.checker.violations().len();
+        hears(&mut self.record.checker);
         let is_sound = self.plan.kind.is_sound();
         let mut found = self.record.checker.violations()[before..].iter();
         let found = found.find(|found| {
             let is_of_two = matches!(found.rule, Rule::Revival | Rule::Release);
-            let is_late = matches!(found.rule, Rule::LateMove);
+            let is_late = found.rule == Rule::LateMove;
             !(is_of_two && !is_sound || is_late && self.is_of_a_stop(found))
         });
         if let Some(found) = found.cloned() {
@@ -188,9 +187,8 @@ impl World {
 
     /// A guard was asked whether it is valid, and said yes. What has ended since that was asked was right to say so.
     pub(super) fn records_look(&self, id: u64, was_held: bool) {
-        self.look_now();
-        let state = self.state();
-        let (end, is_held) = (state.end_of(id).map(Span::exactly), state.is_held(id));
+        let mut state = self.state();
+        let (is_held, end) = (state.is_held_now(id), state.end_of(id).map(Span::exactly));
         drop(state);
         if is_held || !was_held {
             self.records(id, What::Looks(end));

@@ -177,8 +177,7 @@ impl Worker {
             self.is_lost(held, cause);
         }
         if self.rng.bool() {
-            self.world.look_now();
-            let was_held = self.world.state().is_held(claim);
+            let was_held = self.world.state().is_held_now(claim);
             match guard.check() {
                 Ok(()) => self.world.records_look(claim, was_held),
                 Err(Error::Lost { cause, .. }) => {
@@ -199,8 +198,7 @@ impl Worker {
     fn is_lost(&self, held: &Held, cause: &LossCause) {
         self.world.state().is_told(held.claim, name(cause));
         let left = self.world.as_witness(|| held.guard.remaining());
-        self.world.look_now();
-        let is_held = self.world.state().is_held(held.claim);
+        let is_held = self.world.state().is_held_now(held.claim);
         if is_held || !left.is_zero() {
             let id = self.id;
             let words = format!("c{id} was told of a loss, and has it for {left:?}");

@@ -83,8 +83,15 @@ impl State {
         let episodes = self.plan.episodes.iter();
         let mut now = episodes.filter(|e| (e.start..e.end).contains(&self.now));
         now.find_map(|episode| {
-            let (cut, holds) = episode.trouble.cuts()?;
-            (cut == (client, node)).then_some((episode.end, holds))
+            if let Trouble::Partition {
+                client: cut,
+                node: from,
+                holds,
+            } = episode.trouble
+            {
+                return ((cut, from) == (client, node)).then_some((episode.end, holds));
+            }
+            None
         })
     }
 

@@ -8,7 +8,6 @@ use std::{fmt, thread};
 use generator::{Generator, Gn};
 use parking_lot::Mutex;
 
-use super::history::Record;
 use super::preempt::Preempter;
 use super::prelude::*;
 use super::trace::Trace;
@@ -18,19 +17,8 @@ use crate::sync::points::{Scheduler, scheduled};
 /// For each coroutine, in machine words.
 const STACK: usize = 0x1_0000;
 
-pub(crate) struct Outcome {
-    pub(crate) violation: Option<String>,
-    /// Differs between two runs as soon as one event does.
-    pub(crate) digest: u64,
-    pub(crate) events: u64,
-    pub(crate) trace: Trace,
-    pub(crate) record: Record,
-    time: Duration,
-    tally: Tally,
-}
-
-/// Plays the plan to its end, or to the first promise that is broken.
-pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
+/// Plays the plan to its end, or to the first promise that is broken. The world knows what came of it.
+pub(super) fn run_one(plan: &Plan, trace: Trace) -> Arc<World> {
     let world = World::new(plan, trace);
     let clients = (0..plan.clients).flat_map(|id| Worker::of_client(&world, plan, id));
     let workers = clients.map(|worker| Gn::new_opt(STACK, move || worker.live()));
@@ -47,10 +35,6 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
     while let Some(task) = world.advance() {
         resume(&world, &mut tasks[task], preempter.as_ref());
     }
-    let mut state = world.state();
-    let time = Duration::from_nanos(state.now);
-    let digest = state.trace.finish();
-    drop(state);
     // In turn, because one may wait for what another has.
     while tasks.iter().any(|task| !task.is_done()) {
         let all = tasks.iter_mut().enumerate();
@@ -59,17 +43,8 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
             resume(&world, task, preempter.as_ref());
         }
     }
-    state = world.state();
-    let witness = std::mem::take(&mut state.witness);
-    Outcome {
-        violation: witness.violation,
-        digest,
-        events: state.popped,
-        trace: std::mem::take(&mut state.trace),
-        record: std::mem::replace(&mut state.record, Record::new(plan)),
-        time,
-        tally: witness.tally,
-    }
+    drop(tasks);
+    world
 }
 
 fn resume(
@@ -92,12 +67,13 @@ pub(crate) const KEPT_ALL: &str = "no promise is broken";
 
 /// The last lines of a seed's trace. Playing it again gives the same violation, or there is something wrong here.
 pub(crate) fn replay_text(kind: &str, plan: &Plan, lines: usize) -> String {
-    let outcome = run_one(plan, Trace::text());
-    let tail = outcome.trace.tail(lines);
-    let Some(violation) = &outcome.violation else {
+    let world = run_one(plan, Trace::text());
+    let state = world.state();
+    let tail = state.trace.tail(lines);
+    let Some(violation) = &state.witness.violation else {
         return format!("{tail}{KEPT_ALL}");
     };
-    let path = outcome.record.write(kind, plan.seed, violation);
+    let path = state.record.write(kind, plan.seed, violation);
     format!("{tail}{violation}\nits history is in {path}")
 }
 
@@ -110,8 +86,6 @@ pub(crate) struct Total {
     /// The same for two trees that play the same runs.
     digest: u64,
     events: u64,
-    time: Duration,
-    took: Duration,
 }
 
 /// When to stop before the last seed.
@@ -124,8 +98,6 @@ pub(crate) enum Until {
 
 /// Runs the seeds on all cores. Each run is on one thread, so that this changes nothing in any of them.
 pub(crate) fn run_many(seeds: Range<u64>, until: Until, plan: fn(u64) -> Plan) -> Total {
-    let clock = crate::clock::Clock::system();
-    let started = clock.now();
     let next = AtomicU64::new(seeds.start);
     let total = Mutex::new(Total::default());
     let work = || {
@@ -134,11 +106,12 @@ pub(crate) fn run_many(seeds: Range<u64>, until: Until, plan: fn(u64) -> Plan) -
             if seed >= seeds.end {
                 return;
             }
-            let outcome = run_one(&plan(seed), Trace::digest_only());
-            if until == Until::Broken && outcome.violation.is_some() {
+            let world = run_one(&plan(seed), Trace::digest_only());
+            let state = world.state();
+            if until == Until::Broken && state.witness.violation.is_some() {
                 next.store(seeds.end, Ordering::Relaxed);
             }
-            total.lock().add(seed, outcome);
+            total.lock().add(&state);
         }
     };
     thread::scope(|scope| {
@@ -148,7 +121,6 @@ pub(crate) fn run_many(seeds: Range<u64>, until: Until, plan: fn(u64) -> Plan) -
     });
     let mut total = total.into_inner();
     total.violations.sort();
-    total.took = clock.now().saturating_since(started);
     total
 }
 
@@ -168,32 +140,26 @@ pub(crate) fn none_breaks_a_promise(kind: &str, seeds: Range<u64>, draw: fn(u64)
 }
 
 impl Total {
-    fn add(&mut self, seed: u64, outcome: Outcome) {
+    fn add(&mut self, state: &State) {
         self.runs += 1;
-        for (what, count) in outcome.tally {
+        for (what, count) in &state.witness.tally {
             *self.tally.entry(what).or_default() += count;
         }
-        self.digest = self.digest.wrapping_add(outcome.digest);
-        self.events += outcome.events;
-        self.time += outcome.time;
-        let broken = outcome.violation.map(|what| (seed, what));
-        self.violations.extend(broken);
+        self.digest = self.digest.wrapping_add(state.trace.finish());
+        self.events += state.popped;
+        let broken = state.witness.violation.iter();
+        self.violations
+            .extend(broken.map(|what| (state.plan.seed, what.clone())));
     }
 }
 
 impl fmt::Display for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let broken = self.violations.len();
+        let (runs, broken) = (self.runs, self.violations.len());
+        let (events, digest, tally) = (self.events, self.digest, &self.tally);
         write!(
             f,
-            "{} seeds, {broken} of them with a broken promise; {:.0} simulated seconds in {:.1} s ({:.0} a minute); {} events, digest {:016x}\n{:?}",
-            self.runs,
-            self.time.as_secs_f64(),
-            self.took.as_secs_f64(),
-            self.time.as_secs_f64() / self.took.as_secs_f64() * 60.0,
-            self.events,
-            self.digest,
-            self.tally,
+            "{runs} seeds, {broken} of them with a broken promise; {events} events, digest {digest:016x}\n{tally:?}"
         )
     }
 }

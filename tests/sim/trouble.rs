@@ -47,19 +47,6 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// Between which client and node nothing gets through, and whether it does so later.
-    pub(super) fn cuts(self) -> Option<((usize, usize), bool)> {
-        let Self::Partition {
-            client,
-            node,
-            holds,
-        } = self
-        else {
-            return None;
-        };
-        Some(((client, node), holds))
-    }
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Hang { .. } => "node stopped",
