@@ -76,17 +76,6 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
 }
 
 #[test]
-fn with_verbose_the_warnings_of_the_library_are_shown() {
-    let mut nodes = Nodes::start(3);
-    nodes.servers[0].kill();
-    let ended = nodes.try_run("--verbose", "true");
-    let is_own = |line: &str| line.starts_with("redlatch: ");
-    assert!(ended.ends_with(0).stderr.lines().all(is_own), "{ended:?}");
-    assert!(ended.stderr.contains(&nodes.servers[0].name()), "{ended:?}");
-    nodes.try_run("", "true").is_quiet(0);
-}
-
-#[test]
 fn colours_are_for_terminals_unless_the_user_says_otherwise() {
     let nodes = Nodes::start(1);
     nodes.hold(TOKEN, 600_000);
