@@ -22,12 +22,13 @@ pub(crate) struct Claim {
     pub(crate) token: Token,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Node {
     pub(crate) locks: [Lock; RESOURCES],
-    /// `open_at`, if the marker is of this process: 0 in a new deployment, none from a loss of data until `reopen`. No
-    /// token that the node granted before it closed is larger, and all that it grants later are.
-    pub(crate) open_at: Option<Token>,
+    /// From a loss of data until `reopen`, the marker is not of this process.
+    pub(crate) is_closed: bool,
+    /// 0 in a new deployment. No token that the node granted before it closed is larger, and all that it grants later are.
+    open_at: Token,
     /// The largest token that it has granted. No script reads it: it is what `open_at` has to be above.
     granted: Token,
     /// What is on disk, if anything. A loss of data brings it back.
@@ -66,29 +67,13 @@ impl Lock {
     }
 }
 
-impl Default for Node {
-    fn default() -> Self {
-        Self {
-            locks: Default::default(),
-            open_at: Some(0),
-            granted: 0,
-            saved: None,
-            votes: AttemptSet::default(),
-            renewed: AttemptSet::default(),
-            acquires: AttemptSet::default(),
-            extensions: AttemptSet::default(),
-            releases: AttemptSet::default(),
-        }
-    }
-}
-
 impl Node {
     /// The script that acquires: all resources, or nothing. Returns whether it grants. Above `most`, one counter is like another:
     /// nobody proposes so much.
     fn acquire(&mut self, rule: Rule, id: AttemptId, claim: Claim, most: Token) -> bool {
-        let Some(open_at) = self.open_at else {
+        if self.is_closed {
             return false;
-        };
+        }
         if claim.subject.is_reader() {
             return self.read(rule, id, most);
         }
@@ -108,7 +93,7 @@ impl Node {
         let floor = if rule == Rule::FloorOfMissingCounters && counter > 0 {
             counter
         } else {
-            counter.max(open_at)
+            counter.max(self.open_at)
         };
         let is_enough = rule == Rule::EqualIsEnough && claim.token == floor;
         if !is_free || (claim.token <= floor && !is_enough) {
@@ -140,7 +125,7 @@ impl Node {
     /// model: a key ends when it ends.
     fn extend(&mut self, rule: Rule, id: AttemptId, claim: Claim) -> bool {
         let is_open = matches!(rule, Rule::BlindExtension | Rule::RecreationWithoutFloor)
-            || self.open_at.is_some_and(|open_at| claim.token > open_at);
+            || !self.is_closed && claim.token > self.open_at;
         let mut is_renewed = true;
         for lock in &mut self.locks[claim.subject.resources()] {
             let is_own = lock.key == Some(id) || lock.readers.contains(id);
@@ -170,14 +155,14 @@ impl Node {
 
     /// The node dies, and comes up with what was on its disk.
     fn lose_data(&mut self, rule: Rule) {
-        self.open_at = (rule == Rule::NoFloor).then_some(0);
+        (self.is_closed, self.open_at) = (rule != Rule::NoFloor, 0);
         self.locks = self.saved.take().unwrap_or_default();
     }
 
     /// An acquire, of whatever resource, finds no marker of this process and writes one; and `open_at` has come.
     fn reopen(&mut self, rule: Rule) {
         let steps_back = Token::from(rule == Rule::ClockSteppedBack);
-        self.open_at = Some(self.granted.saturating_sub(steps_back));
+        (self.is_closed, self.open_at) = (false, self.granted.saturating_sub(steps_back));
     }
 
     /// The key of an attempt, or the entry of a reader, has come to its end. In a snapshot it has the same one, or an
@@ -268,7 +253,7 @@ impl World {
     /// What else can happen to a node.
     pub(super) fn steps_at(&self, place: usize, steps: &mut Steps<'_, State>) {
         let (state, node) = (steps.from, &steps.from.nodes[place]);
-        if node.open_at.is_none() {
+        if node.is_closed {
             steps.add(format!("{place} opens"), |state| {
                 state.nodes[place].reopen(self.rule);
             });
