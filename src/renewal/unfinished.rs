@@ -41,19 +41,3 @@ impl Unfinished {
         Some(self.heals.swap_remove(first))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::node::Leftover;
-    use crate::renewal::agenda::tests::lease;
-
-    #[test]
-    fn a_lock_that_is_undecided_waits_and_no_other() {
-        let [one, other] = ["job"; 2].map(|name| lease(name, 1, [Leftover::Possible; 3]).into());
-        let mut unfinished = Unfinished::default();
-        assert!(unfinished.is_empty() && !unfinished.has(&one));
-        unfinished.undecided.push(Arc::clone(&one));
-        assert!(!unfinished.is_empty() && unfinished.has(&one) && !unfinished.has(&other));
-    }
-}
