@@ -181,6 +181,28 @@ mod tests {
     }
 
     #[test]
+    fn a_node_is_given_up_when_it_fails_three_times_in_a_row_or_refuses_once() {
+        let mut scan = Scan::default();
+        let page = |cursor| {
+            Ok(Page {
+                cursor,
+                keys: Vec::new(),
+            })
+        };
+        let silence = || Err(NodeError::TimedOut);
+        for reply in [silence(), silence(), page(8), silence(), silence()] {
+            assert!(scan.note(reply, None, "").is_ok());
+        }
+        assert!(scan.note(silence(), None, "").is_err());
+        let code = "NOPERM".into();
+        let refusal = NodeError::Refused {
+            code,
+            message: String::new(),
+        };
+        assert!(Scan::default().note(Err(refusal), None, "").is_err());
+    }
+
+    #[test]
     fn a_circle_is_found_wherever_it_begins_and_however_long_it_is() {
         for before in 0..20_u64 {
             for length in 1..20_u64 {
