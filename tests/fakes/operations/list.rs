@@ -68,7 +68,11 @@ fn each_lock_that_is_held_or_rests_is_listed_with_its_status() {
     );
     assert_eq!((locks.len(), locks[0].to_string()), (1, rests));
     clock.advance(TTL * 2);
-    assert!(list(&manager, "").is_empty());
+    let _reader = manager.rw_lock("report").try_read().unwrap();
+    let locks = list(&manager, "");
+    let read = format!("\"report\": {:#}, on 3 of 3 nodes", locks[0].status);
+    assert!(read.contains(": read by 1, "), "{read}");
+    assert_eq!((locks.len(), locks[0].to_string()), (1, read));
 }
 
 #[test]
