@@ -65,26 +65,6 @@ fn a_lock_is_held_for_what_its_guard_says_and_then_for_nothing_until_its_keys_ar
 }
 
 #[test]
-fn a_minority_that_is_down_hides_nothing_and_a_majority_leaves_it_unknown() {
-    let (_, nodes, manager) = over_fakes(5);
-    let guard = manager.lock("report", TTL).unwrap();
-    nodes[..2].iter().for_each(FakeNode::refuse);
-    assert_eq!(holder(&manager.status("report").unwrap()).0, guard.token());
-    assert_free(&manager.status("other").unwrap());
-
-    nodes[2].refuse();
-    for resource in ["report", "other"] {
-        let status = manager.status(resource).unwrap();
-        assert_unknown(&status);
-        // Asked once more, because the others are no majority.
-        let failed =
-            |node: &NodeReport| matches!(node.vote, Vote::Failed(NodeError::Connect { .. }));
-        assert!(status.nodes()[..3].iter().all(failed), "{status}");
-        assert!(status.to_string().contains(nodes[0].name()), "{status}");
-    }
-}
-
-#[test]
 fn a_hung_node_costs_one_node_timeout_and_is_then_left_out_unless_it_is_needed() {
     let (clock, nodes, manager) = over_fakes(5);
     let guard = manager.lock("report", TTL).unwrap();

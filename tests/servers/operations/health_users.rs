@@ -1,10 +1,9 @@
-//! `LockManager::health` for users without a password, without rights, or with too few of them.
+//! `LockManager::health` for users without rights, or with too few of them.
 
 use redlatch::{Health, LockGuard};
-use redlatch_testing::{Server, eventually};
 
 use crate::fakes::operations::health::{TTL, codes};
-use crate::managers::{BOTH, PATIENCE, fenced_over, patient, with_protocol};
+use crate::managers::{BOTH, fenced_over, with_protocol};
 use crate::servers::operations::health_servers::{health, remembering};
 
 /// What locks need, and what health reads.
@@ -75,50 +74,5 @@ fn what_an_acl_hides_is_unknown_and_what_its_user_can_not_do_is_told() {
         for server in &servers {
             server.command(&["DEL", "report"]);
         }
-    }
-}
-
-#[test]
-fn a_replica_that_hides_its_role_has_no_vote() {
-    let master = remembering(1).remove(0);
-    let port = master.port().to_string();
-    let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
-    let is_linked = || replica.info("replication").contains("link_status:up");
-    assert!(eventually(PATIENCE, is_linked));
-    let found = health(&patient([replica.user("~* +@all -info")]));
-    assert_eq!(alarms(&found), "no_majority refuses");
-    assert!(found.to_string().contains("READONLY"), "{found}");
-}
-
-#[test]
-fn a_password_that_is_missing_wrong_or_needless_is_told_as_such() {
-    let server = Server::start_with(&["--requirepass", "secret", "--appendonly", "yes"]);
-    let open = Server::start();
-    for (server, login, expected, told) in [
-        (
-            &server,
-            "",
-            "no_majority refuses",
-            "the server answered NOAUTH ",
-        ),
-        (
-            &server,
-            ":wrong@",
-            "no_majority unreachable",
-            "AUTH was refused with WRONGPASS",
-        ),
-        (
-            &open,
-            ":needless@",
-            "no_majority unreachable",
-            "may have no password",
-        ),
-        (&server, ":secret@", "", ""),
-    ] {
-        let found = health(&patient([server
-            .url()
-            .replace("//", &format!("//{login}"))]));
-        assert_eq!(alarms(&found), expected);
-        assert!(found.to_string().contains(told), "{found}");
     }
 }

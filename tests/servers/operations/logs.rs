@@ -11,8 +11,7 @@ use redlatch_testing::scripted::Scripted;
 use redlatch_testing::{Server, within};
 
 use crate::log_lines::{ALONE, LINES, LOOKS_AT, PANICS_ON, is_new, lines_about};
-use crate::managers::{PATIENCE, over_fakes, patient};
-use crate::waiters::{got, next};
+use crate::managers::{over_fakes, patient};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -218,28 +217,6 @@ fn a_logger_that_panics_harms_no_lock_leaves_no_node_out_for_ever_and_aborts_no_
     clock.advance(Duration::from_secs(1));
     let guard = manager.try_lock("other", TTL).unwrap();
     assert!(matches!(guard.votes()[0].vote, Vote::Granted));
-}
-
-#[test]
-fn a_logger_that_panics_while_a_lock_passes_harms_nobody() {
-    listen();
-    let nodes = FakeNode::cluster(3);
-    let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
-    let manager = builder.build().unwrap();
-    let guard = manager.lock("job", TTL).unwrap();
-    let waiting = next(&manager, TTL);
-    let _alone = ALONE.lock();
-    nodes[0].refuse();
-    panic_on(&(nodes[0].name().to_owned() + " failed"));
-    guard.unlock().unwrap();
-    let second = got(waiting);
-    *PANICS_ON.lock() = None;
-    nodes[0].recover();
-    let votes = second.votes();
-    let granted = votes.iter().filter(|it| matches!(it.vote, Vote::Granted));
-    assert!(granted.count() >= 2, "{votes:?}");
-    drop(second);
-    assert!(nodes[1..].iter().all(|node| node.token_of("job").is_none()));
 }
 
 /// A logger that asks about the lock it is told of.
