@@ -127,24 +127,6 @@ fn a_lock_that_is_lost_is_counted_once_however_that_is_noticed() {
 }
 
 #[test]
-fn renewals_are_counted_and_those_that_fail_too() {
-    let (clock, nodes, manager) = over_fakes(3);
-    let request = manager.request("job").ttl(TTL);
-    let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-    clock.advance(TTL * 3);
-    let stats = manager.stats();
-    assert!(stats.renewed >= 6 && stats.failed_renewals == 0, "{stats}");
-    nodes.iter().for_each(FakeNode::refuse);
-    clock.advance(TTL);
-    let stats = manager.stats();
-    assert!(stats.failed_renewals > 0 && stats.extended == 0, "{stats}");
-    // Nobody has asked; that is noticed when it is dropped.
-    drop(guard);
-    let stats = manager.stats();
-    assert_eq!((stats.lost, stats.released, stats.held()), (1, 0, 0));
-}
-
-#[test]
 fn a_renewal_of_a_lock_that_is_given_back_meanwhile_has_not_failed() {
     let node = Scripted::start(|peer, command| {
         if command.kind() == Kind::Extend {
