@@ -49,9 +49,7 @@ mod fakes {
     pub(crate) mod waiting;
 
     /// Read-write locks: many readers at a time, or one writer.
-    pub(crate) mod readers {
-        pub(crate) mod sharing;
-    }
+    pub(crate) mod readers;
 
     /// At most so many holders at a time.
     pub(crate) mod semaphore {
@@ -68,9 +66,7 @@ mod fakes {
     }
 
     /// What a builder takes: addresses, logins, certificates.
-    pub(crate) mod connecting {
-        pub(crate) mod config;
-    }
+    pub(crate) mod connecting;
 
     /// What an operator sees: health, status, figures, log lines, spans.
     pub(crate) mod operations {
@@ -99,15 +95,11 @@ mod servers {
     }
 
     /// The label of a holder, and who is told of it.
-    pub(crate) mod holders {
-        #[cfg(target_os = "linux")]
-        pub(crate) mod told;
-    }
+    #[cfg(target_os = "linux")]
+    pub(crate) mod holders;
 
     /// Which nodes are asked, and when.
-    pub(crate) mod fanout {
-        pub(crate) mod order;
-    }
+    pub(crate) mod fanout;
 
     /// Those who want a lock that another has: threads of one manager, and processes.
     pub(crate) mod waiting {
@@ -125,10 +117,8 @@ mod servers {
     }
 
     /// At most so many holders at a time.
-    pub(crate) mod semaphore {
-        #[cfg(target_os = "linux")]
-        pub(crate) mod on_servers;
-    }
+    #[cfg(target_os = "linux")]
+    pub(crate) mod semaphore;
 
     /// One lock on several resources.
     pub(crate) mod several {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redlatch::{Fanout, LockGuard, LockManager, Protocol};
 use redlatch_testing::{Server, eventually, pause};
 
-use crate::fakes::readers::sharing::{assert_read_by, ledger};
+use crate::fakes::readers::{assert_read_by, ledger};
 use crate::managers::{over, processes_by, two_processes};
 use crate::waiters::{BOUND, LONG, Waiting, cluster, processes};
 

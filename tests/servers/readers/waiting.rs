@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch::{Error, Fanout, LockGuard, LockManager, Protocol, Vote};
 use redlatch_testing::{Server, eventually, now, side_by_side};
 
-use crate::fakes::readers::sharing::ledger;
+use crate::fakes::readers::ledger;
 use crate::managers::{BOTH, over};
 use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, cluster, processes};
 
