@@ -291,6 +291,14 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_nobody_has_named_is_of_the_user_or_of_the_system() {
+        for (xdg, of_user) in [("x", "/home/ann/.config"), ("/xdg", "/xdg")] {
+            let found = [of_user, "/etc"].map(|folder| Path::new(folder).join(FILE));
+            assert_eq!(places(Some(xdg.into()), Some("/home/ann".into())), found);
+        }
+    }
+
+    #[test]
     fn only_root_and_the_user_may_be_able_to_change_it() {
         let (root, own, other) = (0, 1000, 1001);
         for mode in 0..0o10000 {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Builder, Cancel, Error, LockGuard, LockStatus};
+use redlatch::{Builder, Cancel, Error, Fanout, LockGuard, LockStatus};
 use redlatch_testing::{eventually, now};
 
 use crate::kinds::call::Call;
@@ -108,13 +108,21 @@ fn a_round_that_is_under_way_when_it_is_cancelled_ends_as_it_would_and_no_other_
                 .clock()
                 .advance(timer.remaining().saturating_sub(ms(11)));
             world.fakes().iter().for_each(|node| node.delay(ms(20)));
-            let before = manager.stats().attempts;
+            let (before, began) = (manager.stats().attempts, world.clock().elapsed());
             match way(&world.rival(1).cancelled_by(&cancel)) {
                 Ok(guard) => assert!(!is_held && guard.check().is_ok()),
                 Err(Error::Cancelled { .. }) => assert!(is_held || world.is(Kind::Permit)),
                 Err(error) => panic!("{error}"),
             }
             assert!(manager.stats().attempts <= before + 1);
+            // So many nodes have answered, one after the other or at once, and the release as well.
+            let answers = match world.way.fanout {
+                _ if world.is(Kind::Permit) => 1,
+                Fanout::Overlapped => 2,
+                _ if is_held => 4,
+                _ => 6,
+            };
+            assert_eq!(world.clock().elapsed() - began, ms(20) * answers, "{world}");
             world.fakes().iter().for_each(FakeNode::recover);
             drop(held);
             world.assert_free();

@@ -101,7 +101,7 @@ impl Nodes {
     /// Another program, with the configuration of these servers, in their folder.
     pub(crate) fn program(&self, program: &str, words: &[&str]) -> Command {
         let mut command = unaffected(program, words);
-        command.env("REDLATCH_NODES", self.urls());
+        command.env("REDLATCH_NODES", self.urls().replace(',', " ,\n"));
         command.env("REDLATCH_CONFIG", self.file("redlatch.toml"));
         command.current_dir(self.servers[0].dir());
         command

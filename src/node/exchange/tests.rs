@@ -233,10 +233,12 @@ fn a_slot_that_comes_free_is_taken_and_without_one_those_that_insist_get_a_conne
         setup.timeout = Duration::from_millis(10);
     });
     let taken = node.pool.try_get().unwrap();
-    let answers = ask_together(&node, &[Verb::Probe, Verb::Keep, Verb::Probe]);
+    let pass = Verb::Pass(attempt_on("job").repair);
+    let verbs = [Verb::Probe, Verb::Keep, Verb::Drop, pass, Verb::Probe];
+    let answers = ask_together(&node, &verbs);
     let is_without = |answer: &Answer| matches!(answer.result, Err(NodeError::PoolExhausted));
     let without = answers.each_ref().map(is_without);
-    assert_eq!(without, [true, false, true]);
+    assert_eq!(without, [true, false, false, false, true]);
 
     with_requests(&node, &[Verb::Probe], |requests, lane| {
         let mut exchange = Exchange::begin(&node, requests, lane);

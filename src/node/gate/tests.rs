@@ -136,11 +136,13 @@ fn a_node_that_takes_connections_again_votes_after_one_pause_and_the_next_failur
 fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() {
     for does in REFUSALS {
         for (timeout, longest) in [(SECOND, LONGEST_PAUSE), (10 * MS, 5 * MS)] {
-            let (server, node) = shut_for_long(does, timeout);
-            server.set(WORKS.1);
-            let before = server.clock.elapsed();
-            assert_answer(&node, &Verb::Keep, WORKS);
-            assert_eq!(server.clock.elapsed(), before + longest, "{}", does.0);
+            for verb in [Verb::Drop, Verb::Keep] {
+                let (server, node) = shut_for_long(does, timeout);
+                server.set(WORKS.1);
+                let before = server.clock.elapsed();
+                assert_answer(&node, &verb, WORKS);
+                assert_eq!(server.clock.elapsed(), before + longest, "{}", does.0);
+            }
         }
         // Of a node that is not back it is told after a few tries at most.
         for (timeout, most) in [(10 * MS, 1), (50 * MS, 1), (SECOND, 4)] {

@@ -43,6 +43,10 @@ fn a_login_that_is_refused_is_told_with_what_to_do_and_without_the_password() {
             url(&format!(":wrong-{PASSWORD}"), &server),
             ["WRONGPASS", ""],
         ),
+        (
+            url(":needless", &other),
+            ["AUTH was refused with ERR", "may have no password"],
+        ),
         (format!("{right}/4"), [out_of_range, ""]),
         (
             no_select,

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Builder, Error, LockManager, NodeError, Tls, Vote};
+use redlatch::{Builder, Error, Fanout, LockManager, NodeError, Tls, Vote};
 use redlatch_testing::{Server, now, pause, within};
 
 use crate::managers::{PATIENCE, invalid_field};
@@ -33,7 +33,8 @@ fn locks_of_nodes_behind_tls_are_taken_extended_waited_for_and_looked_at() {
     let builder = builder.tls(self::roots(roots.collect::<Vec<u8>>()));
     let delay = Duration::from_secs(20);
     let builder = builder.node_timeout(PATIENCE).retry_delay(delay, delay);
-    let [holder, waiter] = [(); 2].map(|()| builder.clone().build().unwrap());
+    let [holder, waiter] = [Fanout::Overlapped, Fanout::Sequential]
+        .map(|fanout| builder.clone().fanout(fanout).build().unwrap());
     thread::scope(|scope| {
         for thread in 0..8 {
             let manager = &holder;

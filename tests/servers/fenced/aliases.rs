@@ -56,10 +56,13 @@ fn a_server_under_two_names_has_one_vote() {
                     guard.extend(TTL).unwrap();
                     guard.unlock().unwrap();
                 }
-                let name = format!("{protocol:?} {fanout:?}");
-                guards.push(manager(protocol, fanout).try_lock(&name, TTL).unwrap());
+                if protocol == Protocol::Fenced {
+                    guards.extend(BOTH.map(|one| {
+                        let name = format!("{one:?} {fanout:?}");
+                        manager(one, fanout).try_lock(&name, TTL).unwrap()
+                    }));
+                }
             }
-            guards.retain(|_| protocol == Protocol::Fenced);
         }
         // Nobody has the lock, and no majority is possible.
         drop(other);

@@ -34,7 +34,7 @@ fn fakes(n: usize) -> (Vec<FakeNode>, LockManager) {
 fn when_every_node_stands_still_all_are_told_before_the_validity_ends() {
     let (nodes, manager) = fakes(5);
     let stalls = Stalls::watch();
-    let guard = kept(&manager, "job", ms(1_000));
+    let guard = kept(&manager, "job", ms(4_000));
     let (tell, told) = mpsc::channel();
     let (tell_too, watch) = (tell.clone(), guard.watch());
     guard.on_lost(move |cause| tell.send((cause, now())).unwrap());
@@ -111,14 +111,14 @@ fn no_hook_is_called_once_the_lock_was_given_back() {
 }
 
 #[test]
-fn a_thousand_kept_locks_are_healed_on_a_server_that_came_back_empty() {
+fn hundreds_of_kept_locks_are_healed_on_a_server_that_came_back_empty() {
     let mut servers = Server::cluster(5);
     let builder = over(&servers).node_timeout(ms(2_000));
     let manager = builder.fanout(Fanout::Overlapped).build().unwrap();
     // As long as a machine that has other things to do takes to renew so many.
     let ttl = Duration::from_secs(20);
     let kept = |i| kept(&manager, &format!("job {i}"), ttl);
-    let guards: Vec<LockGuard> = (0..1_000).map(kept).collect();
+    let guards: Vec<LockGuard> = (0..300).map(kept).collect();
     // With the breaker closed, and with another server that does not answer while it heals.
     for (empty, stopped) in [(1, None), (3, Some(0))] {
         if let Some(stopped) = stopped {
@@ -126,15 +126,17 @@ fn a_thousand_kept_locks_are_healed_on_a_server_that_came_back_empty() {
         }
         servers[empty].kill();
         servers[empty].restart();
-        let is_healed = || servers[empty].keys() == 1_000;
-        assert!(eventually(ttl * 3, is_healed), "{}", servers[empty].keys());
-        assert!(guards.iter().all(|guard| guard.check().is_ok()));
+        let is_healed = || servers[empty].keys() == 300;
+        let is_healed = eventually(ttl * 3, is_healed);
+        // Before the assertion, so that the guards of a test that fails are not in its way.
         if let Some(stopped) = stopped {
             servers[stopped].resume();
         }
+        assert!(is_healed, "{}", servers[empty].keys());
+        assert!(guards.iter().all(|guard| guard.check().is_ok()));
     }
     // A server has the last key a moment before its reply is read.
-    let is_counted = eventually(BOUND, || manager.stats().healed == 2_000);
+    let is_counted = eventually(BOUND, || manager.stats().healed == 600);
     let stats = manager.stats();
     assert!(is_counted && stats.lost == 0, "{stats}");
     drop(guards);
