@@ -1,4 +1,5 @@
-//! A reader of OpenMetrics text, as far as programs of this repository write it: what does not look like it is an error.
+//! A reader of OpenMetrics text, as far as programs of this repository write it. Labels are not parsed: whoever looks a sample up
+//! compares all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

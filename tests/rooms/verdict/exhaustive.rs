@@ -72,7 +72,9 @@ struct Round(Vec<Says>);
 impl Round {
     fn all() -> impl Iterator<Item = Self> {
         let all = [Ours, Anothers, NoKey, NoLock, Nothing, Unasked, Spared];
-        choices(&all, 7).into_iter().map(Self)
+        let choices = choices(&all, 7);
+        assert_eq!(choices.len(), 3431);
+        choices.into_iter().map(Self)
     }
 
     fn nodes(&self) -> Vec<NodeReport> {
