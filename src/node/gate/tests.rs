@@ -135,7 +135,7 @@ fn a_node_that_takes_connections_again_votes_after_one_pause_and_the_next_failur
 #[test]
 fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() {
     for verb in [Verb::Keep, Verb::Drop, Verb::Show, Verb::Scan] {
-        assert!(verb.manner() == Manner::Insists, "{verb:?}");
+        assert!(verb.manner() == Insists, "{verb:?}");
     }
     for does in REFUSALS {
         for (timeout, longest) in [(SECOND, LONGEST_PAUSE), (10 * MS, 5 * MS)] {
