@@ -18,45 +18,53 @@ fn permits(kind: &str) -> &str {
     if kind == "--max 1" { kind } else { "" }
 }
 
+/// A job that runs until its lock is lost, and the token of its lock. Its command knows this lock, and no other one.
+#[track_caller]
+fn start(nodes: &Nodes, kind: &str, name: &str) -> (Running, String) {
+    let script = "trap 'echo got term; exit 5' TERM; \
+         echo $REDLATCH_RESOURCE .$REDLATCH_FENCING_TOKEN .$REDLATCH_SLOT .$REDLATCH_RESOURCES; \
+         echo $REDLATCH_TOKEN; while :; do sleep 0.02; done";
+    let mut command = nodes.redlatch(&format!("run --ttl 4s {kind} {name} -- sh -c"));
+    for foreign in ["FENCING_TOKEN", "SLOT", "RESOURCES"] {
+        command.env(format!("REDLATCH_{foreign}"), "7");
+    }
+    let running = Running::start(command.arg(script));
+    let (line, token) = (running.line(), running.line());
+    let known: Vec<&str> = line.split(" .").collect();
+    let [resource, fencing_token, slot, resources] = known[..] else {
+        panic!("{kind}: {line}");
+    };
+    let has_fencing_token = fencing_token.parse::<u64>().is_ok();
+    assert_eq!((resource, token.len()), (name, 40), "{kind}: {token}");
+    assert_eq!(has_fencing_token, kind == "--fenced", "{kind}: {line}");
+    assert_eq!(slot, if kind == "--max 1" { "0" } else { "" }, "{kind}");
+    let several = format!("account:2 {name} zebra");
+    assert_eq!(
+        resources,
+        if kind == ALSO { &several } else { "" },
+        "{kind}"
+    );
+    (running, token)
+}
+
 #[test]
 fn each_is_known_to_its_command_and_kept_for_longer_than_its_ttl_and_its_loss_is_76() {
     let nodes = Nodes::hasty();
     nodes.ask("open-nodes").ends_with(0);
-    let script = "trap 'echo got term; exit 5' TERM; \
-         echo $REDLATCH_RESOURCE .$REDLATCH_FENCING_TOKEN .$REDLATCH_SLOT .$REDLATCH_RESOURCES; \
-         echo $REDLATCH_TOKEN; while :; do sleep 0.02; done";
-    let start = |(i, kind): (usize, &&'static str)| {
+    let mut all = Vec::new();
+    for (i, kind) in KINDS.into_iter().enumerate() {
         nodes.try_run(kind, "exit 7").ends_with(7);
         let name = format!("job-{i}");
+        let (running, token) = start(&nodes, kind, &name);
         let status = format!("status {} {name}", permits(kind));
-        let mut command = nodes.redlatch(&format!("run --ttl 4s {kind} {name} -- sh -c"));
-        for foreign in ["FENCING_TOKEN", "SLOT", "RESOURCES"] {
-            command.env(format!("REDLATCH_{foreign}"), "7");
-        }
-        let running = Running::start(command.arg(script));
-        let (line, token) = (running.line(), running.line());
-        let known: Vec<&str> = line.split(" .").collect();
-        assert!(known[0] == name && token.len() == 40, "{line} {token}");
-        assert_eq!(
-            known[1].parse::<u64>().is_ok(),
-            *kind == "--fenced",
-            "{line}"
-        );
-        assert_eq!(known[2], if *kind == "--max 1" { "0" } else { "" });
-        let resources = "account:2 job-3 zebra";
-        assert_eq!(known[3], if *kind == ALSO { resources } else { "" });
         // The servers don't tell who reads.
         let ended = nodes.ask(&status);
-        assert_eq!(
-            ended.stdout.contains(&token),
-            *kind != "--shared",
-            "{ended:?}"
-        );
-        let run = format!("run -n {} {name} -- echo ran", permits(kind));
-        nodes.ask(&run).is(75, "");
-        (running, name, status)
-    };
-    let all: Vec<_> = KINDS.iter().enumerate().map(start).collect();
+        let is_told = ended.stdout.contains(&token);
+        assert_eq!(is_told, kind != "--shared", "{kind}: {ended:?}");
+        let another = format!("run -n {} {name} -- echo ran", permits(kind));
+        nodes.ask(&another).is(75, "");
+        all.push((running, name, status));
+    }
     nodes.ask("run -n zebra -- echo ran").is(75, "");
     // Without renewal, the keys would have gone.
     pause(Duration::from_secs(5));

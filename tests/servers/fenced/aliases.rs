@@ -24,55 +24,87 @@ fn assert_one_alias(votes: &[NodeReport]) {
     assert_eq!(aliases.count(), 1, "{votes:?}");
 }
 
+/// A server under two names, of which one may name another database, where a lock would be granted a second time; and one more.
+struct Aliased {
+    twice: Server,
+    other: Server,
+    urls: [String; 3],
+    protocol: Protocol,
+}
+
+impl Aliased {
+    /// In each database, and with each protocol; the nodes are open.
+    fn all() -> impl Iterator<Item = Self> {
+        let all = BOTH.into_iter().flat_map(|one| [(one, ""), (one, "?db=1")]);
+        all.map(|(protocol, database)| {
+            let twice = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
+            let other = Server::start();
+            let socket = format!("unix://{}/redis.sock{database}", twice.dir().display());
+            let urls = [twice.url(), socket, other.url()];
+            let nodes = Self {
+                twice,
+                other,
+                urls,
+                protocol,
+            };
+            if protocol == Protocol::Fenced {
+                let error = nodes.manager(Fanout::Sequential).open_nodes().unwrap_err();
+                assert!(error.to_string().contains("the same server as"), "{error}");
+                open(&nodes.twice, CONFIG);
+                open(&nodes.other, CONFIG);
+                let copy = ["COPY", "redlatch:node", "redlatch:node", "DB", "1"];
+                nodes.twice.command(&copy);
+            }
+            nodes
+        })
+    }
+
+    fn manager(&self, fanout: Fanout) -> LockManager {
+        let builder = with_protocol(self.protocol).fanout(fanout);
+        builder.nodes(&self.urls).build().unwrap()
+    }
+}
+
+const FANOUTS: [Fanout; 2] = [Fanout::Overlapped, Fanout::Sequential];
+
 #[test]
 fn a_server_under_two_names_has_one_vote() {
-    // Another database has other keys, so that a lock is granted a second time there.
-    for database in ["", "?db=1"] {
-        let twice = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
-        let other = Server::start();
-        let socket = format!("unix://{}/redis.sock{database}", twice.dir().display());
-        let urls = [twice.url(), socket, other.url()];
-        let manager = |protocol, fanout| {
-            let builder = with_protocol(protocol).fanout(fanout).nodes(&urls);
-            builder.build().unwrap()
-        };
-        let mut guards = Vec::new();
-        for protocol in BOTH {
-            if protocol == Protocol::Fenced {
-                // Both names were given back what they had granted.
-                assert_eq!(twice.info("keyspace").matches("keys=").count(), 0);
-                let error = manager(protocol, Fanout::Sequential).open_nodes();
-                let text = error.unwrap_err().to_string();
-                assert!(text.contains("the same server as"), "{text}");
-                open(&twice, CONFIG);
-                open(&other, CONFIG);
-                twice.command(&["COPY", "redlatch:node", "redlatch:node", "DB", "1"]);
-            }
-            for fanout in [Fanout::Overlapped, Fanout::Sequential] {
-                for take in TAKES {
-                    let guard = take(&manager(protocol, fanout)).unwrap();
-                    assert_one_alias(&guard.votes());
-                    assert_eq!(granted(&guard.votes()), 2, "{:?}", guard.votes());
-                    guard.extend(TTL).unwrap();
-                    guard.unlock().unwrap();
-                }
-                if protocol == Protocol::Fenced {
-                    guards.extend(BOTH.map(|one| {
-                        let name = format!("{one:?} {fanout:?}");
-                        manager(one, fanout).try_lock(&name, TTL).unwrap()
-                    }));
-                }
-            }
+    for nodes in Aliased::all() {
+        for (fanout, take) in FANOUTS
+            .into_iter()
+            .flat_map(|one| TAKES.map(|take| (one, take)))
+        {
+            let guard = take(&nodes.manager(fanout)).unwrap();
+            assert_one_alias(&guard.votes());
+            assert_eq!(granted(&guard.votes()), 2, "{:?}", guard.votes());
+            guard.extend(TTL).unwrap();
+            guard.unlock().unwrap();
         }
-        // Nobody has the lock, and no majority is possible.
+        if nodes.protocol == Protocol::Classic {
+            // Both names were given back what they had granted.
+            assert_eq!(nodes.twice.info("keyspace").matches("keys=").count(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_server_under_two_names_is_no_majority() {
+    for nodes in Aliased::all() {
+        let locks = FANOUTS.map(|fanout| (nodes.manager(fanout), format!("{fanout:?}")));
+        let guards = locks.map(|(manager, name)| manager.try_lock(&name, TTL).unwrap());
+        let Aliased {
+            twice,
+            other,
+            urls,
+            protocol,
+        } = nodes;
         drop(other);
         for guard in guards {
             guard.extend(TTL).unwrap_err();
         }
-        for protocol in BOTH {
-            let result = manager(protocol, Fanout::Sequential).try_lock("job", TTL);
-            assert_one_alias(&unavailable(result));
-            assert_eq!(twice.get("job"), None);
-        }
+        // Nobody has the lock, and no majority is possible.
+        let manager = with_protocol(protocol).nodes(&urls).build().unwrap();
+        assert_one_alias(&unavailable(manager.try_lock("job", TTL)));
+        assert_eq!(twice.get("job"), None);
     }
 }

@@ -9,26 +9,27 @@ use crate::servers::operations::health_servers::{health, remembering};
 /// What locks need, and what health reads.
 const ALL: &str = "+ping +set +eval +evalsha +get +mget +del +pttl +pexpire +time +exists +info";
 
-/// The protocol; what a user may not, and what more its rules have; what becomes of its lock; the codes of the findings that are no
-/// notices; and what the report says of each of three servers. A pattern may have the key of a lock and not that which is tried.
-/// Without the run id, a restart could not be noticed.
+/// Of each user: what it may not, of [`ALL`], and what more its rules have; what becomes of its lock; the codes of the findings that
+/// are no notices; and what the report says of each server. A pattern may have the key of a lock and not that which is tried. Without
+/// the run id, a restart could not be noticed.
 const USERS: &str = "
-Classic => => => given back => => noeviction
-Classic => +info => => given back => => allow the user INFO
-Classic => +set +get +time => => refused => untried => allow the user GET and TIME
-Classic => +set => => refused => untried => could not try
-Classic => +set => => refused => untried => allow SET
-Classic => => resetkeys ~report* ~redlatch:node => given back => untried => allow the key pattern
-Classic => => resetkeys ~other:* => refused => no_majority refuses => allow the key pattern ~PREFIX*
-Classic => +evalsha +eval => => kept => not_released => allow SET, EVAL
-Classic => +evalsha +get => => kept => not_released => allow SET, EVAL
-Classic => +evalsha +del => => kept => not_released => allow SET, EVAL
-Fenced => => => given back => => open
-Fenced => +evalsha +eval => => refused => untried => could not try
-Fenced => +set => => refused => untried => could not try
-Fenced => +mget => => refused => untried => could not try
-Fenced => +time => => refused => untried => could not try
-Fenced => +info => => refused => no_majority refuses => run_id";
+PROTOCOL => MAY NOT => AND => ITS LOCK IS => FINDINGS => EACH SERVER
+Classic => - => - => given back => - => noeviction
+Classic => +info => - => given back => - => allow the user INFO
+Classic => +set +get +time => - => refused => untried => allow the user GET and TIME
+Classic => +set => - => refused => untried => could not try
+Classic => +set => - => refused => untried => allow SET
+Classic => - => resetkeys ~report* ~redlatch:node => given back => untried => allow the key pattern
+Classic => - => resetkeys ~other:* => refused => no_majority refuses => allow the key pattern ~PREFIX*
+Classic => +evalsha +eval => - => kept => not_released => allow SET, EVAL
+Classic => +evalsha +get => - => kept => not_released => allow SET, EVAL
+Classic => +evalsha +del => - => kept => not_released => allow SET, EVAL
+Fenced => - => - => given back => - => open
+Fenced => +evalsha +eval => - => refused => untried => could not try
+Fenced => +set => - => refused => untried => could not try
+Fenced => +mget => - => refused => untried => could not try
+Fenced => +time => - => refused => untried => could not try
+Fenced => +info => - => refused => no_majority refuses => run_id";
 
 /// The codes of the findings that are no notices, each once.
 fn alarms(found: &Health) -> String {
@@ -42,8 +43,11 @@ fn alarms(found: &Health) -> String {
 fn what_an_acl_hides_is_unknown_and_what_its_user_can_not_do_is_told() {
     let servers = remembering(3);
     fenced_over(&servers);
-    for row in USERS.lines().skip(1) {
-        let cells: Vec<&str> = row.split("=>").map(str::trim).collect();
+    for row in USERS.lines().skip(2) {
+        let cells: Vec<&str> = row
+            .split(" => ")
+            .map(|cell| cell.trim_matches('-'))
+            .collect();
         let [protocol, less, more, became, expected, words] = cells[..] else {
             panic!("{row}");
         };
