@@ -9,7 +9,7 @@ use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
 
-use redlatch_testing::{eventually, tell_reaper};
+use redlatch_testing::{eventually, now, tell_reaper};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
@@ -179,11 +179,13 @@ impl Drop for Running {
 
 #[track_caller]
 fn line_with(text: &str, next: impl Fn() -> String) -> String {
+    let end = now() + LIMIT * 2;
     loop {
         let line = next();
         if line.contains(text) {
             return line;
         }
+        assert!(now() < end, "{text}: not before {line}");
     }
 }
 
