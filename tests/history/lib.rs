@@ -24,4 +24,4 @@ mod planted;
 
 pub use crate::checker::{Assumed, Checker, Rule, Violation};
 pub use crate::event::{Asks, Call, Event, Given, Leased, Nanos, On, Says, Span, Way, What, Why};
-pub use crate::text::{text, write};
+pub use crate::text::{seconds, text, write};

@@ -28,7 +28,7 @@ pub(crate) const USAGE: &str = "usage: soak [--fenced | --mixed | --forget | --w
   --mixed               half of the workers speak the one, half of them the other
   --forget              classic, and servers come back at once without memory: fails unless two holders are found
   --without-quarantine  fenced, and servers that forget are told to vote at once: fails unless two holders are found
-  --seconds N           how long it takes, 10 at least; 60 unless given, and 20 where two holders must be found
+  --seconds N           how long it takes, 10 at least; 60 unless given; where two holders must be found, it ends with them
   --seed N              decides the plan of the faults; drawn unless given";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +59,12 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
-        let (mut kind, mut seconds) = (Kind::Classic, None);
+        let (mut kind, mut seconds) = (Kind::Classic, 60);
         let mut seed = fastrand::u64(0..1_000_000_000);
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
-                "--seconds" => seconds = Some(words.next()?.parse().ok()?),
+                "--seconds" => seconds = words.next()?.parse().ok()?,
                 "--seed" => seed = words.next()?.parse().ok()?,
                 word => {
                     let word = word.strip_prefix("--")?;
@@ -72,15 +72,12 @@ impl Options {
                 }
             }
         }
-        let mut options = Self {
+        (seconds >= 10).then_some(Self {
             kind,
-            length: Duration::ZERO,
+            length: Duration::from_secs(seconds),
             seed,
             clocks: false,
-        };
-        let usual = if options.is_planted() { 20 } else { 60 };
-        options.length = Duration::from_secs(seconds.unwrap_or(usual));
-        (options.length.as_secs() >= 10).then_some(options)
+        })
     }
 
     /// Whether servers forget, and nothing keeps their votes from counting.

@@ -28,7 +28,7 @@ pub(crate) struct Record {
     /// How often something was told, by its name.
     pub(crate) counts: BTreeMap<String, usize>,
     /// What workers and the driver saw themselves, and must not be.
-    pub(crate) wrong: Vec<String>,
+    pub(crate) wrong: Vec<Violation>,
 }
 
 impl Record {
@@ -54,8 +54,14 @@ impl Record {
     }
 
     pub(crate) fn wrong(&mut self, text: String) {
-        self.notes(clock(), What::Beside(format!("WRONG: {text}")));
-        self.wrong.push(text);
+        let at = clock();
+        self.notes(at, What::Beside(format!("WRONG: {text}")));
+        self.wrong.push(Violation {
+            rule: Rule::Other,
+            at,
+            calls: Vec::new(),
+            text,
+        });
     }
 
     fn count(&mut self, what: String) {
@@ -80,15 +86,25 @@ impl Record {
         });
         self.events.sort_by_key(|event| event.at);
         self.number_tokens();
-        for event in &self.events {
+        // A long run has many: they are not copied.
+        let events = std::mem::take(&mut self.events);
+        for event in &events {
             checker.hear(event);
+            self.count_event(event);
         }
+        self.events = events;
         checker.ends(clock());
-        for event in std::mem::take(&mut self.events) {
-            self.count_event(&event);
-            self.events.push(event);
-        }
         checker.violations().to_vec()
+    }
+
+    /// A record of the events up to a second ago: what is younger may not have been told yet.
+    pub(crate) fn up_to_now(&self) -> Self {
+        let until = clock() - 1_000_000_000;
+        let told = self.events.iter().filter(|event| event.at < until);
+        Self {
+            events: told.cloned().collect(),
+            ..Self::default()
+        }
     }
 
     /// Puts the number of each token, which people can tell from others, in its place.
@@ -122,6 +138,11 @@ impl Record {
             _ => return,
         });
     }
+}
+
+/// Whether two have what one may have.
+pub(crate) fn is_overlap(found: &Violation) -> bool {
+    matches!(found.rule, Rule::Exclusion | Rule::Readers | Rule::Permits)
 }
 
 /// Shows at the start of a run that it can fail: what is told reaches the judge, in the order of time.

@@ -4,12 +4,12 @@ use std::process::{ExitCode, exit};
 use std::thread;
 use std::time::Duration;
 
-use redlatch_history::{Rule, Way, write};
+use redlatch_history::{Way, seconds, write};
 use redlatch_testing::{Clock, pause};
 
 use crate::keys;
 use crate::options::{Options, USAGE};
-use crate::record::{self, SECTIONS};
+use crate::record::{self, SECTIONS, is_overlap};
 use crate::site::{self, Made};
 use crate::worker::{self, Role};
 
@@ -55,17 +55,14 @@ fn tell(mut made: Made, options: &Options) -> ExitCode {
         println!("soak: {count} times {class:?}, {seen} of them seen to strike");
     }
     println!("soak: {} {KEPT}, {} {SEEN}", made.kept, made.samples);
-    let (rules, wrong) = (found.iter().map(|found| found.rule), &made.record.wrong);
-    let is_overlap = |rule: &Rule| matches!(rule, Rule::Exclusion | Rule::Readers | Rule::Permits);
-    let overlaps = rules.filter(is_overlap).count();
+    let wrong = &made.record.wrong;
+    let overlaps = found.iter().filter(|found| is_overlap(found)).count();
     let violations = found.iter().map(|found| {
-        format!(
-            "VIOLATION: {:?} at {} ns: {}",
-            found.rule, found.at, found.text
-        )
+        let at = seconds(found.at);
+        format!("VIOLATION: {:?} at {at}: {}", found.rule, found.text)
     });
     let mut bad: Vec<String> = violations.collect();
-    bad.extend(wrong.iter().map(|text| format!("WRONG: {text}")));
+    bad.extend(wrong.iter().map(|wrong| format!("WRONG: {}", wrong.text)));
     if !options.is_planted() {
         bad.extend(made.leaked.iter().map(|text| format!("LEAKED: P7: {text}")));
         let stuck = made.record.stuck();
@@ -75,7 +72,7 @@ fn tell(mut made: Made, options: &Options) -> ExitCode {
     for text in bad.iter().take(MOST) {
         println!("soak: {text}");
     }
-    if let Some(first) = found.first() {
+    if let Some(first) = found.first().or(wrong.first()) {
         let name = format!("soak-{}-{}", options.name(), options.seed);
         let path = write(&name, &made.record.events, first).unwrap();
         println!("soak: the first one: {}", path.display());
