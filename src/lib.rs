@@ -3,12 +3,11 @@
 //! ```
 //! use std::time::Duration;
 //! use redlatch::LockManager;
-//! # use redlatch::fake::FakeNode;
 //!
-//! # let nodes = FakeNode::cluster(3);
-//! // On servers: LockManager::new(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?
-//! let manager = LockManager::builder().fakes(&nodes).build()?;
-//!
+//! # /*
+//! let manager = LockManager::new(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+//! # */
+//! # let manager = LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
 //! let guard = manager.lock("nightly-report", Duration::from_secs(30))?; // Waits while others have the lock.
 //! for chapter in ["sales", "stock"] {
 //!     guard.check()?; // Before each side effect: is the lock still ours? It asks no server.
@@ -112,7 +111,7 @@
 //!
 //! **For people and monitoring.** [`LockManager::status`] tells who holds a lock, [`LockManager::locks`] lists all, and neither changes
 //! anything. [`LockManager::health`] examines every server, and tells what is wrong and what to do. [`LockManager::stats`] has
-//! counters and the quantiles of wait times. Lines go to the `log` crate, with the targets `redlatch::lock` and `redlatch::node`. No
+//! counters and the quantiles of wait times. Lines go to the `log` crate, with the targets `redlatch::lock`, `redlatch::node` and `redlatch::renewal`. No
 //! password is ever in a line, an error or a `Debug`.
 //!
 //! **Tests** of programs that take locks run on [`fake`] nodes, with a clock that the test moves.
@@ -126,7 +125,7 @@
 //!   [`metrics`](https://docs.rs/metrics), as they happen.
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
 //! - `fake`: nodes and time for unit tests. It compiles Lua with a C compiler, and belongs in `[dev-dependencies]`:
-//!   `redlatch = { version = "0.1", features = ["fake"] }`.
+//!   `redlatch = { path = "../redlatch", features = ["fake"] }`.
 //!
 //! # More
 //!

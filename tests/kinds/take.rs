@@ -1,14 +1,14 @@
 //! A lock of any kind is taken, refused, and undone where a node's reply did not come.
 
+use std::convert::identity;
+
 use redlatch::fake::FakeNode;
 use redlatch::{Error, Fanout, NodeError, Vote};
 use redlatch_testing::Server;
 
 use crate::kinds::call::Call;
 use crate::kinds::outcomes::assert_unavailable;
-use crate::kinds::world::{
-    GRAIN, Kind, TTL, World, as_it_is, everywhere, ms, on_fakes, on_own_servers,
-};
+use crate::kinds::world::{GRAIN, Kind, TTL, World, everywhere, ms, on_fakes, on_own_servers};
 
 #[test]
 fn a_lock_is_on_every_node_with_its_value_and_time_and_goes_without_a_trace() {
@@ -201,7 +201,7 @@ fn a_node_that_may_have_forgotten_locks_gives_no_vote_with_the_fenced_protocol()
 
 #[test]
 fn several_resources_a_label_and_a_minimum_cost_no_command() {
-    on_own_servers(as_it_is, |world, servers| {
+    on_own_servers(identity, |world, servers| {
         let count = || -> u64 {
             let of = |server: &Server| server.count("eval") + server.count("evalsha");
             servers.iter().map(of).sum()

@@ -1,11 +1,13 @@
 //! A lock of each kind, with each protocol and each way to ask the nodes: over fakes, and over real servers.
 
+use std::convert::identity;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::Value;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, Fanout, LockGuard, LockManager, LockStatus, Protocol};
@@ -52,20 +54,20 @@ const KINDS: [Kind; 5] = [
 
 /// Plays a case over five fakes, for each kind in each way: one after the other, because none of them waits for real time.
 pub(crate) fn on_fakes(case: impl Fn(&World)) {
-    for kind in KINDS {
-        play(kind, World::over_fakes, &case);
-    }
+    let failed = KINDS.map(|kind| play(kind, World::over_fakes, &case));
+    assert!(failed.concat().is_empty(), "fails for {failed:#?}");
 }
 
 /// Plays a case over three servers, for each kind in each way.
 pub(crate) fn on_servers(case: impl Fn(&World) + Sync) {
-    let servers = opened();
-    let world = |way| World::new(way, Site::Servers(Arc::clone(&servers)), as_it_is);
-    side_by_side(KINDS, |kind| play(kind, world, &case));
-}
-
-pub(crate) fn as_it_is(builder: Builder) -> Builder {
-    builder
+    let (servers, failed) = (opened(), Mutex::<Vec<_>>::default());
+    let world = |way| World::new(way, Site::Servers(Arc::clone(&servers)), identity);
+    side_by_side(KINDS, |kind| {
+        let its = play(kind, world, &case);
+        failed.lock().extend(its);
+    });
+    let failed = failed.into_inner();
+    assert!(failed.is_empty(), "fails for {failed:#?}");
 }
 
 /// Plays a case over servers of its own, which it may disturb, with managers that this configures.
@@ -76,7 +78,8 @@ pub(crate) fn on_own_servers(
     side_by_side(KINDS, |kind| {
         let servers = opened();
         let world = |way| World::new(way, Site::Servers(Arc::clone(&servers)), configure);
-        play(kind, world, |world| case(world, &servers));
+        let failed = play(kind, world, |world| case(world, &servers));
+        assert!(failed.is_empty(), "fails for {failed:#?}");
     });
 }
 
@@ -85,7 +88,9 @@ pub(crate) fn everywhere(case: impl Fn(&World) + Sync) {
     on_servers(&case);
 }
 
-fn play(kind: Kind, world: impl Fn(Way) -> World, case: impl Fn(&World)) {
+/// Returns the ways in which it fails.
+fn play(kind: Kind, world: impl Fn(Way) -> World, case: impl Fn(&World)) -> Vec<String> {
+    let mut failed = Vec::new();
     for protocol in BOTH {
         for fanout in [Fanout::Sequential, Fanout::Overlapped] {
             let world = world(Way {
@@ -94,9 +99,10 @@ fn play(kind: Kind, world: impl Fn(Way) -> World, case: impl Fn(&World)) {
                 fanout,
             });
             let result = catch_unwind(AssertUnwindSafe(|| case(&world)));
-            assert!(result.is_ok(), "fails for {world}");
+            failed.extend(result.is_err().then(|| world.to_string()));
         }
     }
+    failed
 }
 
 /// Three servers that can be locked with both protocols.

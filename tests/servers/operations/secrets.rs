@@ -10,7 +10,7 @@ use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, side_by_side, within};
 
 use crate::log_lines::{LINES, lines_about};
-use crate::managers::{BOTH, with_protocol};
+use crate::managers::{BOTH, patient, with_protocol};
 
 const TTL: Duration = Duration::from_mins(1);
 /// Only a hang takes this long.
@@ -196,7 +196,7 @@ fn a_token_of_another_program_is_not_repeated_either() {
     let server = Scripted::start(move |peer, command| {
         peer.say(format!("-ERR what is {} to me\r\n", command.token()).as_bytes());
     });
-    let manager = LockManager::builder().node(server.url()).build().unwrap();
+    let manager = patient([server.url()]);
     let error = manager.release("job", token).unwrap_err();
     let mut shown = Shown::default();
     shown.error(&error);

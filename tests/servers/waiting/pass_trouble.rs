@@ -82,7 +82,7 @@ fn without_a_majority_nothing_is_left_and_the_next_thread_is_told() {
     each_way(|nodes, manager| {
         let guard = manager.lock("job", TTL).unwrap();
         let next = manager.clone();
-        let waiting = line_up(move || next.try_lock_for("job", TTL, Duration::from_secs(1)));
+        let waiting = line_up(move || next.try_lock_for("job", TTL, Duration::from_secs(3)));
         nodes[1..].iter().for_each(FakeNode::refuse);
         assert!(matches!(guard.unlock(), Err(Error::Unconfirmed { .. })));
         let error = got(waiting).unwrap_err();
