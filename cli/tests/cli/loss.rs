@@ -43,7 +43,7 @@ fn a_loss_leaves_the_other_holder_alone_and_ends_all_that_the_command_has_starte
     // Neither ends before it gets KILL, after the grace.
     nodes.command("DEL job");
     let ignores = format!("trap '' TERM; sleep 30 & echo $!; {WORK}");
-    let running = nodes.start_run(&format!("{TTL} --grace 400ms"), &ignores);
+    let running = nodes.start_run(&format!("{TTL} --grace 3s"), &ignores);
     let all = [pid(&running.line()), pid(&running.line())];
     take_away(&nodes);
     running.error_line();
@@ -51,8 +51,9 @@ fn a_loss_leaves_the_other_holder_alone_and_ends_all_that_the_command_has_starte
     assert!(all.into_iter().all(is_alive));
     running.end().ends_with(76);
     let took = now() - told;
+    // The line may have been read late.
     assert!(
-        took >= Duration::from_millis(350),
+        took >= Duration::from_millis(1_500),
         "killed before the grace had passed: {took:?}"
     );
     all.into_iter().for_each(assert_dies);
