@@ -97,13 +97,13 @@ impl World {
         if holder.is_extending && !is_patient {
             // The guard ends, and the lock goes to the next holder with its token.
             steps.add(format!("{client} passes its token on"), |state| {
-                state.end_guard(
-                    client,
-                    match self.rule {
-                        Rule::PassesOn => Standing::MayHaveKey,
-                        _ => Standing::Undone,
-                    },
-                );
+                let may_have_key = self.rule == Rule::PassesOn;
+                let standing = if may_have_key {
+                    Standing::MayHaveKey
+                } else {
+                    Standing::Undone
+                };
+                state.end_guard(client, standing);
             });
         }
         if holder.is_extending && !is_waiting {
