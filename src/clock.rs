@@ -236,13 +236,7 @@ fn system_time() -> Duration {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-#[cfg_attr(
-    not(test),
-    expect(
-        clippy::disallowed_types,
-        reason = "no thread decides by who asks first"
-    )
-)]
+#[cfg_attr(not(test), expect(clippy::disallowed_types, reason = "set once"))]
 fn system_time() -> Duration {
     use std::sync::OnceLock;
     use std::time::Instant;

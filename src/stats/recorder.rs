@@ -1,12 +1,6 @@
 //! The counters behind `Stats`: atomic numbers, and a histogram behind a mutex.
 
-#![cfg_attr(
-    not(test),
-    expect(
-        clippy::disallowed_types,
-        reason = "nothing is decided by what is counted"
-    )
-)]
+#![cfg_attr(not(test), expect(clippy::disallowed_types, reason = "only counted"))]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -39,13 +39,7 @@
 //! from then on ([`SCRIPTS`]). A server that does not know the digest answers `NOSCRIPT`, and gets the text again. The
 //! other scripts are sent as text each time, because they are rare or shorter than a digest.
 
-#![cfg_attr(
-    not(test),
-    expect(
-        clippy::disallowed_types,
-        reason = "the digest of a constant is the same for whoever asks first"
-    )
-)]
+#![cfg_attr(not(test), expect(clippy::disallowed_types, reason = "a constant"))]
 
 use std::sync::OnceLock;
 
