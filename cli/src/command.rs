@@ -15,7 +15,7 @@ use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, no_system};
 use crate::nodes;
 use crate::processes;
 use crate::refusal::{RESOURCE, RESOURCES};
-use crate::request::Claim;
+use crate::request::Request;
 use crate::secret::PASSWORD;
 
 /// Checks that the command can be executed, before a lock is taken for it.
@@ -52,7 +52,7 @@ fn not_executable(path: &Path) -> Failure {
 /// waits for its end.
 pub(crate) fn spawn(
     words: &[OsString],
-    claim: Claim<'_>,
+    request: &Request<'_>,
     held: &LockGuard,
     group: Pid,
     hidden: Option<&str>,
@@ -64,12 +64,12 @@ pub(crate) fn spawn(
     command
         .args(arguments)
         .process_group(group.as_raw_nonzero().get())
-        .env(RESOURCE, claim.name.as_str())
+        .env(RESOURCE, request.lock.name.as_str())
         .env("REDLATCH_TOKEN", held.token())
         .env_remove(PASSWORD);
     let fencing_token = held.fencing_token().map(|token| token.to_string());
     let slot = held.slot().map(|slot| slot.to_string());
-    let resources = (!claim.also.is_empty()).then(|| held.resources().join("\n"));
+    let resources = (!request.also.is_empty()).then(|| held.resources().join("\n"));
     for (variable, value) in [
         ("REDLATCH_FENCING_TOKEN", fencing_token),
         ("REDLATCH_SLOT", slot),
@@ -80,24 +80,21 @@ pub(crate) fn spawn(
             None => command.env_remove(variable),
         };
     }
-    if let Some(variable) = hidden {
+    let secret = nodes::environment_has_password().then_some(nodes::NODES);
+    for variable in hidden.into_iter().chain(secret) {
         command.env_remove(variable);
     }
-    if nodes::environment_has_password() {
-        command.env_remove(nodes::NODES);
-    }
-    let error = match processes::spawn(&mut command) {
-        Ok(child) => return Ok(Pid::from_child(&child)),
-        Err(error) => error,
-    };
-    // An error that the check could not see: a missing interpreter, no process left, or a file for another machine.
-    if error.kind() == ErrorKind::NotFound {
-        let program = program.display();
-        let message = "it, or the interpreter in its first line, is not there; look at both";
-        return Err(Failure::new(NOT_FOUND, format!("{program}: {message}")));
-    }
-    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory) {
-        return Err(no_system("process", &error));
-    }
-    Err(not_executable(Path::new(program)))
+    let child = processes::spawn(&mut command);
+    child.map(|child| Pid::from_child(&child)).map_err(|error| {
+        // What the check could not see: a missing interpreter, no process left, or a file for another machine.
+        if error.kind() == ErrorKind::NotFound {
+            let program = program.display();
+            let message = "it, or the interpreter in its first line, is not there; look at both";
+            Failure::new(NOT_FOUND, format!("{program}: {message}"))
+        } else if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory) {
+            no_system("process", &error)
+        } else {
+            not_executable(Path::new(program))
+        }
+    })
 }

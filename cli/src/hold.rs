@@ -65,17 +65,17 @@ fn announcement(arguments: &Hold, held: &LockGuard) -> String {
 
 /// Waits until the lock is to be released, or is lost.
 fn is_lost(session: &Session<'_>) -> bool {
-    let claim = session.request.claim;
+    let lock = session.request;
     while let Some(event) = session.events.next(None) {
         if let Event::Lost(cause) = &event {
             let cause = told_of_loss(cause);
             output::complain(&format!(
-                "lost the lock {claim}: {cause}; end what relies on it"
+                "lost the lock {lock}: {cause}; end what relies on it"
             ));
             return true;
         }
         if matches!(event, Event::Wanted) {
-            output::complain(&format!("somebody waits for the lock {claim}"));
+            output::complain(&format!("somebody waits for the lock {lock}"));
         }
         // The lock is lost if this process is stopped for too long, which is the next event then.
         if event.heed_in_wait().is_some() {

@@ -11,8 +11,8 @@ use crate::json;
 use crate::name;
 use crate::nodes;
 use crate::output::{self, Reader};
-use crate::state::{State, is_of_redlatch};
-use crate::table::{self, Overflow};
+use crate::state::{self, State, is_of_redlatch};
+use crate::table::Overflow;
 use crate::text::{self, count};
 
 /// How often the progress is shown. A list that takes no longer has none.
@@ -42,7 +42,7 @@ pub(crate) fn list(arguments: &List) -> Result<u8, Failure> {
     output::clear_line();
     if !found.is_empty() {
         let width = text::width();
-        output::print(&table(&named(found), Overflow::Wrap, width))?;
+        output::print(&state::table("NAME", &named(found), Overflow::Wrap, width))?;
     }
     if foreign > 0 {
         let keys = count(foreign, "key");
@@ -69,13 +69,6 @@ fn named(mut locks: Vec<ListedLock>) -> Vec<(String, State)> {
         (name, State::of(&lock.status))
     });
     named.collect()
-}
-
-/// A row for each lock.
-pub(crate) fn table(locks: &[(String, State)], overflow: Overflow, width: usize) -> String {
-    let rows = locks.iter().map(|(name, state)| state.cells(name));
-    let head = ["NAME", "STATE", "LEFT", "NODES", "HOLDER"];
-    table::table(&head, rows.collect(), overflow, width)
 }
 
 /// Shows how far the list is, where somebody watches.

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use log::info;
-use redlatch::{Error, LockManager, LockStatus};
+use redlatch::{Error, LockStatus};
 
 use crate::clock;
 use crate::durations;
 use crate::failure::Failure;
 use crate::output;
 use crate::refusal::in_vain;
-use crate::request::{Claim, Request};
+use crate::request::Request;
 use crate::state::{self, State};
 
 /// How often the nodes are asked for the display, and when a wait is worth a word.
@@ -51,7 +51,7 @@ impl<'a> Progress<'a> {
             let wait = durations::rough(self.request.wait.unwrap_or_default());
             output::complain(&format!("{advice}; it goes on trying for {wait}"));
             self.has_told_outage = true;
-        } else if let Some(advice) = in_vain(&self.request.claim)
+        } else if let Some(advice) = in_vain(&self.request)
             && !self.request.lock.quiet
         {
             output::complain(&advice);
@@ -68,7 +68,7 @@ impl<'a> Progress<'a> {
         }
         let is_fresh = |since: &Instant| now.saturating_duration_since(*since) < FRESH;
         if !self.last.as_ref().is_some_and(|(_, since)| is_fresh(since)) {
-            let (text, is_known) = describe(&self.request.claim, self.request.manager);
+            let (text, is_known) = describe(&self.request);
             self.last = Some((text, now));
             self.has_told_holder = self.is_live || is_known || !self.has_told_outage;
         }
@@ -85,8 +85,8 @@ impl<'a> Progress<'a> {
 
     /// Tells that the lock is there.
     pub(crate) fn got(&self) {
-        let (claim, waited) = (self.request.claim, durations::rough(self.waited()));
-        let message = format!("got the lock {claim} after {waited}");
+        let (lock, waited) = (self.request, durations::rough(self.waited()));
+        let message = format!("got the lock {lock} after {waited}");
         if self.has_told_outage || self.has_told_holder {
             output::complain(&message);
         } else {
@@ -96,24 +96,23 @@ impl<'a> Progress<'a> {
 }
 
 /// Who has what is wanted, and whether that is known.
-fn describe(claim: &Claim<'_>, manager: &LockManager) -> (String, bool) {
-    let (name, state) = if let Some(permits) = claim.permits {
-        let status = manager.semaphore_status(claim.name.as_str(), permits);
-        let told = status.map(|status| {
+fn describe(request: &Request<'_>) -> (String, bool) {
+    let name = &request.lock.name;
+    let (name, told) = if let Some(permits) = request.lock.max {
+        let slots = request.manager.semaphore_status(name.as_str(), permits);
+        let told = slots.map(|slots| {
             let is_unknown = |slot| matches!(slot, &LockStatus::Unknown { .. });
-            let held = format!("has {} of {permits} permits held", state::held(&status));
-            (held, !status.iter().any(is_unknown))
+            let held = format!("has {} of {permits} permits held", state::held(&slots));
+            (held, !slots.iter().any(is_unknown))
         });
-        (claim.name, told)
+        (name, told)
     } else {
-        let (name, status) = claim.status(manager);
+        let (name, status) = request.status();
         let state = status.map(|status| State::of(&status));
-        (
-            name,
-            state.map(|state| (state.sentence(), state.word != "unknown")),
-        )
+        let told = state.map(|state| (state.sentence(), state.word != "unknown"));
+        (name, told)
     };
     let unseen = |error| (format!("can't be looked at: {error}"), false);
-    let (state, is_known) = state.unwrap_or_else(unseen);
+    let (state, is_known) = told.unwrap_or_else(unseen);
     (format!("{name} {state}"), is_known)
 }

@@ -7,7 +7,7 @@ use redlatch::{Error, NodeReport, Vote};
 use crate::durations;
 use crate::failure::Failure;
 use crate::name::Name;
-use crate::request::{Claim, Request};
+use crate::request::Request;
 use crate::text::typed_name;
 
 /// The variables in which a command finds what its `redlatch run` has locked.
@@ -45,17 +45,16 @@ fn held(request: &Request<'_>, error: &Error, resource: &str, nodes: &[NodeRepor
     let waited = request.wait.map_or(String::new(), |wait| {
         format!(", after {} of waiting", durations::exact(wait))
     });
-    let claim = &request.claim;
-    let advice = match (held_by_parent(claim), request.wait) {
+    let advice = match (held_by_parent(request), request.wait) {
         (Some(_), _) => LEAVE_OUT,
         (None, Some(_)) => "wait longer with --wait",
         (None, None) => "wait with --wait",
     };
-    let mut names = claim.names();
+    let mut names = request.names();
     let name = names.find(|name| name.as_str() == resource);
-    let name = name.unwrap_or(claim.name);
+    let name = name.unwrap_or(&request.lock.name);
     let typed = typed_name(name.as_str());
-    if let Some(permits) = claim.permits {
+    if let Some(permits) = request.lock.max {
         return format!(
             "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see \
              'redlatch status --max {permits} {typed}'"
@@ -91,8 +90,8 @@ fn held(request: &Request<'_>, error: &Error, resource: &str, nodes: &[NodeRepor
 }
 
 /// What is said before a wait for a lock that a parent has.
-pub(crate) fn in_vain(claim: &Claim<'_>) -> Option<String> {
-    held_by_parent(claim).map(|name| {
+pub(crate) fn in_vain(request: &Request<'_>) -> Option<String> {
+    held_by_parent(request).map(|name| {
         format!(
             "a parent of this process has the lock {name} (redlatch run), and releases it when this one has ended: to wait \
              is in vain; {LEAVE_OUT}"
@@ -103,14 +102,12 @@ pub(crate) fn in_vain(claim: &Claim<'_>) -> Option<String> {
 const LEAVE_OUT: &str = "leave the inner redlatch out, or give it another name";
 
 /// The name that a `redlatch run` has locked to which this process belongs. Of a semaphore, there may be another permit.
-fn held_by_parent<'a>(claim: &Claim<'a>) -> Option<&'a Name> {
+fn held_by_parent<'a>(request: &Request<'a>) -> Option<&'a Name> {
     let one = env::var(RESOURCE).ok();
     let all = env::var(RESOURCES).unwrap_or_default();
     let is_held = |name: &&Name| {
         one.as_deref() == Some(name.as_str()) || all.lines().any(|other| other == name.as_str())
     };
-    claim
-        .names()
-        .find(is_held)
-        .filter(|_| claim.permits.is_none())
+    let name = request.names().find(is_held);
+    name.filter(|_| request.lock.max.is_none())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, LockStatus};
 
-use crate::arguments::Lock;
+use crate::arguments::{Lock, Run};
 use crate::config::Config;
 use crate::durations;
 use crate::failure::Failure;
@@ -22,18 +22,22 @@ const BEYOND_TTL: Duration = Duration::from_secs(10);
 /// How many of several names a message has.
 const MOST_SHOWN: usize = 3;
 
-/// Which lock to acquire, and how.
+/// Which lock to acquire, and how: a permit, or a shared lock, or several names, and never two of these, because the command
+/// line refuses it. It is shown as it stands in messages.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) lock: &'a Lock,
-    pub(crate) claim: Claim<'a>,
+    /// Whether it is locked together with others who share it.
+    is_shared: bool,
+    /// Names that are locked beside it.
+    pub(crate) also: &'a [Name],
     pub(crate) ttl: Duration,
     max_hold: Option<Duration>,
     /// Whether the ttl was not given, and is `max_hold` because that is shorter than the default.
     pub(crate) ttl_is_max_hold: bool,
     /// For how long nobody else may have the lock.
-    pub(crate) at_least: Option<Duration>,
+    at_least: Option<Duration>,
     /// None means one attempt.
     pub(crate) wait: Option<Duration>,
 }
@@ -51,12 +55,8 @@ impl<'a> Request<'a> {
         Ok(Self {
             manager,
             lock,
-            claim: Claim {
-                name: &lock.name,
-                permits: lock.max,
-                is_shared: false,
-                also: &[],
-            },
+            is_shared: false,
+            also: &[],
             ttl,
             max_hold,
             ttl_is_max_hold: given.is_none() && max_hold == Some(ttl),
@@ -65,20 +65,38 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// The same, with what `run` alone may ask for.
+    pub(crate) fn of(self, run: &'a Run) -> Result<Self, Failure> {
+        let request = Self {
+            is_shared: run.shared,
+            also: &run.also,
+            at_least: run.at_least,
+            ..self
+        };
+        let is_broken = |name: &&Name| name.as_str().contains(['\n', '\r']);
+        match request.names().find(is_broken) {
+            Some(name) if !run.also.is_empty() => Err(Failure::usage(format!(
+                "the name {name} can't be used with --also, because REDLATCH_RESOURCES has a name a line; choose one \
+                 without a line break"
+            ))),
+            _ => Ok(request),
+        }
+    }
+
     /// Calls the library, which waits for so long. The lock is renewed from then on.
     pub(crate) fn call(&self, wait: Option<Duration>, cancel: &Cancel) -> Result<LockGuard, Error> {
-        let (manager, claim, name) = (self.manager, self.claim, self.claim.name.as_str());
-        let keep_alive = self.max_hold.map(KeepAlive::max_hold);
-        let keep_alive = keep_alive.unwrap_or(KeepAlive::unbounded());
-        if claim.is_shared {
+        let (manager, name) = (self.manager, self.lock.name.as_str());
+        let keep_alive = self.max_hold;
+        let keep_alive = keep_alive.map_or_else(KeepAlive::unbounded, KeepAlive::max_hold);
+        if self.is_shared {
             let request = manager.rw_lock(name).ttl(self.ttl).keep_alive(keep_alive);
             let request = request.cancelled_by(cancel);
             return wait.map_or_else(|| request.try_read(), |wait| request.try_read_for(wait));
         }
-        let mut request = match claim.permits {
+        let mut request = match self.lock.max {
             Some(permits) => manager.semaphore(name, permits),
-            None if claim.also.is_empty() => manager.request(name),
-            None => manager.request_all(claim.names().map(Name::as_str)),
+            None if self.also.is_empty() => manager.request(name),
+            None => manager.request_all(self.names().map(Name::as_str)),
         };
         if let Some(minimum) = self.at_least {
             request = request.at_least(minimum);
@@ -86,6 +104,20 @@ impl<'a> Request<'a> {
         let request = request.ttl(self.ttl).keep_alive(keep_alive);
         let request = request.cancelled_by(cancel);
         wait.map_or_else(|| request.try_lock(), |wait| request.try_lock_for(wait))
+    }
+
+    /// All names, as they were given.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a Name> + Clone {
+        iter::once(&self.lock.name).chain(self.also)
+    }
+
+    /// The status of the lock; of several, that of the first that another holder has.
+    pub(crate) fn status(&self) -> (&'a Name, Result<LockStatus, Error>) {
+        let look = |name: &'a Name| (name, self.manager.status(name.as_str()));
+        let mut in_the_way = self.names().map(look);
+        in_the_way
+            .find(|(_, status)| !matches!(status, Ok(LockStatus::Free { .. })))
+            .unwrap_or_else(|| look(&self.lock.name))
     }
 }
 
@@ -102,49 +134,7 @@ fn choose_ttl(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Durat
     )))
 }
 
-/// What is locked: a permit, or a shared lock, or several names, and never two of these, because the command line refuses
-/// it. It is shown as it stands in messages.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Claim<'a> {
-    pub(crate) name: &'a Name,
-    /// How many permits there are, if it is one.
-    pub(crate) permits: Option<u32>,
-    /// Whether it is locked together with others who share it.
-    pub(crate) is_shared: bool,
-    /// Names that are locked beside it.
-    pub(crate) also: &'a [Name],
-}
-
-impl<'a> Claim<'a> {
-    /// The same name, together with these.
-    pub(crate) fn also(self, also: &'a [Name]) -> Result<Self, Failure> {
-        let claim = Self { also, ..self };
-        let is_broken = |name: &&Name| name.as_str().contains(['\n', '\r']);
-        match claim.names().find(is_broken) {
-            Some(name) if !also.is_empty() => Err(Failure::usage(format!(
-                "the name {name} can't be used with --also, because REDLATCH_RESOURCES has a name a line; choose one \
-                 without a line break"
-            ))),
-            _ => Ok(claim),
-        }
-    }
-
-    /// All names, as they were given.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a Name> + Clone {
-        iter::once(self.name).chain(self.also)
-    }
-
-    /// The status of the lock; of several, that of the first that another holder has.
-    pub(crate) fn status(&self, manager: &LockManager) -> (&'a Name, Result<LockStatus, Error>) {
-        let look = |name: &'a Name| (name, manager.status(name.as_str()));
-        let mut in_the_way = self.names().map(look);
-        in_the_way
-            .find(|(_, status)| !matches!(status, Ok(LockStatus::Free { .. })))
-            .unwrap_or_else(|| look(self.name))
-    }
-}
-
-impl fmt::Display for Claim<'_> {
+impl fmt::Display for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = self.names().take(MOST_SHOWN).map(Name::to_string).collect();
         f.write_str(&names.join(", "))?;
@@ -173,26 +163,6 @@ mod tests {
             let ttl = choose_ttl(seconds(ttl), seconds(max_hold));
             let ttl = ttl.map(|ttl| ttl.as_secs());
             assert_eq!(ttl.map_err(|failure| failure.code), chosen);
-        }
-    }
-
-    #[test]
-    fn the_first_names_are_shown_and_one_of_several_is_one_line() {
-        let names = ["a", "b b", "c", "d", "e"].map(|name| name.parse::<Name>().unwrap());
-        let alone = Claim {
-            name: &names[0],
-            permits: None,
-            is_shared: false,
-            also: &[],
-        };
-        for (count, shown) in [
-            (1, "a"),
-            (2, "a, \"b b\""),
-            (3, "a, \"b b\", c"),
-            (5, "a, \"b b\", c and 2 more"),
-        ] {
-            let claim = alone.also(&names[1..count]).unwrap();
-            assert_eq!(claim.to_string(), shown);
         }
     }
 }

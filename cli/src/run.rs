@@ -38,6 +38,8 @@ struct Job<'a> {
     session: Session<'a>,
     notifier: Notifier,
     metrics: Option<Metrics>,
+    /// With `--forever`, who led when that was told last.
+    leaders: String,
 }
 
 /// Returns the exit code.
@@ -50,10 +52,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         metrics::set_global_recorder(Arc::clone(&figures)).ok();
     }
     let (manager, config) = nodes::taking(&arguments.servers, &arguments.lock)?;
-    let mut request = Request::new(&arguments.lock, &config, &manager)?;
-    request.at_least = arguments.at_least;
-    request.claim.is_shared = arguments.shared;
-    request.claim = request.claim.also(&arguments.also)?;
+    let request = Request::new(&arguments.lock, &config, &manager)?.of(arguments)?;
     if let Some(program) = arguments.command.first() {
         command::check(program)?;
     }
@@ -61,14 +60,15 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     let metrics = file.map(|file| Metrics::start(file, name, figures));
     let events = Events::listen()?;
     let notifier = arguments.forever.then(Notifier::find);
-    let job = Job {
+    let mut job = Job {
         arguments,
         session: Session { request, events },
         notifier: notifier.unwrap_or_default(),
         metrics: metrics.transpose()?,
+        leaders: String::new(),
     };
     let result = if arguments.forever {
-        campaign(&job)
+        job.serve()
     } else {
         let held = job.session.acquire();
         held.and_then(|held| Ok(job.work(held)?.code))
@@ -112,65 +112,50 @@ impl Job<'_> {
         }
         Ok(term)
     }
-}
 
-/// Campaigns until a signal comes, and returns its exit code.
-fn campaign(job: &Job<'_>) -> Result<u8, Failure> {
-    output::tell_times();
-    let mut service = Service {
-        job,
-        leaders: String::new(),
-    };
-    service.show(Some("READY=1"), "campaigns");
-    let mut pause = Duration::ZERO;
-    loop {
-        let campaign = service.campaign().inspect_err(|_| service.stop())?;
-        let held = campaign.map_err(|error| refusal(&job.session.request, error))?;
-        let token = match held.fencing_token() {
-            Some(token) => format!("fencing token {token}"),
-            None => short(held.token()),
-        };
-        service.tell(&format!("leads ({token})"));
-        let result = job.work(held);
-        if let Some(signal) = result.as_ref().ok().and_then(|term| term.signal) {
-            return Ok(code_of_signal(signal));
-        }
-        let ran = result.as_ref().map_or(Duration::ZERO, |term| term.ran);
-        pause = pause_after(pause, ran);
-        service.resign(&result, pause);
-        if let Some(code) = job.session.pause(pause) {
-            service.stop();
-            return Ok(code);
+    /// Campaigns until a signal comes, and returns its exit code.
+    fn serve(&mut self) -> Result<u8, Failure> {
+        output::tell_times();
+        self.show(Some("READY=1"), "campaigns");
+        let mut pause = Duration::ZERO;
+        loop {
+            let campaign = self.campaign().inspect_err(|_| self.stop())?;
+            let held = campaign.map_err(|error| refusal(&self.session.request, error))?;
+            let token = match held.fencing_token() {
+                Some(token) => format!("fencing token {token}"),
+                None => short(held.token()),
+            };
+            self.tell(&format!("leads ({token})"));
+            let result = self.work(held);
+            if let Some(signal) = result.as_ref().ok().and_then(|term| term.signal) {
+                return Ok(code_of_signal(signal));
+            }
+            let ran = result.as_ref().map_or(Duration::ZERO, |term| term.ran);
+            pause = pause_after(pause, ran);
+            // Why it does not lead any more.
+            let why = match result {
+                Ok(term) if term.is_lost => "leads no more".to_owned(),
+                Ok(term) => format!("resigned: the command ended with {}", term.code),
+                Err(failure) => format!("resigned: {}", failure.message),
+            };
+            let next = durations::exact(pause);
+            self.tell(&format!("{why}; campaigns again in {next}"));
+            if let Some(code) = self.session.pause(pause) {
+                self.stop();
+                return Ok(code);
+            }
         }
     }
-}
 
-/// The pause after a command that ran for this long: twice the last one where the command ended soon. A command that ends
-/// at once must not take the lock all the time, and leave no turn to others.
-fn pause_after(last: Duration, ran: Duration) -> Duration {
-    if ran < WELL {
-        last.saturating_mul(2).clamp(SHORTEST, LONGEST)
-    } else {
-        SHORTEST
-    }
-}
-
-struct Service<'a> {
-    job: &'a Job<'a>,
-    /// Who led when that was told last.
-    leaders: String,
-}
-
-impl Service<'_> {
     /// Waits for the lock: without end, unless `--wait` was given.
     fn campaign(&mut self) -> Result<Result<LockGuard, Error>, Failure> {
         let started = clock::now();
         // The first attempt does not wait, so that it is soon known who leads.
         let mut wait = None;
         loop {
-            let result = self.job.session.call(wait, || ())?;
+            let result = self.session.call(wait, || ())?;
             let waited = clock::now().saturating_duration_since(started);
-            let left = self.job.arguments.lock.wait;
+            let left = self.arguments.lock.wait;
             let left = left.map_or(LOOK, |longest| longest.saturating_sub(waited).min(LOOK));
             match &result {
                 Err(error) if error.is_transient() && !left.is_zero() => self.stand_by(error),
@@ -196,45 +181,32 @@ impl Service<'_> {
         let state = format!("standby: {leaders}");
         self.leaders = leaders;
         self.show(None, &state);
-        let request = &self.job.session.request;
-        let claim = request.claim;
+        let request = self.session.request;
         if !is_held {
             output::complain(&format!(
-                "{claim}: {error}; it goes on trying, see 'redlatch health'"
+                "{request}: {error}; it goes on trying, see 'redlatch health'"
             ));
         } else if !request.lock.quiet {
-            output::complain(&format!("{claim}: {state}"));
+            output::complain(&format!("{request}: {state}"));
         }
     }
 
     /// Who leads; none if there is room for another.
     fn leaders(&self) -> Result<Option<String>, Error> {
-        let request = &self.job.session.request;
-        let (manager, claim) = (request.manager, request.claim);
-        let Some(permits) = claim.permits else {
-            let state = State::of(&claim.status(manager).1?);
+        let Request { manager, lock, .. } = self.session.request;
+        let Some(permits) = lock.max else {
+            let state = State::of(&self.session.request.status().1?);
             return Ok((state.word != "free").then(|| leader(&state)));
         };
-        let status = manager.semaphore_status(claim.name.as_str(), permits)?;
+        let status = manager.semaphore_status(lock.name.as_str(), permits)?;
         let is_full = status.iter().all(|slot| State::of(slot).word != "free");
         Ok(is_full.then(|| format!("{} of {permits} lead", state::held(&status))))
-    }
-
-    /// Says why it does not lead any more.
-    fn resign(&mut self, result: &Result<Outcome, Failure>, pause: Duration) {
-        let why = match result {
-            Ok(term) if term.is_lost => "leads no more".to_owned(),
-            Ok(term) => format!("resigned: the command ended with {}", term.code),
-            Err(failure) => format!("resigned: {}", failure.message),
-        };
-        let next = durations::exact(pause);
-        self.tell(&format!("{why}; campaigns again in {next}"));
     }
 
     fn tell(&mut self, state: &str) {
         self.leaders.clear();
         self.show(None, state);
-        output::complain(&format!("{}: {state}", self.job.session.request.claim));
+        output::complain(&format!("{}: {state}", self.session.request));
     }
 
     fn stop(&self) {
@@ -242,8 +214,18 @@ impl Service<'_> {
     }
 
     fn show(&self, assignment: Option<&str>, state: &str) {
-        let status = format!("{}: {state}", self.job.session.request.claim);
-        self.job.notifier.tell(assignment, &status);
+        let status = format!("{}: {state}", self.session.request);
+        self.notifier.tell(assignment, &status);
+    }
+}
+
+/// The pause after a command that ran for this long: twice the last one where the command ended soon. A command that ends
+/// at once must not take the lock all the time, and leave no turn to others.
+fn pause_after(last: Duration, ran: Duration) -> Duration {
+    if ran < WELL {
+        last.saturating_mul(2).clamp(SHORTEST, LONGEST)
+    } else {
+        SHORTEST
     }
 }
 

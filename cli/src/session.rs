@@ -115,12 +115,12 @@ impl Session<'_> {
         released: Result<(), Error>,
         at_least: Option<Duration>,
     ) -> bool {
-        let claim = self.request.claim;
+        let lock = self.request;
         match released {
-            Ok(()) => info!("released the lock {claim}"),
+            Ok(()) => info!("released the lock {lock}"),
             Err(Error::Lost { cause, .. }) => {
                 output::complain(&format!(
-                    "lost the lock {claim}, and noticed it when releasing it: {}; look whether another one has run beside it",
+                    "lost the lock {lock}, and noticed it when releasing it: {}; look whether another one has run beside it",
                     told_of_loss(&cause)
                 ));
                 return false;
@@ -128,7 +128,7 @@ impl Session<'_> {
             Err(error) => {
                 let rest = at_least.map_or("", |_| " or its --at-least");
                 output::complain(&format!(
-                    "the lock {claim} may stay until its time to live{rest} is over, and no longer: {error}; see 'redlatch health'"
+                    "the lock {lock} may stay until its time to live{rest} is over, and no longer: {error}; see 'redlatch health'"
                 ));
             }
         }

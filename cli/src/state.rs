@@ -6,7 +6,7 @@ use anstyle::Style;
 use redlatch::{Holder, LockStatus, NodeError, NodeReport, Vote};
 
 use crate::durations;
-use crate::table::{BAD, Cell, DIM, GOOD, NOTICE, PLAIN};
+use crate::table::{self, BAD, Cell, DIM, GOOD, NOTICE, Overflow, PLAIN};
 use crate::text::count;
 
 /// The characters of a token of redlatch.
@@ -120,7 +120,7 @@ impl State {
     }
 
     /// A row of a table: its name or its slot, the state, how long it lasts, how many nodes say so, and who has it.
-    pub(crate) fn cells(&self, name: &str) -> Vec<Cell> {
+    fn cells(&self, name: &str) -> Vec<Cell> {
         let (on, of) = self.nodes;
         let (nodes, since) = (format!("{on}/{of}"), self.since(", since "));
         let who = format!("{}{since}", self.who);
@@ -140,6 +140,18 @@ impl State {
     fn left(&self) -> String {
         self.left.map(durations::rough).unwrap_or_default()
     }
+}
+
+/// A row for each state, behind its name.
+pub(crate) fn table(
+    title: &str,
+    states: &[(String, State)],
+    overflow: Overflow,
+    width: usize,
+) -> String {
+    let rows = states.iter().map(|(name, state)| state.cells(name));
+    let head = [title, "STATE", "LEFT", "NODES", "HOLDER"];
+    table::table(&head, rows.collect(), overflow, width)
 }
 
 fn readers(readers: u64) -> String {

@@ -112,16 +112,18 @@ fn of_lock(arguments: &Status, status: &LockStatus) -> String {
 }
 
 fn of_semaphore(arguments: &Status, status: &[LockStatus]) -> String {
-    let slots: Vec<State> = status.iter().map(State::of).collect();
-    let numbered = || slots.iter().enumerate();
-    let rows = numbered().map(|(slot, state)| state.cells(&slot.to_string()));
-    let titles = ["SLOT", "STATE", "LEFT", "NODES", "HOLDER"];
-    let table = table(&titles, rows.collect(), Overflow::Wrap, text::width());
-    let resting = match slots.iter().filter(|state| state.word == "rests").count() {
+    let slots = status.iter().map(State::of).enumerate();
+    let slots: Vec<_> = slots
+        .map(|(slot, state)| (slot.to_string(), state))
+        .collect();
+    let table = state::table("SLOT", &slots, Overflow::Wrap, text::width());
+    let rests = slots.iter().filter(|(_, state)| state.word == "rests");
+    let resting = match rests.count() {
         0 => String::new(),
         resting => format!(", {resting} resting"),
     };
-    let unlocks: String = numbered()
+    let unlocks: String = slots
+        .iter()
         .filter_map(|(slot, state)| Some(unlock(arguments, state.token.as_ref()?, Some(slot))))
         .collect();
     let (name, held, all) = (&arguments.name, state::held(status), slots.len());
@@ -129,7 +131,7 @@ fn of_semaphore(arguments: &Status, status: &[LockStatus]) -> String {
 }
 
 /// The line to copy for who wants to end it. Where it is too long, it breaks so that a shell reads it as one.
-fn unlock(arguments: &Status, token: &str, slot: Option<usize>) -> String {
+fn unlock(arguments: &Status, token: &str, slot: Option<&String>) -> String {
     let Status { name, servers, .. } = arguments;
     if !is_ours(token) {
         let why = "by hand: this is no value of redlatch, so it may be no lock; see 'redlatch unlock --help'";

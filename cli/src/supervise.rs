@@ -11,12 +11,11 @@ use crate::arguments::{OnLoss, Run, signal_called};
 use crate::clock;
 use crate::command;
 use crate::durations;
-use crate::event::{Event, Events, code_of_signal};
+use crate::event::{Event, code_of_signal};
 use crate::failure::{Failure, no_system, told_of_loss};
 use crate::notify::{self, Notifier};
 use crate::output;
 use crate::plan::Plan;
-use crate::request::Request;
 use crate::session::Session;
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Watchdog;
@@ -40,12 +39,11 @@ pub(crate) fn run(
     held: &LockGuard,
     notifier: &Notifier,
 ) -> Result<Outcome, Failure> {
-    let (request, events) = (&session.request, &session.events);
     let watchdog = Watchdog::start().map_err(|error| no_system("process", &error))?;
     let terminal = Terminal::find().inspect(|terminal| terminal.hand_to(watchdog.group()));
     let mut supervisor = Supervisor {
         arguments,
-        request,
+        session,
         held,
         notifier,
         watchdog,
@@ -53,8 +51,7 @@ pub(crate) fn run(
         started: clock::now(),
         tell_at: None,
         kill_at: None,
-        is_lost: false,
-        signal: None,
+        outcome: Outcome::default(),
         had_hangup: false,
         stops_too: false,
         wants_terminal: false,
@@ -67,12 +64,12 @@ pub(crate) fn run(
     // This process may have been stopped up to now.
     let started = held.check().map_err(Failure::from).and_then(|()| {
         let group = supervisor.watchdog.group();
-        command::spawn(&arguments.command, request.claim, held, group, hidden)
+        command::spawn(&arguments.command, &session.request, held, group, hidden)
     });
     let command = started.inspect_err(|_| supervisor.watchdog.dismiss())?;
     // If no thread can be started for it, the watchdog is dropped without a goodbye, and kills the command.
-    events.watch(command)?;
-    Ok(supervisor.wait(events, command))
+    session.events.watch(command)?;
+    Ok(supervisor.wait(command))
 }
 
 /// Waits for the end of the command, and handles events meanwhile.
@@ -82,7 +79,7 @@ pub(crate) fn run(
 )]
 struct Supervisor<'a> {
     arguments: &'a Run,
-    request: &'a Request<'a>,
+    session: &'a Session<'a>,
     held: &'a LockGuard,
     /// Told when the command is sent a signal that is to end it.
     notifier: &'a Notifier,
@@ -93,9 +90,8 @@ struct Supervisor<'a> {
     tell_at: Option<Instant>,
     /// When the group gets KILL, after a loss.
     kill_at: Option<Instant>,
-    is_lost: bool,
-    /// The first signal that asks the command to end.
-    signal: Option<i32>,
+    /// What is known of it up to now.
+    outcome: Outcome,
     /// HUP was passed on: it ends some commands, and makes others read their settings again.
     had_hangup: bool,
     /// TSTP was passed on.
@@ -107,9 +103,12 @@ struct Supervisor<'a> {
 
 impl Supervisor<'_> {
     /// Handles events until the command has ended.
-    fn wait(mut self, events: &Events, command: Pid) -> Outcome {
+    fn wait(mut self, command: Pid) -> Outcome {
         loop {
-            let event = events.next(self.tell_at.into_iter().chain(self.kill_at).min());
+            let event = self
+                .session
+                .events
+                .next(self.tell_at.into_iter().chain(self.kill_at).min());
             // If the time of the last plan has passed, the watchdog has begun to end the command. That counts as a loss,
             // even if the lock is still held.
             if clock::since_boot() >= self.watchdog.plan.term_at {
@@ -142,20 +141,20 @@ impl Supervisor<'_> {
         self.tell_at = None;
         let grace = match self.arguments.on_loss {
             OnLoss::Ignore => return,
-            _ if self.is_lost => return,
+            _ if self.outcome.is_lost => return,
             OnLoss::Kill => Duration::ZERO,
             OnLoss::Term => self.arguments.grace,
         };
         // The clock is read before the remaining time, so that the sum of both is never too late.
         let now = clock::since_boot();
         let remaining = self.held.remaining();
-        let ttl = self.request.ttl;
+        let ttl = self.session.request.ttl;
         self.watchdog.tell(Plan::of(grace, ttl, now, remaining));
         self.tell_at = clock::now().checked_add(Plan::lasts(remaining));
     }
 
     fn is_ending(&self) -> bool {
-        self.is_lost && self.arguments.on_loss != OnLoss::Ignore
+        self.outcome.is_lost && self.arguments.on_loss != OnLoss::Ignore
     }
 
     fn end(mut self, code: u8) -> Outcome {
@@ -165,11 +164,13 @@ impl Supervisor<'_> {
         }
         self.watchdog.dismiss();
         let by_hangup = self.had_hangup && code == code_of_signal(SIGHUP);
+        let signal = self.outcome.signal.or(by_hangup.then_some(SIGHUP));
+        let ran = clock::now().saturating_duration_since(self.started);
         Outcome {
             code,
-            ran: clock::now().saturating_duration_since(self.started),
-            is_lost: self.is_lost,
-            signal: self.signal.or(by_hangup.then_some(SIGHUP)),
+            ran,
+            signal,
+            ..self.outcome
         }
     }
 
@@ -192,10 +193,10 @@ impl Supervisor<'_> {
                 }
                 self.stops_too |= signal == SIGTSTP;
                 self.had_hangup |= signal == SIGHUP;
-                if self.signal.is_none() && ![SIGTSTP, SIGHUP].contains(&signal) {
-                    self.signal = Some(signal);
-                    let claim = self.request.claim;
-                    let state = format!("{claim}: stopping: the command was sent the signal");
+                if self.outcome.signal.is_none() && ![SIGTSTP, SIGHUP].contains(&signal) {
+                    self.outcome.signal = Some(signal);
+                    let lock = self.session.request;
+                    let state = format!("{lock}: stopping: the command was sent the signal");
                     self.notifier.tell(Some("STOPPING=1"), &state);
                 }
             }
@@ -239,14 +240,13 @@ impl Supervisor<'_> {
 
     /// Acts on the loss of the lock, once.
     fn lose(&mut self, cause: &str) {
-        if self.is_lost {
+        if self.outcome.is_lost {
             return;
         }
-        self.is_lost = true;
+        self.outcome.is_lost = true;
         self.tell_at = None;
-        let (claim, grace) = (self.request.claim, self.arguments.grace);
-        let tell =
-            |what: &str| output::complain(&format!("lost the lock {claim}: {cause}; {what}"));
+        let (lock, grace) = (self.session.request, self.arguments.grace);
+        let tell = |what: &str| output::complain(&format!("lost the lock {lock}: {cause}; {what}"));
         match self.arguments.on_loss {
             OnLoss::Term => {
                 self.watchdog.signal(Signal::TERM);
@@ -269,10 +269,10 @@ impl Supervisor<'_> {
 
     /// Somebody waits for the lock. The signal asks the command to end, and not this process, so `signal` stays empty.
     fn make_room(&self) {
-        if self.is_lost {
+        if self.outcome.is_lost {
             return;
         }
-        let told = format!("somebody waits for the lock {}", self.request.claim);
+        let told = format!("somebody waits for the lock {}", self.session.request);
         if let Some(name) = &self.arguments.on_wanted {
             output::complain(&format!("{told}; the command gets {}", name.to_uppercase()));
             if let Some(signal) = signal_called(name) {
@@ -290,7 +290,7 @@ impl Supervisor<'_> {
         if is_to_end && test_kill_process(command) == Err(Errno::PERM) {
             output::complain(&format!(
                 "the command may not be sent signals and runs on without the lock {}; end it as its user (process {})",
-                self.request.claim,
+                self.session.request,
                 command.as_raw_nonzero()
             ));
         }

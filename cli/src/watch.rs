@@ -99,7 +99,7 @@ impl View {
         let title = text::cut(&format!("{time}  {locks}  q: quit"), width);
         let rows = self.nodes.iter().map(node_row).collect();
         let nodes = table(&["NODE", "STATE", "TIME", ""], rows, Overflow::Cut, width);
-        let table = list::table(&self.locks, Overflow::Cut, width);
+        let table = state::table("NAME", &self.locks, Overflow::Cut, width);
         let shown = format!("{title}\n\n{nodes}\n{table}");
         let mut lines: Vec<String> = shown.lines().map(str::to_owned).collect();
         if let Some(missing) = &self.missing {
