@@ -40,19 +40,15 @@ pub(crate) enum Event {
 impl Event {
     /// A TSTP stops this process. Returns the signal that ends the wait, if it is one. The other events concern a command.
     pub(crate) fn heed_in_wait(&self) -> Option<i32> {
-        match self {
-            Self::Signal(SIGTSTP) => terminal::stop_here(),
-            Self::Signal(signal) if *signal != SIGCONT => return Some(*signal),
-            // At the end of its input, whoever asked for the lock has gone.
-            Self::InputEnded => return Some(SIGHUP),
-            Self::Signal(_)
-            | Self::Stopped(_)
-            | Self::Ended(_)
-            | Self::Lost(_)
-            | Self::Wanted
-            | Self::Answered => {}
+        // At the end of its input, whoever asked for the lock has gone.
+        let signal = matches!(self, Self::InputEnded).then_some(SIGHUP);
+        let Self::Signal(signal) = self else {
+            return signal;
+        };
+        if *signal == SIGTSTP {
+            terminal::stop_here();
         }
-        None
+        Some(*signal).filter(|signal| ![SIGTSTP, SIGCONT].contains(signal))
     }
 }
 

@@ -55,8 +55,7 @@ fn main() -> ExitCode {
     if first.is_some_and(|first| first == watchdog::ARGUMENT) {
         return watchdog::main();
     }
-    let subcommand = arguments::parse();
-    let result = subcommand.and_then(|subcommand| subcommand.as_ref().map_or(Ok(0), perform));
+    let result = arguments::parse().and_then(|it| it.as_ref().map_or(Ok(0), perform));
     ExitCode::from(result.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             output::complain(&failure.message);

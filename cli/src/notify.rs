@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -20,32 +20,27 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// The way to the service manager, if there is one. Where it can't be reached, that is said once, and nothing fails.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
-    address: Option<io::Result<SocketAddr>>,
+    socket: Option<OsString>,
     has_complained: Cell<bool>,
 }
 
 impl Notifier {
     /// Finds the service manager that the environment names.
     pub(crate) fn find() -> Self {
-        let name = env::var_os(VARIABLE).filter(|name| !name.is_empty());
         Self {
-            address: name.map(|name| address(&name)),
+            socket: env::var_os(VARIABLE).filter(|name| !name.is_empty()),
             has_complained: Cell::new(false),
         }
     }
 
     /// Sends one assignment, such as `READY=1`, with what people are to read of the state.
     pub(crate) fn tell(&self, assignment: Option<&str>, status: &str) {
-        let Some(address) = &self.address else {
+        let Some(socket) = &self.socket else {
             return;
         };
         let assignment = assignment.map_or(String::new(), |text| format!("{text}\n"));
         let message = format!("{assignment}STATUS={}", output::presentable(status));
-        let sent = match address {
-            Ok(address) => send(&message, address).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(error) = sent
+        if let Err(error) = send(&message, socket)
             && !self.has_complained.replace(true)
         {
             output::complain(&format!(
@@ -55,10 +50,11 @@ impl Notifier {
     }
 }
 
-fn send(message: &str, address: &SocketAddr) -> io::Result<usize> {
+fn send(message: &str, name: &OsStr) -> io::Result<usize> {
+    let address = address(name)?;
     let socket = UnixDatagram::unbound()?;
     socket.set_write_timeout(Some(PATIENCE))?;
-    socket.send_to_addr(message.as_bytes(), address)
+    socket.send_to_addr(message.as_bytes(), &address)
 }
 
 /// A path, or a name of the abstract kind behind `@`.

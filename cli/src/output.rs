@@ -149,10 +149,8 @@ pub(crate) fn show_line(text: &str) {
     let width = text::size(io::stderr()).0.saturating_sub(1);
     let line = text::cut(&presentable(text), width);
     HAS_LINE.store(true, Ordering::Relaxed);
-    let mut out = io::stderr().lock();
-    out.write_all(format!("{CLEAR}{line}").as_bytes())
-        .and_then(|()| out.flush())
-        .ok();
+    let line = format!("{CLEAR}{line}");
+    io::stderr().lock().write_all(line.as_bytes()).ok();
 }
 
 /// Removes that line from the terminal.

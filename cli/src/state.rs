@@ -16,7 +16,7 @@ const TOKEN: usize = 40;
 const SHORT: usize = 8;
 
 /// What precedes the token of a lock that rests.
-const RESTS: &str = "rest:";
+pub(crate) const RESTS: &str = "rest:";
 
 /// A lock, or a slot of a semaphore.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use crate::json;
 use crate::name::Name;
 use crate::nodes;
 use crate::output;
-use crate::state::is_ours;
+use crate::state::{RESTS, is_ours};
 use crate::text::{count, typed_name};
 
 /// Returns 0 if the lock was held with the token and is released.
@@ -45,19 +45,24 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Err(Error::Lost { .. }) => {
-            let max = arguments
-                .slot
-                .map(|slot| format!("--max {} ", slot.saturating_add(1)));
-            let max = max.unwrap_or_default();
-            let of_permit = match arguments.slot {
-                Some(_) => "",
-                None => "a permit needs its --slot, and ",
+        Err(Error::Lost { cause, .. }) => {
+            let rests = |node: &NodeReport| matches!(node.vote, Vote::Held { resting: true, .. });
+            let advice = if is_ours(token)
+                && !token.starts_with(RESTS)
+                && cause.nodes().iter().any(rests)
+            {
+                format!(
+                    "it rests, and then the token begins with '{RESTS}': say --token={RESTS}{token}"
+                )
+            } else {
+                let max = arguments.slot.map(|slot| slot.saturating_add(1));
+                let see = max.map_or(String::new(), |max| format!("--max {max} "));
+                let permit = max.map_or("a permit needs its --slot, and ", |_| "");
+                format!(
+                    "see 'redlatch status {see}{typed}'; {permit}a reader's token is its REDLATCH_TOKEN"
+                )
             };
-            let message = format!(
-                "{why}; see 'redlatch status {max}{typed}'; {of_permit}a reader's token is its REDLATCH_TOKEN"
-            );
-            Err(Failure::new(LOST, message))
+            Err(Failure::new(LOST, format!("{why}; {advice}")))
         }
         Err(error @ Error::Unconfirmed { .. }) => Err(error.into()),
         Err(error) => Err(Failure {

@@ -175,4 +175,8 @@ fn the_name_that_is_in_the_way_is_named_and_none_of_the_others_is_taken() {
     assert!(nodes.servers.iter().all(|server| server.keys() == 1));
     let ended = nodes.try_run(&format!("{ALSO} -n -E 9 -q"), "echo ran");
     ended.is_silent(9);
+    // A message has three of them.
+    let ended = nodes.try_run("-v --also a --also b --also c", "true");
+    let told = "Z released the lock job, a, b and 1 more\n";
+    assert!(ended.stderr.ends_with(told), "{ended:?}");
 }
