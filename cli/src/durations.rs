@@ -47,27 +47,3 @@ pub(crate) fn rough(span: Duration) -> String {
 pub(crate) fn brief(span: Duration) -> String {
     format!("{span:.1?}")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_typed_is_read_or_refused_with_advice() {
-        assert_eq!(parse("30s"), Ok(Duration::from_secs(30)));
-        assert_eq!(parse("1h 30m"), Ok(Duration::from_mins(90)));
-        assert_eq!(parse("365days"), Ok(LONGEST));
-        for (text, advice) in [
-            ("30", "30s"),
-            ("soon", "30s"),
-            ("-1s", "30s"),
-            ("99999999999999999999s", "30s"),
-            ("366days", "365days"),
-        ] {
-            let reason = parse(text).unwrap_err();
-            assert!(reason.contains(advice), "{text}: {reason}");
-        }
-        assert!(parse_wait("0s").unwrap_err().contains("--no-wait"));
-        assert!(parse_some("0ms").is_err());
-    }
-}

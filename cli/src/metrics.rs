@@ -267,9 +267,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_by_the_next_run_whatever_the_name() {
-        let folder = std::env::temp_dir().join(format!("redlatch-metrics-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let file = folder.join("job.prom");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("job.prom");
         for name in [
             "job",
             "my \"job\"",
@@ -316,6 +315,5 @@ mod tests {
             // Of another job it says nothing.
             assert_eq!(run_of("other", &[]), [None; 3]);
         }
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

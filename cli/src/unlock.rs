@@ -47,10 +47,8 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
         }
         Err(Error::Lost { cause, .. }) => {
             let rests = |node: &NodeReport| matches!(node.vote, Vote::Held { resting: true, .. });
-            let advice = if is_ours(token)
-                && !token.starts_with(RESTS)
-                && cause.nodes().iter().any(rests)
-            {
+            let has_digits_alone = is_ours(token) && !token.starts_with(RESTS);
+            let advice = if has_digits_alone && cause.nodes().iter().any(rests) {
                 format!(
                     "it rests, and then the token begins with '{RESTS}': say --token={RESTS}{token}"
                 )

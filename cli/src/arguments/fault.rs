@@ -93,6 +93,9 @@ hold --shared x => '--shared' found; try
 run --nodde y x -- z => '--node'; try
 run x --ttl 1s --ttl 2s -- y => '--ttl <DURATION>' cannot be used multiple times
 run x --ttl 0s -- y => more than zero
+run x --ttl 30 -- y => such as 500ms, 30s
+run x --ttl 99999999999999999999s -- y => such as 500ms, 30s
+run x --ttl 366days -- y => the longest is 365days
 run x --wait 0s -- y => --no-wait
 run x --wait 5s --no-wait -- y => --no-wait
 run x -q -v -- y => --verbose
@@ -110,6 +113,9 @@ run x --at-least-on-failure -- y => --at-least
 run x --max 0 -- y => 1..=256
 run x --max=257 -- y => 1..=256
 run x --label a\nb -- y => 'a\\nb'
+run x --label a\x1b[31m -- y => without control characters
+run x --label LONG -- y => at most 100 bytes, this has 10000
+run x --label= -- y => a label has at least one character
 run x --label z --no-label -- y => --no-label
 run x --ttl LONG -- y => xxx…'
 run x --ttl redis://:s3cret@h -- y => 'redis://***@h'

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use redlatch_testing::{eventually, pause};
 use rustix::process::Signal;
-use serde_json::Value;
 
 use crate::nodes::{Nodes, REDLATCH};
 use crate::process::{LIMIT, Running, end_of};
@@ -88,20 +87,6 @@ fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
 }
 
 #[test]
-fn with_json_the_line_is_an_object() {
-    let nodes = Nodes::open();
-    for options in ["--json", "--json --fenced"] {
-        let running = hold(&nodes, options);
-        let object: Value = serde_json::from_str(&running.line()).unwrap();
-        assert_eq!(object["resource"], "job");
-        assert_eq!(object["token"].as_str().unwrap().len(), 40);
-        let is_fenced = options.contains("fenced");
-        assert_eq!(object["fencing_token"].is_u64(), is_fenced, "{object}");
-        running.finish().is_silent(0);
-    }
-}
-
-#[test]
 fn without_an_output_nothing_is_kept() {
     let nodes = Nodes::start(1);
     // A full disk.
@@ -137,8 +122,9 @@ fn the_example_in_bash_works_under_the_lock_or_not_at_all() {
     let number = number.and_then(|text| text.strip_suffix("\nannounced\n"));
     assert!(number.unwrap().parse::<u64>().is_ok(), "{ended:?}");
 
-    let holder = Running::start(&mut nodes.redlatch("hold --fenced deploy"));
-    holder.line();
+    let holder = Running::start(&mut nodes.redlatch("hold --json --fenced deploy"));
+    let object: serde_json::Value = serde_json::from_str(&holder.line()).unwrap();
+    assert!(object["fencing_token"].is_u64(), "{object}");
     nodes.configure("node_timeout = '300ms'\nwait = '300ms'\n");
     end_of(&mut example(&nodes)).is(75, "");
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use redlatch_testing::pause;
+use redlatch_testing::{eventually, pause};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::nodes::Nodes;
-use crate::process::Running;
+use crate::process::{LIMIT, Running};
 
 /// The names of the fourth kind are not in their order.
 const ALSO: &str = "--also zebra --also account:2";
@@ -90,10 +91,15 @@ fn each_is_known_to_its_command_and_kept_for_longer_than_its_ttl_and_its_loss_is
 fn a_signal_ends_the_wait_and_goes_to_the_command_once_it_runs() {
     let nodes = Nodes::open();
     let script = "trap 'echo term; exit 5' TERM; echo ready; while :; do sleep 0.02; done";
-    let holders = ["", "--fenced", "--max 1", "", ""];
-    for (kind, holder) in KINDS.iter().zip(holders) {
+    for (kind, holder, (signal, code)) in [
+        (KINDS[0], "", (Signal::TERM, 143)),
+        (KINDS[1], "--fenced", (Signal::INT, 130)),
+        (KINDS[2], "--max 1", (Signal::HUP, 129)),
+        (KINDS[3], "", (Signal::QUIT, 131)),
+        (KINDS[4], "", (Signal::TERM, 143)),
+    ] {
         // The last of several names.
-        let name = if *kind == ALSO { "account:2" } else { "job" };
+        let name = if kind == ALSO { "account:2" } else { "job" };
         let line = format!("run {holder} {name} -- sh -c");
         let mut command = nodes.redlatch(&line);
         let holder = Running::start(command.arg("echo has; read -r line"));
@@ -101,7 +107,11 @@ fn a_signal_ends_the_wait_and_goes_to_the_command_once_it_runs() {
         let wait = format!("{kind} --wait 5m --verbose");
         let waits = nodes.start_run(&wait, script);
         waits.tells(&format!("waiting: {name} "));
-        waits.end_by(Signal::TERM).is(143, "");
+        // It listens for a release, as every other client of the library does.
+        let listens = || nodes.servers.iter().any(|server| server.blocked() == 1);
+        assert!(eventually(LIMIT, listens));
+        waits.signal(signal);
+        waits.end_within(Duration::from_secs(5)).is(code, "");
         let next = nodes.start_run(&wait, script);
         next.tells("waiting: ");
         holder.finish();
@@ -117,7 +127,12 @@ fn so_many_run_at_a_time_each_in_a_slot_and_unlock_releases_the_permit_in_one() 
     let script = "echo $REDLATCH_SLOT; read -r line; exit 0";
     let first = nodes.start_run("--max 2", script);
     let second = Running::start(&mut nodes.redlatch("hold --max 2 --json job"));
-    let object: serde_json::Value = serde_json::from_str(&second.line()).unwrap();
+    let object: Value = serde_json::from_str(&second.line()).unwrap();
+    assert_eq!(
+        (&object["resource"], &object["fencing_token"]),
+        (&"job".into(), &Value::Null)
+    );
+    assert_eq!(object["token"].as_str().unwrap().len(), 40, "{object}");
     let slots = BTreeSet::from([first.line(), object["slot"].to_string()]);
     assert_eq!(slots, BTreeSet::from(["0".to_owned(), "1".to_owned()]));
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use redlatch_testing::{Server, free_port};
+use tempfile::TempDir;
 
 use crate::nodes::{Nodes, bare, set_mode};
 use crate::process::end_of;
@@ -11,36 +12,29 @@ use crate::process::end_of;
 /// A name that is not where the server is.
 const NAME: &str = "locks.internal";
 
-/// A server that asks for a certificate of its clients, as Redis does unless told otherwise, and has all files in its folder.
-fn start() -> (Nodes, String) {
-    let folder = std::env::temp_dir().join(format!("redlatch-cli-tls-{}", free_port()));
-    fs::create_dir_all(&folder).unwrap();
-    let file = |name: &str| folder.join(name).display().to_string();
-    let files =
-        ["server.pem", "server.key", "client.pem", "client.key"].map(|name| (name, file(name)));
-    for pair in files.chunks(2) {
+/// A server that asks for a certificate of its clients, as Redis does unless told otherwise, and a folder with all files.
+fn start() -> (Server, TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: String| folder.path().join(name).display().to_string();
+    let [(cert, key), (ca, _)] = ["server", "client"].map(|side| {
         let made = rcgen::generate_simple_self_signed(vec![NAME.to_owned()]).unwrap();
-        fs::write(&pair[0].1, made.cert.pem()).unwrap();
-        fs::write(&pair[1].1, made.signing_key.serialize_pem()).unwrap();
-    }
+        let texts = [made.cert.pem(), made.signing_key.serialize_pem()];
+        let [cert, key] = ["pem", "key"].map(|kind| file(format!("{side}.{kind}")));
+        for (file, text) in [&cert, &key].into_iter().zip(texts) {
+            fs::write(file, text).unwrap();
+            set_mode(file, 0o600);
+        }
+        (cert, key)
+    });
     let port = free_port().to_string();
-    let [(_, cert), (_, key), (_, ca), _] = &files;
     let options = [
-        "--tls-port",
-        &port,
-        "--tls-cert-file",
-        cert,
-        "--tls-key-file",
-        key,
-        "--tls-ca-cert-file",
-        ca,
+        ["--tls-port", &port],
+        ["--tls-cert-file", &cert],
+        ["--tls-key-file", &key],
+        ["--tls-ca-cert-file", &ca],
     ];
-    let nodes = Nodes::of(vec![Server::start_with(&options)]);
-    for (name, path) in &files {
-        nodes.write(name, 0o600, &fs::read_to_string(path).unwrap());
-    }
-    fs::remove_dir_all(&folder).unwrap();
-    (nodes, format!("rediss://127.0.0.1:{port}"))
+    let server = Server::start_with(&options.concat());
+    (server, folder, format!("rediss://127.0.0.1:{port}"))
 }
 
 fn status(url: &str, options: &str) -> Command {
@@ -51,8 +45,8 @@ fn status(url: &str, options: &str) -> Command {
 
 #[test]
 fn certificates_come_from_options_or_from_the_configuration_and_are_refused_in_one_line() {
-    let (nodes, url) = start();
-    let file = |name: &str| nodes.file(name).display().to_string();
+    let (_server, folder, url) = start();
+    let file = |name: &str| folder.path().join(name).display().to_string();
     let [ca, cert, key] = ["server.pem", "client.pem", "client.key"].map(file);
     let whole = format!("--tls-ca {ca} --tls-name {NAME} --tls-cert {cert} --tls-key {key}");
     end_of(&mut status(&url, &whole)).is_quiet(1);
@@ -65,7 +59,9 @@ fn certificates_come_from_options_or_from_the_configuration_and_are_refused_in_o
 
     // Files are relative to the folder of the configuration.
     let text = "tls_ca = 'server.pem'\ntls_cert = 'client.pem'\ntls_key = 'client.key'\ntls_name = 'locks.internal'\n";
-    let config = nodes.write("tls.toml", 0o600, text);
+    let config = file("tls.toml");
+    fs::write(&config, text).unwrap();
+    set_mode(&config, 0o600);
     end_of(&mut status(&url, &format!("--config {config}"))).is_quiet(1);
 
     for (options, why) in [
