@@ -24,7 +24,6 @@ use crate::failure::Failure;
 const KEYS: &str = "nodes, username, password_file, key_prefix, node_timeout, ttl, wait, max_hold, protocol, max_ttl, \
                     drift_factor, tls_ca, tls_cert, tls_key, tls_name";
 
-/// What a configuration file says.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Config {
     pub(crate) nodes: Vec<String>,
@@ -122,10 +121,8 @@ fn nodes(value: &DeValue<'_>) -> Option<Vec<String>> {
 
 const FILE: &str = "redlatch.toml";
 
-/// There is no such file.
 const NOWHERE: [ErrorKind; 2] = [ErrorKind::NotFound, ErrorKind::NotADirectory];
 
-/// The rights of the group and of all others to write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// In a folder with this bit, nobody replaces the file of another user.

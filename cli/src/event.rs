@@ -18,7 +18,6 @@ use crate::output;
 use crate::processes;
 use crate::terminal;
 
-/// An event that this process has to react to.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A signal came for this process.
@@ -27,7 +26,6 @@ pub(crate) enum Event {
     Stopped(i32),
     /// The command has ended with this exit code, as a shell would show it.
     Ended(u8),
-    /// The lock was lost.
     Lost(LossCause),
     /// Somebody waits for the lock.
     Wanted,

@@ -25,7 +25,6 @@ type Labels = Vec<(String, String)>;
 /// Figures of one kind by their names, each with one value for each set of labels.
 type Families<M> = Mutex<BTreeMap<String, Family<Labels, M, fn() -> M>>>;
 
-/// All figures up to now.
 #[derive(Debug)]
 pub(crate) struct Figures {
     registry: Mutex<Registry>,
@@ -52,7 +51,6 @@ impl Figures {
         self.registry.lock().register_collector(more);
     }
 
-    /// All of them as OpenMetrics text.
     pub(crate) fn text(&self) -> String {
         let mut shown = String::new();
         // Writing to a String can't fail.
@@ -115,7 +113,6 @@ impl Recorder for Figures {
     }
 }
 
-/// What changes a value.
 #[derive(Debug)]
 struct Value<M>(M);
 

@@ -21,7 +21,6 @@ use crate::terminal;
 /// How often a process in the background looks whether it is in the foreground of its terminal again.
 const IN_BACKGROUND: Duration = Duration::from_millis(200);
 
-/// Returns the exit code.
 pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     let (manager, config) = nodes::taking(&arguments.servers, &arguments.lock)?;
     let request = Request::new(&arguments.lock, &config, &manager)?;

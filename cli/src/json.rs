@@ -32,7 +32,6 @@ pub(crate) fn of_listed(lock: &ListedLock) -> Value {
     with(object, "slot", lock.slot.into())
 }
 
-/// What `hold` has.
 pub(crate) fn of_guard(held: &LockGuard) -> Value {
     json!({
         "resource": held.resource(),

@@ -24,7 +24,6 @@ fn compose(host: &str, process: u32, own: Option<&str>) -> String {
     format!("{host} {process}{own}")
 }
 
-/// Checks the text of `--label`.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
     let length = text.len();
     let reason = if text.trim().is_empty() {

@@ -40,7 +40,6 @@ const SUCCESS: &str = "redlatch_run_last_success_timestamp_seconds";
 const DURATION: &str = "redlatch_run_last_duration_seconds";
 const EXIT_CODE: &str = "redlatch_run_last_exit_code";
 
-/// The writing of the file.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     /// Wakes the thread that writes, and ends it when it is dropped.
@@ -103,13 +102,11 @@ impl Metrics {
         Ok(Self { wake, end, job })
     }
 
-    /// The lock was acquired.
     pub(crate) fn held(&self) {
         // The thread lives as long as this.
         self.wake.send(()).ok();
     }
 
-    /// The command has ended.
     pub(crate) fn ended(&self, term: Outcome) {
         self.job.record(term);
         self.wake.send(()).ok();

@@ -32,7 +32,6 @@ impl fmt::Display for Name {
     }
 }
 
-/// A name as it is shown.
 pub(crate) fn shown(name: &str) -> String {
     let quoted = format!("{name:?}");
     // If nothing is escaped, the quoted text is longer by the two quotes only.

@@ -25,7 +25,6 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// Finds the service manager that the environment names.
     pub(crate) fn find() -> Self {
         Self {
             socket: env::var_os(VARIABLE).filter(|name| !name.is_empty()),

@@ -61,7 +61,6 @@ impl Plan {
         format!("{} {}\n", self.term_at.as_nanos(), self.kill_at.as_nanos())
     }
 
-    /// Reads a message.
     pub(crate) fn read(message: &str) -> Option<Self> {
         let time = |text: &str| Some(Duration::from_nanos(text.parse().ok()?));
         let (term_at, kill_at) = message.strip_suffix('\n')?.split_once(' ')?;

@@ -58,7 +58,6 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Shows or updates the line.
     pub(crate) fn show(&mut self) {
         let (now, waited) = (clock::now(), self.waited());
         let is_due = self.is_live || waited >= FRESH || log::log_enabled!(log::Level::Info);
@@ -83,7 +82,6 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Tells that the lock is there.
     pub(crate) fn got(&self) {
         let (lock, waited) = (self.request, durations::rough(self.waited()));
         let message = format!("got the lock {lock} after {waited}");

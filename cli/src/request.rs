@@ -106,7 +106,6 @@ impl<'a> Request<'a> {
         wait.map_or_else(|| request.try_lock(), |wait| request.try_lock_for(wait))
     }
 
-    /// All names, as they were given.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a Name> + Clone {
         iter::once(&self.lock.name).chain(self.also)
     }

@@ -42,7 +42,6 @@ struct Job<'a> {
     leaders: String,
 }
 
-/// Returns the exit code.
 pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     // Before the manager, which describes its figures to the recorder when it is built.
     let name = arguments.lock.name.as_str();
@@ -80,7 +79,6 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
 }
 
 impl Job<'_> {
-    /// Runs the command under this lock, and releases the lock.
     fn work(&self, held: LockGuard) -> Result<Outcome, Failure> {
         self.session.watch(&held);
         if let Some(metrics) = &self.metrics {

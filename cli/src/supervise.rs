@@ -102,7 +102,6 @@ struct Supervisor<'a> {
 }
 
 impl Supervisor<'_> {
-    /// Handles events until the command has ended.
     fn wait(mut self, command: Pid) -> Outcome {
         loop {
             let event = self

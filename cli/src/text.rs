@@ -15,13 +15,11 @@ pub(crate) fn width() -> usize {
     size(stdout()).0
 }
 
-/// The columns and lines of a terminal.
 pub(crate) fn size(terminal: impl AsFd) -> (usize, usize) {
     let size = tcgetwinsize(terminal).ok().filter(|size| size.ws_col > 0);
     size.map_or((WIDTH, 24), |size| (size.ws_col.into(), size.ws_row.into()))
 }
 
-/// How many columns a text takes.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }

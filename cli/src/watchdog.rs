@@ -98,7 +98,6 @@ impl Watchdog {
         Err(io::Error::other("the watchdog does not start"))
     }
 
-    /// The process group that it leads.
     pub(crate) fn group(&self) -> Pid {
         Pid::from_child(&self.process)
     }
@@ -109,7 +108,6 @@ impl Watchdog {
         kill_process_group(self.group(), signal).ok();
     }
 
-    /// Sends a plan, which holds until the next one.
     pub(crate) fn tell(&mut self, plan: Plan) {
         self.plan = plan;
         if let Some(input) = &mut self.process.stdin {
@@ -250,7 +248,6 @@ impl Orders {
         }
     }
 
-    /// How long to wait.
     fn left(&self) -> Duration {
         let next = if self.has_sent_term {
             self.plan.kill_at

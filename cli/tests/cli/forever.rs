@@ -174,18 +174,12 @@ impl Manager {
             assert!(line.starts_with(expected), "{message}");
         }
     }
-
-    #[track_caller]
-    fn is_told_of_the_start(&self) {
-        // It is ready: a service that stands by has started.
-        self.is_told(&["READY=1", "STATUS=job: campaigns"]);
-    }
-
-    #[track_caller]
-    fn is_told_of_the_end(&self) {
-        self.is_told(&["STOPPING=1", "STATUS=job: stopping"]);
-    }
 }
+
+/// It is ready: a service that stands by has started.
+const START: [&str; 2] = ["READY=1", "STATUS=job: campaigns"];
+
+const END: [&str; 2] = ["STOPPING=1", "STATUS=job: stopping"];
 
 /// Shows what the command has of the socket, which is nothing: the state of the service is what redlatch says.
 const SHOW: &str = "echo \"socket: $NOTIFY_SOCKET\"; exec sleep 60";
@@ -204,25 +198,25 @@ fn the_service_manager_is_told_of_the_start_of_who_leads_of_pauses_and_of_the_en
     let name = format!("redlatch-test-{}", nodes.servers[0].port());
     let other = Manager::at(&SocketAddr::from_abstract_name(&name).unwrap());
     let leader = start_with_socket(&nodes, SHOW, &first);
-    manager.is_told_of_the_start();
+    manager.is_told(&START);
     manager.is_told(&["STATUS=job: leads ("]);
     assert_eq!(leader.line(), "socket: ");
     let standby = start_with_socket(&nodes, "exit 3", &format!("@{name}"));
-    other.is_told_of_the_start();
+    other.is_told(&START);
     other.is_told(&["STATUS=job: standby: "]);
     leader.terminate();
-    manager.is_told_of_the_end();
+    manager.is_told(&END);
     other.is_told(&["STATUS=job: leads ("]);
     other.is_told(&["STATUS=job: resigned: the command ended with 3; campaigns again in 1s"]);
     standby.terminate();
-    other.is_told_of_the_end();
+    other.is_told(&END);
 
     nodes.hold("0another", 60_000);
     let standby = start_with_socket(&nodes, SHOW, &first);
-    manager.is_told_of_the_start();
+    manager.is_told(&START);
     manager.is_told(&["STATUS=job: standby: 0another leads"]);
     standby.signal(Signal::INT);
-    manager.is_told_of_the_end();
+    manager.is_told(&END);
     standby.end().ends_with(130);
 
     // A run that is no service leaves the socket to its command.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::iter;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
@@ -150,18 +151,13 @@ impl Running {
         let code = self.child.wait().unwrap().code();
         // Processes that it has left behind may have its pipes, so this is what it wrote up to now, and some time.
         let rest = |lines: &Receiver<String>| -> String {
-            let mut text = String::new();
-            while let Ok(line) = lines.recv_timeout(Duration::from_millis(300)) {
-                text.push_str(&line);
-                text.push('\n');
-            }
-            text
+            let next = || lines.recv_timeout(Duration::from_millis(300)).ok();
+            iter::from_fn(next).map(|line| line + "\n").collect()
         };
-        let (stdout, stderr) = (rest(&self.lines), rest(&self.errors));
         Ended {
             code,
-            stdout,
-            stderr,
+            stdout: rest(&self.lines),
+            stderr: rest(&self.errors),
         }
     }
 }

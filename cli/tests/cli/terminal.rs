@@ -2,26 +2,20 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch_testing::{eventually, now, pause};
-use rustix::process::{Signal, getpgid, kill_process, setsid};
+use rustix::process::{Signal, getpgid, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::nodes::{Nodes, REDLATCH};
 use crate::process::{LIMIT, Running, assert_dies, assert_stops, pid, state};
-
-/// Tells the leader which terminal to take.
-const TTY: &str = "REDLATCH_TEST_TTY";
-/// Tells it what to run there.
-const SCRIPT: &str = "REDLATCH_TEST_SCRIPT";
 
 /// A terminal, with what has appeared on it.
 pub(crate) struct Terminal {
@@ -70,7 +64,8 @@ impl Terminal {
     }
 
     pub(crate) fn other_end(&self) -> File {
-        open(&self.path)
+        let mut options = File::options();
+        options.read(true).write(true).open(&self.path).unwrap()
     }
 
     /// All that has appeared up to now.
@@ -97,38 +92,14 @@ impl Terminal {
     }
 }
 
-fn open(tty: impl AsRef<Path>) -> File {
-    File::options().read(true).write(true).open(tty).unwrap()
-}
-
 /// Runs a script as a login does: in a session of its own, in the foreground of a terminal.
 #[track_caller]
 fn run(nodes: &Nodes, script: &str) -> (Terminal, Running) {
     let terminal = Terminal::sized(200, 24);
-    let mut leader = nodes.test("terminal::the_leader_of_a_session");
-    leader
-        .env(TTY, &terminal.path)
-        .env(SCRIPT, script.replace("redlatch ", &format!("{REDLATCH} ")))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    (terminal, Running::spawn(&mut leader))
-}
-
-/// No test but a process that the tests start: it begins a session, takes the terminal, and becomes a shell.
-#[test]
-fn the_leader_of_a_session() {
-    let (Ok(tty), Ok(script)) = (std::env::var(TTY), std::env::var(SCRIPT)) else {
-        return;
-    };
-    setsid().unwrap();
-    // The first terminal that a leader opens is that of its session.
-    let mut shell = Command::new("sh");
-    shell
-        .stdin(open(&tty))
-        .stdout(open(&tty))
-        .stderr(open(&tty));
-    panic!("{}", shell.args(["-c", &script]).exec());
+    let script = script.replace("redlatch ", &format!("{REDLATCH} "));
+    let mut leader = nodes.program("setsid", &["--ctty", "sh", "-c", &script]);
+    let running = Running::spawn(terminal.take(&mut leader));
+    (terminal, running)
 }
 
 /// Runs it on a terminal of so many columns, without colours unless it has `NO_COLOR`, does something meanwhile, and returns
