@@ -1,6 +1,6 @@
 //! `redlatch hold`: takes the lock, prints its token, and holds it until standard input ends or a signal comes.
 
-use std::io::{IsTerminal, stdin};
+use std::io::stdin;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::nodes;
 use crate::output;
 use crate::request::Request;
 use crate::session::Session;
-use crate::terminal;
+use crate::terminal::is_in_background;
 
 /// How often a process in the background looks whether it is in the foreground of its terminal again.
 const IN_BACKGROUND: Duration = Duration::from_millis(200);
@@ -96,10 +96,6 @@ fn read_input(events: &Sender<Event>) {
             return;
         }
     }
-}
-
-fn is_in_background() -> bool {
-    stdin().is_terminal() && !terminal::has_input()
 }
 
 /// Whether a read returns at once, within `timeout`.

@@ -143,25 +143,3 @@ impl fmt::Display for Request<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ttl_is_30_s_or_max_hold_if_that_is_shorter() {
-        let seconds = |n: Option<u64>| n.map(Duration::from_secs);
-        for (ttl, max_hold, chosen) in [
-            (None, None, Ok(30)),
-            (None, Some(7200), Ok(30)),
-            (None, Some(5), Ok(5)),
-            (Some(60), None, Ok(60)),
-            (Some(5), Some(5), Ok(5)),
-            (Some(6), Some(5), Err(crate::failure::USAGE)),
-        ] {
-            let ttl = choose_ttl(seconds(ttl), seconds(max_hold));
-            let ttl = ttl.map(|ttl| ttl.as_secs());
-            assert_eq!(ttl.map_err(|failure| failure.code), chosen);
-        }
-    }
-}

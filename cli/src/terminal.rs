@@ -48,10 +48,10 @@ impl Terminal {
     }
 }
 
-/// Whether this process may read from standard input, which is a terminal, without being stopped. One that is not the
-/// terminal of this process's session has no foreground.
-pub(crate) fn has_input() -> bool {
-    !matches!(tcgetpgrp(stdin()), Ok(group) if Some(group) != own_group())
+/// Whether this process would be stopped if it read from standard input. One that is not the terminal of this process's
+/// session has no foreground.
+pub(crate) fn is_in_background() -> bool {
+    matches!(tcgetpgrp(stdin()), Ok(group) if Some(group) != own_group())
 }
 
 /// Stops this process, as Ctrl-Z does, and returns when it is continued.

@@ -29,10 +29,10 @@ mod tests {
     fn a_name_stands_before_the_dashes_or_between_them() {
         let parsed = |words: &str| {
             let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-            match parse_words(&words).map(|arguments| arguments.subcommand) {
-                Ok(Subcommand::Run(run)) => Ok((run.lock.name, run.command.join(OsStr::new(" ")))),
-                other => Err(format!("{other:?}")),
-            }
+            let Subcommand::Run(run) = parse_words(&words).unwrap().subcommand else {
+                panic!("{words:?}");
+            };
+            (run.lock.name, run.command.join(OsStr::new(" ")))
         };
         for (words, name, command) in [
             ("redlatch run job -- true", "job", "true"),
@@ -41,16 +41,8 @@ mod tests {
             ("redlatch run -n -- -- -- true", "--", "true"),
             ("redlatch run --wait 5s -- -w -- -- --", "-w", "-- --"),
         ] {
-            let (found, rest) = parsed(words).unwrap();
+            let (found, rest) = parsed(words);
             assert_eq!((found.as_str(), rest), (name, command.into()), "{words}");
-        }
-        for (words, reason) in [
-            ("redlatch run -- -job", "<NAME>"),
-            ("redlatch run -- -job --", "<COMMAND>"),
-            ("redlatch run --  -- true", "at least one character"),
-        ] {
-            let error = parsed(words).unwrap_err();
-            assert!(error.contains(reason), "{words}: {error}");
         }
     }
 }

@@ -86,6 +86,9 @@ run x -- => ; a command stands behind two dashes
 run x echo hi => ; a command stands behind two dashes
 hold x -- true => ; a command stands behind two dashes
 run -job -- x => ; a name that begins with a dash
+run -- -job => <NAME>
+run -- -job -- => <COMMAND>
+run --  -- true => at least one character
 status -job => ; a name that begins with a dash
 run --also -n x -- y => ; a value that begins with a dash
 run --also= x -- y => at least one character; try

@@ -50,6 +50,8 @@ fn usage_that_is_wrong_is_64() {
     let ended = nodes.try_run(&many(64), "true");
     ended.is_refused(64, "64 resources at most");
     nodes.try_run(&many(63), "true").is_silent(0);
+    // A ttl that was not given is that of --max-hold only if it is shorter.
+    nodes.try_run("--max-hold 2h", "true").is_silent(0);
     assert!(nodes.servers.iter().all(|server| server.keys() == 0));
 }
 
@@ -89,13 +91,7 @@ fn a_command_that_does_not_exist_is_127_and_one_that_can_not_be_run_is_126() {
 
 #[test]
 fn without_servers_each_way_to_name_them_is_told() {
-    for line in [
-        "run job -- true",
-        "status job",
-        "hold job",
-        "health",
-        "open-nodes",
-    ] {
+    for line in ["run job -- true", "health"] {
         let ended = end_of(&mut bare(line));
         for way in ["--node URL", "REDLATCH_NODES", "redlatch.toml"] {
             ended.is_refused(64, way);

@@ -132,12 +132,6 @@ impl Nodes {
         end_of(&mut self.redlatch(line))
     }
 
-    /// A test of this program, as a process of its own.
-    pub(crate) fn test(&self, name: &str) -> Command {
-        let tests = std::env::current_exe().unwrap();
-        self.program(tests.to_str().unwrap(), &["--exact", name, "--nocapture"])
-    }
-
     /// A client of the library.
     #[track_caller]
     pub(crate) fn manager(&self, protocol: Protocol) -> LockManager {

@@ -26,7 +26,9 @@ fn a_process_to_which_others_are_left() {
 
 /// `redlatch run` of a script, as a process to which others are left. It needs no privileges.
 fn as_a_subreaper(nodes: &Nodes, script: &str) -> Command {
-    let mut command = nodes.test("orphans::a_process_to_which_others_are_left");
+    let tests = std::env::current_exe().unwrap();
+    let name = "orphans::a_process_to_which_others_are_left";
+    let mut command = nodes.program(tests.to_str().unwrap(), &["--exact", name, "--nocapture"]);
     command.env(SCRIPT, script);
     command
 }
