@@ -7,7 +7,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::arguments::TlsFiles;
 use crate::durations;
-use crate::failure::Failure;
+use crate::failure::{Failure, unreadable};
 
 const KEYS: &str = "nodes, username, password_file, key_prefix, node_timeout, ttl, wait, max_hold, protocol, max_ttl, \
                     drift_factor, tls_ca, tls_cert, tls_key, tls_name";
@@ -139,7 +139,7 @@ fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> {
         match File::open(&path) {
             Ok(file) => return read_open(path, file).map(Some),
             Err(error) if !is_named && NOWHERE.contains(&error.kind()) => {}
-            Err(error) => return Err(unreadable(&path, &error)),
+            Err(error) => return Err(refused(&path, &error)),
         }
     }
     Ok(None)
@@ -156,24 +156,21 @@ fn places(xdg_config_home: Option<OsString>, home: Option<OsString>) -> Vec<Path
     folders.map(|folder| folder.join(FILE)).collect()
 }
 
+fn refused(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage(unreadable(path, "the configuration", error))
+}
+
 fn read_open(path: PathBuf, mut file: File) -> Result<(PathBuf, String), Failure> {
     // What is open is looked at, so that nobody can put another file there meanwhile.
-    let metadata = file.metadata().map_err(|error| unreadable(&path, &error))?;
+    let metadata = file.metadata().map_err(|error| refused(&path, &error))?;
     if let Some(reason) = objection(&path, &metadata) {
         return Err(Failure::usage(format!("{}: {reason}", path.display())));
     }
     let mut text = String::new();
     file.read_to_string(&mut text)
-        .map_err(|error| unreadable(&path, &error))?;
+        .map_err(|error| refused(&path, &error))?;
     info!("the configuration is {}", path.display());
     Ok((path, text))
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::usage(format!(
-        "{}: the configuration can't be read: {error}; look at its path and rights",
-        path.display()
-    ))
 }
 
 /// How others could change what is read, and what to do about it.

@@ -1,5 +1,7 @@
 //! A failure of the program: one line for people, and an exit code for programs.
 
+use std::io;
+use std::path::Path;
 use std::thread;
 
 use redlatch::{Error, LossCause};
@@ -99,8 +101,14 @@ pub(crate) fn start_thread(
         .map(drop)
 }
 
+/// A file that can't be read: its path, what it was to tell, and why.
+pub(crate) fn unreadable(file: &Path, what: &str, error: &io::Error) -> String {
+    let file = file.display();
+    format!("{file}: {what} can't be read: {error}; look at its path and rights")
+}
+
 /// What the operating system refused.
-pub(crate) fn no_system(what: &str, error: &std::io::Error) -> Failure {
+pub(crate) fn no_system(what: &str, error: &io::Error) -> Failure {
     Failure::new(
         SYSTEM,
         format!("the system gives no {what}: {error}; look at its limits"),

@@ -18,10 +18,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Nothing happens.
-    pub(crate) const NEVER: Self = Self {
-        term_at: Duration::from_nanos(u64::MAX),
-        kill_at: Duration::from_nanos(u64::MAX),
-    };
+    pub(crate) const NEVER: Self = Self::kill_at(Duration::from_nanos(u64::MAX));
 
     /// KILL at this time, without a TERM before.
     pub(crate) const fn kill_at(time: Duration) -> Self {

@@ -10,7 +10,7 @@ use redlatch::{Builder, Credentials};
 
 use crate::arguments::{Servers, TlsFiles};
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, unreadable};
 use crate::output;
 
 /// The variable that may hold it. No command inherits it.
@@ -81,14 +81,13 @@ pub(crate) fn warn_of_others(file: &Path, secret: &str) {
 
 /// The password in a file, or why there is none.
 fn first_line(file: &Path) -> Result<String, String> {
-    let shown = file.display();
-    let text = fs::read_to_string(file).map_err(|error| {
-        format!("{shown}: the password can't be read: {error}; look at its path and rights")
-    })?;
+    let text = fs::read_to_string(file);
+    let text = text.map_err(|error| unreadable(file, "the password", &error))?;
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(password.to_owned()),
         _ => Err(format!(
-            "{shown}: the first line is empty; write the password there"
+            "{}: the first line is empty; write the password there",
+            file.display()
         )),
     }
 }
@@ -123,21 +122,18 @@ pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Fa
 #[cfg(feature = "tls-rustls")]
 fn certificates(files: &TlsFiles) -> Result<redlatch::Tls, Failure> {
     let read = |file: &Path, what: &str| {
-        let why = |error| {
-            format!(
-                "{}: the {what} can't be read: {error}; look at its path and rights",
-                file.display()
-            )
-        };
-        fs::read(file).map_err(|error| Failure::usage(why(error)))
+        fs::read(file).map_err(|error| Failure::usage(unreadable(file, what, &error)))
     };
     let mut tls = redlatch::Tls::default();
     if let Some(file) = &files.tls_ca {
-        tls = tls.root_certificates(read(file, "certificates of the servers")?);
+        tls = tls.root_certificates(read(file, "the certificates of the servers")?);
     }
     if let (Some(chain), Some(key)) = (&files.tls_cert, &files.tls_key) {
         warn_of_others(key, "the private key");
-        tls = tls.client_certificate(read(chain, "certificate")?, read(key, "private key")?);
+        tls = tls.client_certificate(
+            read(chain, "the certificate")?,
+            read(key, "the private key")?,
+        );
     } else if files.tls_cert.is_some() || files.tls_key.is_some() {
         return Err(Failure::usage(
             "a certificate and its private key belong together; give both --tls-cert and --tls-key",

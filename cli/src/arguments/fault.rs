@@ -88,6 +88,7 @@ hold x -- true => ; a command stands behind two dashes
 run -job -- x => ; a name that begins with a dash
 run -- -job => <NAME>
 run -- -job -- => <COMMAND>
+run -- -job x => <NAME>
 run --  -- true => at least one character
 status -job => ; a name that begins with a dash
 run --also -n x -- y => ; a value that begins with a dash
