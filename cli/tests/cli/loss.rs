@@ -22,12 +22,6 @@ const WORK: &str = "echo $$; for i in $(seq 3000); do sleep 0.02; done";
 /// Waits for a file.
 const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done";
 
-/// Gives the lock to another holder on all servers.
-#[track_caller]
-fn take_away(nodes: &Nodes) {
-    nodes.hold("another", 60_000);
-}
-
 #[test]
 fn a_loss_leaves_the_other_holder_alone_and_ends_all_that_the_command_has_started() {
     let nodes = Nodes::hasty();
@@ -35,7 +29,7 @@ fn a_loss_leaves_the_other_holder_alone_and_ends_all_that_the_command_has_starte
     let leaves = format!("sh -c 'trap \"\" TERM; {WORK}' & wait");
     let running = nodes.start_run(TTL, &leaves);
     let grandchild = pid(&running.line());
-    take_away(&nodes);
+    nodes.hold("another", 60_000);
     running.end().ends_with(76).complains("another holder");
     assert_dies(grandchild);
     assert_eq!(nodes.servers[0].get("job").as_deref(), Some("another"));
@@ -45,7 +39,7 @@ fn a_loss_leaves_the_other_holder_alone_and_ends_all_that_the_command_has_starte
     let ignores = format!("trap '' TERM; sleep 30 & echo $!; {WORK}");
     let running = nodes.start_run(&format!("{TTL} --grace 3s"), &ignores);
     let all = [pid(&running.line()), pid(&running.line())];
-    take_away(&nodes);
+    nodes.hold("another", 60_000);
     running.error_line();
     let told = now();
     assert!(all.into_iter().all(is_alive));
@@ -65,14 +59,14 @@ fn on_loss_kills_the_command_at_once_or_lets_it_go_on() {
     let script = format!("trap 'echo got term' TERM; {WORK}");
     let running = nodes.start_run(&format!("{TTL} --on-loss kill --grace 1h"), &script);
     running.line();
-    take_away(&nodes);
+    nodes.hold("another", 60_000);
     running.end().is_refused(76, "KILL");
 
     nodes.command("DEL job");
     let script = format!("echo ready; {WAIT}; exit 6");
     let mut running = nodes.start_run(&format!("{TTL} --on-loss ignore"), &script);
     running.line();
-    take_away(&nodes);
+    nodes.hold("another", 60_000);
     running.tells("goes on without it");
     assert!(running.is_running());
     nodes.go();
@@ -83,6 +77,10 @@ fn on_loss_kills_the_command_at_once_or_lets_it_go_on() {
 fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss_and_one_of_them_is_none() {
     let mut nodes = Nodes::hasty();
     nodes.servers[0].kill();
+    // The warnings of the library are for those who ask.
+    nodes.try_run("", "true").is_silent(0);
+    let ended = nodes.try_run("--verbose", "true");
+    assert!(ended.stderr.contains(&nodes.names(0..1)), "{ended:?}");
     let running = nodes.start_run(TTL, WORK);
     running.line();
     pause(Duration::from_secs(3));
@@ -126,7 +124,7 @@ fn a_loss_that_is_noticed_only_at_the_end_is_told() {
         // The first renewal would be seconds away.
         let running = nodes.start_run(options, "echo ready; read -r line; exit 0");
         running.line();
-        take_away(&nodes);
+        nodes.hold("another", 60_000);
         let ended = running.finish();
         ended.is_refused(code, "noticed it when releasing it");
         nodes.command("DEL job");
@@ -199,7 +197,7 @@ fn of_a_stopped_redlatch_the_command_goes_on_with_on_loss_ignore_and_is_killed_a
     let script = format!("trap '' TERM; {WORK}");
     let running = nodes.start_run(&format!("{TTL} --grace 1s"), &script);
     let command = pid(&running.line());
-    take_away(&nodes);
+    nodes.hold("another", 60_000);
     assert!(running.error_line().contains("KILL after 1s"));
     running.signal(Signal::STOP);
     assert_dies(command);

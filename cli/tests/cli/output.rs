@@ -106,12 +106,3 @@ fn colours_are_for_terminals_unless_the_user_says_otherwise() {
         assert_eq!(shown.contains('\u{1b}'), on_a_terminal, "{shown}");
     }
 }
-
-#[test]
-fn with_verbose_the_warnings_of_the_library_are_shown() {
-    let mut nodes = Nodes::start(3);
-    nodes.servers[0].kill();
-    let ended = nodes.try_run("--verbose", "true");
-    assert!(ended.stderr.contains(&nodes.names(0..1)), "{ended:?}");
-    nodes.try_run("", "true").is_silent(0);
-}
