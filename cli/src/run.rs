@@ -81,9 +81,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
 impl Job<'_> {
     fn work(&self, held: LockGuard) -> Result<Outcome, Failure> {
         self.session.watch(&held);
-        if let Some(metrics) = &self.metrics {
-            metrics.held();
-        }
+        self.metrics.iter().for_each(Metrics::held);
         let mut term = match supervise::run(self.arguments, &self.session, &held, &self.notifier) {
             Ok(term) => term,
             Err(failure) => {
@@ -105,9 +103,7 @@ impl Job<'_> {
         if term.is_lost && self.arguments.on_loss != OnLoss::Ignore {
             term.code = LOST;
         }
-        if let Some(metrics) = &self.metrics {
-            metrics.ended(term);
-        }
+        self.metrics.iter().for_each(|metrics| metrics.ended(term));
         Ok(term)
     }
 

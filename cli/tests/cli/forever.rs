@@ -101,8 +101,7 @@ fn a_hangup_ends_it_unless_the_command_survives_it() {
     let nodes = Nodes::hasty();
     let script = "if [ -e go ]; then echo again; kill -HUP $$; fi; \
         trap 'echo reloaded' HUP; echo started; while [ ! -e go ]; do sleep 0.02; done; exit 0";
-    let running = nodes.start_run(FOREVER, script);
-    running.line();
+    let running = nodes.start_ready(FOREVER, script);
     running.signal(Signal::HUP);
     assert_eq!(running.line(), "reloaded");
     nodes.go();
@@ -113,8 +112,7 @@ fn a_hangup_ends_it_unless_the_command_survives_it() {
     running.tells("ended with 129");
     running.terminate();
 
-    let running = nodes.start_run(FOREVER, SERVE);
-    running.line();
+    let running = nodes.start_ready(FOREVER, SERVE);
     running.end_by(Signal::HUP).ends_with(129);
 }
 

@@ -57,15 +57,13 @@ fn a_loss_leaves_the_other_holder_alone_and_ends_all_that_the_command_has_starte
 fn on_loss_kills_the_command_at_once_or_lets_it_go_on() {
     let nodes = Nodes::hasty();
     let script = format!("trap 'echo got term' TERM; {WORK}");
-    let running = nodes.start_run(&format!("{TTL} --on-loss kill --grace 1h"), &script);
-    running.line();
+    let running = nodes.start_ready(&format!("{TTL} --on-loss kill --grace 1h"), &script);
     nodes.hold("another", 60_000);
     running.end().is_refused(76, "KILL");
 
     nodes.command("DEL job");
     let script = format!("echo ready; {WAIT}; exit 6");
-    let mut running = nodes.start_run(&format!("{TTL} --on-loss ignore"), &script);
-    running.line();
+    let mut running = nodes.start_ready(&format!("{TTL} --on-loss ignore"), &script);
     nodes.hold("another", 60_000);
     running.tells("goes on without it");
     assert!(running.is_running());
@@ -81,8 +79,7 @@ fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss_and_one_of_them_is_n
     nodes.try_run("", "true").is_silent(0);
     let ended = nodes.try_run("--verbose", "true");
     assert!(ended.stderr.contains(&nodes.names(0..1)), "{ended:?}");
-    let running = nodes.start_run(TTL, WORK);
-    running.line();
+    let running = nodes.start_ready(TTL, WORK);
     pause(Duration::from_secs(3));
     nodes.servers[1].kill();
     let ended = running.end();
@@ -231,8 +228,7 @@ fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
 fn a_run_that_begins_when_a_holder_was_killed_gets_its_turn_unless_it_says_how_long_it_waits() {
     let nodes = Nodes::hasty();
     // A holder that was killed leaves its keys for longer than ten seconds.
-    let killed = nodes.start_run("--ttl 12s", WORK);
-    killed.line();
+    let killed = nodes.start_ready("--ttl 12s", WORK);
     killed.signal(Signal::KILL);
     drop(killed);
     assert!(nodes.locked() >= 2);

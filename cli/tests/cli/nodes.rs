@@ -120,6 +120,14 @@ impl Nodes {
         Running::start(&mut self.run(options, script))
     }
 
+    /// Starts that, and waits until it has said its first line.
+    #[track_caller]
+    pub(crate) fn start_ready(&self, options: &str, script: &str) -> Running {
+        let running = self.start_run(options, script);
+        running.line();
+        running
+    }
+
     /// The end of that.
     #[track_caller]
     pub(crate) fn try_run(&self, options: &str, script: &str) -> Ended {

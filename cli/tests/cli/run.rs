@@ -160,8 +160,7 @@ fn signals_reach_the_command_and_its_grandchildren() {
     }
     // A command that ignores them goes on under the lock.
     let script = "trap '' TERM; echo ready; while [ ! -e go ]; do sleep 0.02; done; exit 4";
-    let mut running = nodes.start_run("", script);
-    running.line();
+    let mut running = nodes.start_ready("", script);
     for _ in 0..3 {
         running.signal(Signal::TERM);
     }
@@ -209,8 +208,7 @@ fn a_holder_is_told_that_somebody_waits_and_its_command_gets_the_signal_that_it_
     let ttl = "--ttl 1500ms";
     let wanted = "somebody waits for the lock job";
     let script = "trap 'echo makes room; exit 7' USR1; echo ready; for i in $(seq 3000); do sleep 0.02; done";
-    let first = nodes.start_run(&format!("{ttl} --on-wanted usr1"), script);
-    first.line();
+    let first = nodes.start_ready(&format!("{ttl} --on-wanted usr1"), script);
     let second = nodes.start_run(ttl, "echo ran");
     first.tells(&format!("{wanted}; the command gets USR1"));
     first.end().is(7, "makes room\n");
@@ -218,8 +216,7 @@ fn a_holder_is_told_that_somebody_waits_and_its_command_gets_the_signal_that_it_
 
     // A leader does not give way to those who stand by.
     let forever = format!("{ttl} --forever");
-    let first = nodes.start_run(&forever, SLEEP);
-    first.line();
+    let first = nodes.start_ready(&forever, SLEEP);
     let second = nodes.start_run(&forever, SLEEP);
     first.tells(wanted);
     first.terminate();

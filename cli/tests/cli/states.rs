@@ -51,8 +51,7 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
 #[test]
 fn one_who_waits_to_have_it_alone_is_not_passed_and_a_reader_whose_entry_is_gone_is_lost_alone() {
     let nodes = Nodes::hasty();
-    let first = nodes.start_run("--shared", READ);
-    first.line();
+    let first = nodes.start_ready("--shared", READ);
     let writer = nodes.start_run("--wait 5m --verbose", "echo ran; read -r line");
     writer.tells("waiting: job is read for another ");
     let intent = || nodes.servers[0].get("job:redlatch:intent").is_some();
@@ -67,8 +66,7 @@ fn one_who_waits_to_have_it_alone_is_not_passed_and_a_reader_whose_entry_is_gone
     writer.finish();
 
     let (token, command) = (later.line(), pid(&later.line()));
-    let other = nodes.start_run("--shared --ttl 1m", READ);
-    other.line();
+    let other = nodes.start_ready("--shared --ttl 1m", READ);
     let unlock = || nodes.ask(&format!("unlock job --token {token}"));
     unlock().is(0, "job: released\n");
     // It is told, and its command with it.
