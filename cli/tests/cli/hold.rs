@@ -32,10 +32,9 @@ fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends_or_a_
     }
     // Who waits ends when its input does, and has nothing.
     hold(&nodes, "-qn -E 9").end().is_silent(9);
-    let waits = hold(&nodes, "--wait 10s");
-    // Most of the time it waits by then.
-    pause(Duration::from_millis(300));
-    waits.finish().is_silent(129);
+    let waits = hold(&nodes, "--wait 5m --verbose");
+    waits.tells("waiting: job ");
+    waits.finish().is(129, "");
     // It may have been told that somebody waited.
     running.finish().is(0, "");
     assert_eq!(nodes.locked(), 0);
