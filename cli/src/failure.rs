@@ -37,11 +37,6 @@ impl Failure {
         Self { code, message }
     }
 
-    /// The exit code says all.
-    pub(crate) fn quiet(code: u8) -> Self {
-        Self::new(code, "")
-    }
-
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(USAGE, message)
     }

@@ -85,7 +85,7 @@ impl Session<'_> {
             Ok(result.unwrap_or_else(|panic| panic::resume_unwind(panic)))
         });
         // A lock that was acquired although a signal came is released by the drop.
-        interrupted.map_or(result, |code| Err(Failure::quiet(code)))
+        interrupted.map_or(result, |code| Err(Failure::new(code, "")))
     }
 
     /// Waits for so long without asking for the lock. Returns the exit code of a signal that ends it.
