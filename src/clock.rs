@@ -54,6 +54,12 @@ impl Timestamp {
     }
 }
 
+/// So many milliseconds after the zero of a clock.
+#[cfg(test)]
+pub(crate) fn at(ms: u64) -> Timestamp {
+    Timestamp(nanos(Duration::from_millis(ms)))
+}
+
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -31,8 +31,7 @@ use crate::holder::Holder;
 /// ```
 /// use std::time::Duration;
 /// use redlatch::{Error, LockManager};
-/// # use redlatch::fake::FakeNode;
-/// # let nodes = FakeNode::cluster(3);
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
 /// # for node in &nodes[..2] { node.refuse() }
 ///
 /// let manager = LockManager::builder().fakes(&nodes).build()?;
@@ -177,8 +176,7 @@ pub enum Error {
     /// ```
     /// use std::time::Duration;
     /// use redlatch::{Error, LockManager};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let error = manager.try_lock("invoices", Duration::from_millis(1)).expect_err("it is too short");
     /// assert!(matches!(error, Error::Invalid { field: "ttl", .. }), "{error}");
     /// # Ok::<(), Error>(())

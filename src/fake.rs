@@ -178,8 +178,7 @@ impl FakeNode {
     /// ```
     /// # use std::time::Duration;
     /// # use redlatch::{Error, LockManager};
-    /// # use redlatch::fake::FakeNode;
-    /// # let nodes = FakeNode::cluster(3);
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// # let manager = LockManager::builder().fakes(&nodes).build()?;
     /// let ttl = Duration::from_secs(10);
     /// nodes[0].hold("report", "someone else", ttl);

@@ -118,8 +118,7 @@ impl LockGuard {
     /// ```
     /// # use std::time::Duration;
     /// # let clock = redlatch::fake::FakeClock::new();
-    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster_on(3, &clock)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// // Less 1 % and 2 ms for the drift.
     /// assert!(guard.remaining() <= Duration::from_millis(9_898));

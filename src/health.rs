@@ -43,8 +43,7 @@ pub use self::finding::{Finding, Severity};
 ///
 /// ```
 /// use redlatch::{LockManager, Severity};
-/// # use redlatch::fake::FakeNode;
-/// # let nodes = FakeNode::cluster(5);
+/// # let nodes = redlatch::fake::FakeNode::cluster(5);
 /// # nodes[3].refuse();
 ///
 /// let manager = LockManager::builder().fakes(&nodes).build()?;
@@ -134,8 +133,7 @@ impl Health {
     /// | `settings` | the settings of the clients that wrote the marker |
     ///
     /// ```
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let health = manager.health()?;
     /// for node in health.nodes() {
     ///     assert_eq!(health.fact(node, "role").as_deref(), Some("master"));

@@ -39,8 +39,7 @@ use crate::value::Value;
 /// ```
 /// # use std::time::Duration;
 /// use redlatch::Lease;
-/// # let nodes = redlatch::fake::FakeNode::cluster(3);
-/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
 /// let lease = manager.lock("the invoices", Duration::from_secs(10))?.into_lease();
 /// assert_eq!(lease.resource(), "the invoices");
 ///
@@ -95,8 +94,7 @@ impl Lease {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
     /// assert_eq!(lease.resource(), "invoices");
     /// # Ok::<(), redlatch::Error>(())
@@ -110,8 +108,7 @@ impl Lease {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock_all(["account:2", "account:1"], Duration::from_secs(10))?;
     /// assert_eq!(guard.into_lease().resources(), ["account:1", "account:2"]);
     /// # Ok::<(), redlatch::Error>(())
@@ -126,8 +123,7 @@ impl Lease {
     /// Whether it is of a [reader](crate::LockManager::rw_lock), who shares the lock with other readers.
     ///
     /// ```
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let lease = manager.rw_lock("ledger").read()?.into_lease();
     /// assert!(lease.is_read());
     /// # Ok::<(), redlatch::Error>(())
@@ -139,8 +135,7 @@ impl Lease {
     /// Returns the slot of the semaphore, as [`LockGuard::slot`](crate::LockGuard::slot) does.
     ///
     /// ```
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let permit = manager.semaphore("exports", 2).lock()?;
     /// let slot = permit.slot();
     /// assert_eq!(permit.into_lease().slot(), slot);
@@ -169,8 +164,7 @@ impl Lease {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).protocol(redlatch::Protocol::Fenced).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).protocol(redlatch::Protocol::Fenced).build()?;
     /// # manager.open_nodes()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// let token = guard.fencing_token();
@@ -188,8 +182,7 @@ impl Lease {
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
     /// assert!(lease.expires_at() < SystemTime::now() + Duration::from_secs(10));
     /// # Ok::<(), redlatch::Error>(())

@@ -45,8 +45,7 @@
 //! use std::time::Duration;
 //! use redlatch::KeepAlive;
 //! # use redlatch::{LockManager, fake::FakeNode};
-//! # let nodes = FakeNode::cluster(3);
-//! # let manager = LockManager::builder().fakes(&nodes).build()?;
+//! # let manager = LockManager::builder().fakes(&FakeNode::cluster(3)).build()?;
 //!
 //! let two_hours = KeepAlive::max_hold(Duration::from_secs(2 * 60 * 60));
 //! let guard = manager.request("nightly-report").keep_alive(two_hours).lock()?;
@@ -75,7 +74,6 @@
 //! ```
 //! use std::time::Duration;
 //! use redlatch::{Error, LockManager};
-//! # use redlatch::fake::FakeNode;
 //!
 //! fn report(manager: &LockManager) -> Result<(), Error> {
 //!     let guard = match manager.try_lock("nightly-report", Duration::from_secs(30)) {
@@ -87,8 +85,7 @@
 //!     guard.extend(Duration::from_secs(60))?;
 //!     guard.unlock()
 //! }
-//! # let nodes = FakeNode::cluster(3);
-//! # let manager = LockManager::builder().fakes(&nodes).build()?;
+//! # let manager = LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
 //! # report(&manager)?;
 //! # let _guard = manager.lock("nightly-report", Duration::from_secs(30))?;
 //! # report(&manager)?;
@@ -214,36 +211,23 @@ mod scripts;
 /// The code on these pages is run as doctests.
 #[cfg(doctest)]
 mod pages {
-    #[doc = include_str!("../README.md")]
-    mod readme {}
+    macro_rules! pages {
+        ($($name:ident: $path:literal)*) => {
+            $(#[doc = include_str!($path)] mod $name {})*
+        };
+    }
 
-    #[doc = include_str!("../docs/architecture.md")]
-    mod architecture {}
-
-    #[doc = include_str!("../docs/command.md")]
-    mod command {}
-
-    #[doc = include_str!("../docs/benchmarks.md")]
-    mod benchmarks {}
-
-    #[doc = include_str!("../docs/guide.md")]
-    mod guide {}
-
-    #[doc = include_str!("../docs/operations.md")]
-    mod operations {}
-
-    #[doc = include_str!("../docs/protocol.md")]
-    mod protocol {}
-
-    #[doc = include_str!("../docs/releasing.md")]
-    mod releasing {}
-
-    #[doc = include_str!("../docs/safety.md")]
-    mod safety {}
-
-    #[doc = include_str!("../docs/testing.md")]
-    mod testing {}
-
-    #[doc = include_str!("../docs/wire.md")]
-    mod wire {}
+    pages! {
+        readme: "../README.md"
+        architecture: "../docs/architecture.md"
+        benchmarks: "../docs/benchmarks.md"
+        command: "../docs/command.md"
+        guide: "../docs/guide.md"
+        operations: "../docs/operations.md"
+        protocol: "../docs/protocol.md"
+        releasing: "../docs/releasing.md"
+        safety: "../docs/safety.md"
+        testing: "../docs/testing.md"
+        wire: "../docs/wire.md"
+    }
 }

@@ -49,8 +49,7 @@ pub use self::rw_lock::RwLock;
 /// ```
 /// use std::time::Duration;
 /// use redlatch::LockManager;
-/// # use redlatch::fake::FakeNode;
-/// # let nodes = FakeNode::cluster(5);
+/// # let nodes = redlatch::fake::FakeNode::cluster(5);
 ///
 /// // LockManager::new(["redis://a:6379", "redis://b:6379", "redis://c:6379"])?
 /// let manager = LockManager::builder().fakes(&nodes).build()?;

@@ -158,8 +158,7 @@ impl Stats {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// assert_eq!(manager.stats().wait_quantile(0.5), Duration::ZERO);
     /// drop(manager.lock("invoices", Duration::from_secs(10))?);
     /// let stats = manager.stats();
@@ -175,8 +174,7 @@ impl Stats {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// assert_eq!(manager.stats().wait_mean(), Duration::ZERO);
     /// drop(manager.lock("invoices", Duration::from_secs(10))?);
     /// assert!(manager.stats().wait_mean() > Duration::ZERO);
@@ -197,8 +195,7 @@ impl Stats {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// assert_eq!(manager.stats().held(), 1);
     /// guard.unlock()?;

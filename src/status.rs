@@ -20,8 +20,7 @@ use crate::shown::span;
 /// ```
 /// # use std::time::Duration;
 /// use redlatch::{LockManager, LockStatus};
-/// # use redlatch::fake::FakeNode;
-/// # let nodes = FakeNode::cluster(5);
+/// # let nodes = redlatch::fake::FakeNode::cluster(5);
 ///
 /// let manager = LockManager::builder().fakes(&nodes).build()?;
 /// let guard = manager.lock("nightly-report", Duration::from_secs(30))?;
@@ -145,8 +144,7 @@ impl LockStatus {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let _guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// assert!(!manager.status("invoices")?.is_wanted());
     /// # Ok::<(), redlatch::Error>(())

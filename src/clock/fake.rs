@@ -77,8 +77,7 @@ impl FakeClock {
     /// ```
     /// # use std::time::Duration;
     /// # let clock = redlatch::fake::FakeClock::new();
-    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster_on(3, &clock)).build()?;
     /// let guard = manager.lock("report", Duration::from_secs(10))?;
     /// let before = guard.remaining();
     /// clock.advance(Duration::from_secs(4));

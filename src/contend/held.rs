@@ -74,25 +74,20 @@ fn address(lease: &LeaseState) -> usize {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::claim::{Claim, Kind};
-    use crate::clock::{Clock, FakeClock};
-    use crate::cluster::Owner;
-    use crate::node::Leftover;
-
-    pub(in crate::contend) fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
-    }
+    use crate::clock::{FakeClock, at};
+    use crate::node::Leftover::Possible;
 
     /// A permit with this slot of `job`.
     pub(in crate::contend) fn lease(slot: u32, until: Timestamp) -> Arc<LeaseState> {
-        let clock = Clock::from(FakeClock::new());
         let claim = Claim::of_kind("job", Kind::Slot(slot));
-        let nodes = [Leftover::Possible.into(); 3].into_iter().collect();
-        let owner = Owner::new(clock);
-        Arc::new(LeaseState::new(&owner, claim, nodes, at(0)..until))
+        Arc::new(LeaseState::on(
+            &FakeClock::new(),
+            claim,
+            [Possible; 3],
+            until,
+        ))
     }
 
     #[test]

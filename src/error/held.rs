@@ -8,8 +8,7 @@ impl Error {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// # let ttl = Duration::from_secs(10);
     /// # let _guard = manager.lock("nightly-report", ttl)?;
     /// match manager.try_lock("nightly-report", ttl) {
@@ -26,8 +25,7 @@ impl Error {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let ttl = Duration::from_secs(10);
     /// let _guard = manager.request("invoices").holder("web-3").lock()?;
     /// let error = manager.try_lock("invoices", ttl).expect_err("it is held");
@@ -47,8 +45,7 @@ impl Error {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let request = manager.request("report").at_least(Duration::from_secs(600));
     /// request.lock()?.unlock()?;
     /// let error = request.try_lock().expect_err("it rests");
@@ -65,8 +62,7 @@ impl Error {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let ttl = Duration::from_secs(10);
     /// let _reader = manager.rw_lock("ledger").read()?;
     /// let error = manager.try_lock("ledger", ttl).expect_err("it is read");
@@ -82,8 +78,7 @@ impl Error {
     ///
     /// ```
     /// use std::thread;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     ///
     /// let ledger = manager.rw_lock("ledger");
     /// let reader = ledger.read()?;

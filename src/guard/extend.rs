@@ -95,8 +95,7 @@ impl LockGuard {
     /// # use std::time::Duration;
     /// use redlatch::KeepAlive;
     /// # let clock = redlatch::fake::FakeClock::new();
-    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster_on(3, &clock)).build()?;
     /// let ttl = Duration::from_secs(10);
     /// let lease = manager.lock("invoices", ttl)?.into_lease();
     /// let guard = manager.adopt(lease)?;

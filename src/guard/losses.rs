@@ -19,8 +19,7 @@ impl LockGuard {
     /// # use std::time::Duration;
     /// use redlatch::LossCause;
     /// # use redlatch::fake::{FakeClock, FakeNode};
-    /// # let nodes = FakeNode::cluster_on(3, &FakeClock::new());
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&FakeNode::cluster_on(3, &FakeClock::new())).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// assert!(guard.wait_lost(Duration::from_secs(1)).is_none());
     /// // Nobody extends it.
@@ -48,8 +47,7 @@ impl LockGuard {
     /// # use std::time::Duration;
     /// # use redlatch::fake::{FakeClock, FakeNode};
     /// # let clock = FakeClock::new();
-    /// # let nodes = FakeNode::cluster_on(3, &clock);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&FakeNode::cluster_on(3, &clock)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// guard.on_lost(|cause| eprintln!("stop sending: {cause}"));
     /// # let (told, is_told) = std::sync::mpsc::channel();

@@ -8,8 +8,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # use redlatch::LockManager;
-/// # use redlatch::fake::FakeNode;
-/// # let nodes = FakeNode::cluster(3);
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
 /// # nodes[1].refuse();
 /// # let manager = LockManager::builder().fakes(&nodes).build()?;
 /// for finding in &manager.health()?.findings {

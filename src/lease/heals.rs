@@ -1,30 +1,20 @@
 //! What each node may have of a lock before and after a heal: each line of the table in `state/holding.rs`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::state::LeaseState;
 use super::state::holding::Holding;
 use crate::claim::Claim;
-use crate::clock::{Clock, FakeClock};
-use crate::cluster::Owner;
-use crate::node::Leftover::{self, None, Possible, Undone};
-
-/// A lock whose node in the middle has this.
-fn lease(leftover: Leftover) -> Arc<LeaseState> {
-    let clock = Clock::from(FakeClock::new());
-    let now = clock.now();
-    let valid = now..now.saturating_add(Duration::from_secs(10));
-    let nodes = [Possible, leftover, Undone].map(Holding::from);
-    let (owner, nodes) = (Owner::new(clock), nodes.into_iter().collect());
-    Arc::new(LeaseState::new(&owner, Claim::of_key("job"), nodes, valid))
-}
+use crate::clock::{FakeClock, at};
+use crate::node::Leftover::{None, Possible, Undone};
 
 #[test]
 fn a_heal_leaves_what_it_has_sent_and_nothing_where_it_has_sent_nothing() {
     for before in [None, Possible] {
         for (sent, after) in [(None, before), (Possible, Possible), (Undone, Undone)] {
-            let lease = lease(before);
+            let nodes = [Possible, before, Undone];
+            let lease = LeaseState::on(&FakeClock::new(), Claim::of_key("job"), nodes, at(10_000));
+            let lease = Arc::new(lease);
             let healer = lease.take_healer().expect("nobody else heals");
             assert!(lease.take_healer().is_none());
             assert!(healer.begin(&[1]), "it is held");

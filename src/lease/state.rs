@@ -154,6 +154,19 @@ impl LeaseState {
         }
     }
 
+    /// A lock of which three nodes may have this, from the zero of the clock to `until`.
+    #[cfg(test)]
+    pub(crate) fn on(
+        clock: &crate::clock::FakeClock,
+        claim: Claim,
+        nodes: [crate::node::Leftover; 3],
+        until: Timestamp,
+    ) -> Self {
+        let nodes = nodes.map(Into::into).into_iter().collect();
+        let valid = Timestamp::from_nanos(0)..until;
+        Self::new(&Owner::new(clock.clone().into()), claim, nodes, valid)
+    }
+
     /// The name of the lock in messages.
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.claim.resource.name

@@ -14,8 +14,7 @@ use crate::error::{Error, LossCause};
 ///
 /// ```
 /// # use std::time::Duration;
-/// # let nodes = redlatch::fake::FakeNode::cluster(3);
-/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
 /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
 /// let workers: Vec<_> = (0..4)
 ///     .map(|worker| {
@@ -63,8 +62,7 @@ impl LeaseWatch {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// assert_eq!(guard.watch().resource(), "invoices");
     /// # Ok::<(), redlatch::Error>(())
@@ -77,8 +75,7 @@ impl LeaseWatch {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).protocol(redlatch::Protocol::Fenced).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).protocol(redlatch::Protocol::Fenced).build()?;
     /// # manager.open_nodes()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// assert_eq!(guard.watch().fencing_token(), guard.fencing_token());
@@ -92,8 +89,7 @@ impl LeaseWatch {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// let watch = guard.watch();
     /// assert!(watch.remaining() > Duration::from_secs(5));
@@ -114,8 +110,7 @@ impl LeaseWatch {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::{Error, LossCause};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// let watch = guard.watch();
     /// watch.check()?;
@@ -137,8 +132,7 @@ impl LeaseWatch {
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::LossCause;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
     /// let watch = guard.watch();
     /// assert!(watch.wait_lost(Duration::ZERO).is_none());

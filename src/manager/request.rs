@@ -128,8 +128,7 @@ impl<'a> LockRequest<'a> {
     /// use redlatch::Error;
     /// # use redlatch::fake::{FakeClock, FakeNode};
     /// # let clock = FakeClock::new();
-    /// # let nodes = FakeNode::cluster_on(3, &clock);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&FakeNode::cluster_on(3, &clock)).build()?;
     /// let ttl = Duration::from_secs(30);
     /// let guard = manager.request("nightly-report").at_least(Duration::from_secs(600)).lock()?;
     /// // It took a hundred milliseconds.

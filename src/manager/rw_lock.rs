@@ -79,8 +79,7 @@ impl LockManager {
 /// written in between. No method makes a reader of a writer either: give the lock back, and take it for reading.
 ///
 /// ```compile_fail,E0599
-/// # let nodes = redlatch::fake::FakeNode::cluster(3);
-/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
 /// let reader = manager.rw_lock("ledger").read()?;
 /// let writer = reader.upgrade()?;
 /// # Ok::<(), redlatch::Error>(())
@@ -122,8 +121,7 @@ impl<'a> RwLock<'a> {
     /// # use std::time::Duration;
     /// use redlatch::KeepAlive;
     /// # let clock = redlatch::fake::FakeClock::new();
-    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster_on(3, &clock)).build()?;
     /// let reader = manager.rw_lock("ledger").keep_alive(KeepAlive::unbounded()).read()?;
     /// # clock.advance(Duration::from_secs(600));
     /// // Ten minutes later, still ours.

@@ -10,8 +10,7 @@ use crate::error::Vote;
 /// ```
 /// # use std::time::Duration;
 /// use redlatch::LockStatus;
-/// # let nodes = redlatch::fake::FakeNode::cluster(3);
-/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster(3)).build()?;
 /// # let _guard = manager.lock("invoices", Duration::from_secs(10))?;
 ///
 /// for lock in manager.locks("")? {

@@ -101,12 +101,9 @@ impl<T> Mutex<T> {
     #[track_caller]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         let line = Location::caller();
-        pass(Side::Before, self.address());
-        let inner = Some(self.take());
-        pass(Side::After, self.address());
         MutexGuard {
             mutex: self,
-            inner,
+            inner: Some(beside(&self.0, || self.take())),
             line,
         }
     }
@@ -116,13 +113,9 @@ impl<T> Mutex<T> {
             if let Some(inner) = self.0.try_lock() {
                 return inner;
             }
-            scheduler.wait_for(self.address());
+            scheduler.wait_for(address(&self.0));
         }
         self.0.lock()
-    }
-
-    fn address(&self) -> usize {
-        ptr::from_ref(&self.0).addr()
     }
 }
 
@@ -137,9 +130,9 @@ impl<'m, T> MutexGuard<'m, T> {
     fn unlock(&mut self) {
         drop(self.inner.take());
         if let Some(scheduler) = scheduler() {
-            scheduler.unlocked(self.mutex.address());
+            scheduler.unlocked(address(&self.mutex.0));
         }
-        pass_at(self.line, Side::Unlocked, self.mutex.address());
+        pass_at(self.line, Side::Unlocked, address(&self.mutex.0));
     }
 
     fn inner(&mut self) -> &mut parking_lot::MutexGuard<'m, T> {
@@ -179,18 +172,12 @@ impl Condvar {
 
     #[track_caller]
     pub(crate) fn notify_one(&self) {
-        pass(Side::Before, self.address());
-        self.0.notify_one();
-        self.tell();
-        pass(Side::After, self.address());
+        beside(&self.0, || self.notify(parking_lot::Condvar::notify_one));
     }
 
     #[track_caller]
     pub(crate) fn notify_all(&self) {
-        pass(Side::Before, self.address());
-        self.0.notify_all();
-        self.tell();
-        pass(Side::After, self.address());
+        beside(&self.0, || self.notify(parking_lot::Condvar::notify_all));
     }
 
     pub(crate) fn wait_for<T>(
@@ -201,15 +188,16 @@ impl Condvar {
         self.0.wait_for(guard.inner(), span)
     }
 
-    fn tell(&self) {
+    fn notify<T>(&self, how: fn(&parking_lot::Condvar) -> T) {
+        how(&self.0);
         if let Some(scheduler) = scheduler() {
-            scheduler.notified(self.address());
+            scheduler.notified(address(&self.0));
         }
     }
+}
 
-    fn address(&self) -> usize {
-        ptr::from_ref(&self.0).addr()
-    }
+fn address<T>(object: &T) -> usize {
+    ptr::from_ref(object).addr()
 }
 
 /// As in `sync.rs`. A notification ends the wait.
@@ -224,7 +212,7 @@ pub(crate) fn while_unlocked<T>(
             scheduler.listen(to);
         }
     };
-    listen(Some(condvar.address()));
+    listen(Some(address(&condvar.0)));
     MutexGuard::unlocked(guard, wait);
     listen(None);
 }
@@ -232,7 +220,7 @@ pub(crate) fn while_unlocked<T>(
 /// An operation on this object between two points.
 #[track_caller]
 fn beside<O, T>(object: &O, operation: impl FnOnce() -> T) -> T {
-    let object = ptr::from_ref(object).addr();
+    let object = address(object);
     pass(Side::Before, object);
     let result = operation();
     pass(Side::After, object);

@@ -115,49 +115,24 @@ fn what_no_lease_has_is_an_error() {
         // A fencing token that no attempt has.
         (FORM, ":0:5", "job"),
         (FORM, &*too_long, "job"),
-        // A minimum that is damaged.
         (LATER_FORM, ":-:5/-", "job"),
-        (LATER_FORM, ":-:5/07", "job"),
-        (LATER_FORM, ":-:5/", "job"),
         // Each lease has one text, so neither form takes what belongs into the other.
         (LATER_FORM, ":-:5", "job"),
-        (LATER_FORM, ":-:5", "2~~a~~b"),
         (FORM, ":-:5/7", "job"),
         (FORM, "%20web-3:-:5", "job"),
         (LATER_FORM, "%0Aweb-3:-:5", "job"),
         (LATER_FORM, "%20%20web-3:-:5", "job"),
-        (LATER_FORM, "%20web 3:-:5", "job"),
         // Too many names, or out of order, or one that is there twice.
         (FORM, ":-:5", &*many),
         (FORM, ":-:5", "2~~b~~a"),
         (FORM, ":-:5", "2~~a~~a"),
-        (FORM, ":-:5", "3~~a~~b~~a"),
         // One name is an ordinary lease, and none is no lease.
         (FORM, ":-:5", "1~~a"),
-        (FORM, ":-:5", "0~~"),
-        (FORM, ":-:5", "1~~"),
-        (FORM, ":-:5", "~~"),
-        (FORM, ":-:5", "2~~a~~"),
         (FORM, ":-:5", "2~~~~a"),
-        // Cut off, or with a name too many.
-        (FORM, ":-:5", "3~~a~~b"),
-        (FORM, ":-:5", "1~~a~~b"),
-        (FORM, ":-:5", "a~~b"),
-        (FORM, ":-:5", "02~~a~~b"),
-        (FORM, ":-:5", "~~a~~b"),
-        (FORM, ":-:5", "2~~a~~~b"),
-        (FORM, ":-:5", "2~~a~~b~read"),
-        (FORM, ":-:5", "2~~a~~b~5"),
-        (FORM, ":-:5", "2~~a%2D~~b"),
-        (FORM, ":-:5", "2~~a~~%FF"),
-        (FORM, ":-:5", "2~~a b~~c"),
-        // Readers that can't be any: they have no fencing token, and no minimum.
         (FORM, ":-:5", "~read"),
-        (FORM, ":-:5", "job~Read"),
-        (FORM, ":-:5", "job~reader"),
-        (FORM, ":-:5", "job~read~"),
-        (FORM, ":-:5", "job~read~read"),
-        (FORM, ":-:5", "job~read~5"),
+        // Cut off.
+        (FORM, ":-:5", "3~~a~~b"),
+        // Readers have no fencing token, and no minimum.
         (FORM, ":5:5", "job~read"),
         (LATER_FORM, ":-:5/7", "job~read"),
     ] {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::demand::{Demand, Patience};
-use super::held::tests::{at, lease};
+use super::held::tests::lease;
 use super::queue::{Queue, Turn, Waiting};
 use crate::claim::Resource;
-use crate::clock::{Clock, FakeClock, Timestamp};
+use crate::clock::{Clock, FakeClock, Timestamp, at};
 use crate::error::Error;
 use crate::lease::state::LeaseState;
 use crate::quorum::Term;

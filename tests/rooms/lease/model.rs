@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use loom::thread;
 
-use self::state::holding::Holding;
 use self::state::{LeaseState, Renewal};
 use crate::claim::Claim;
-use crate::clock::{Clock, FakeClock, Timestamp};
-use crate::cluster::Owner;
+use crate::clock::{Clock, FakeClock, Timestamp, at};
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::node::Leftover;
 use crate::sync::model as sync;
@@ -32,18 +30,8 @@ fn nap<T>(_: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, _: Timest
 const TTL: Duration = Duration::from_secs(10);
 
 fn lease() -> Arc<LeaseState> {
-    let owner = Owner::new(FakeClock::new().into());
-    let valid = at(0)..at(0).saturating_add(TTL);
-    Arc::new(LeaseState::new(
-        &owner,
-        Claim::of_key("job"),
-        [Holding::from(Leftover::Possible); 3].into_iter().collect(),
-        valid,
-    ))
-}
-
-fn at(nanos: u64) -> Timestamp {
-    Timestamp::from_nanos(nanos)
+    let (clock, nodes, end) = (FakeClock::new(), [Leftover::Possible; 3], at(10_000));
+    Arc::new(LeaseState::on(&clock, Claim::of_key("job"), nodes, end))
 }
 
 type Renewing = thread::JoinHandle<Result<(), Error>>;

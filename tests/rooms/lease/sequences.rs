@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::state::holding::Holding;
 use super::state::{LeaseState, Renewal};
 use crate::claim::Claim;
-use crate::clock::{FakeClock, Timestamp};
-use crate::cluster::Owner;
+use crate::clock::{FakeClock, at};
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::node::Leftover;
 
@@ -64,10 +62,6 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn at(ms: u64) -> Timestamp {
-    Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
-}
-
 fn reports(votes: &[Vote]) -> Vec<NodeReport> {
     let report = |vote: &Vote| NodeReport::new(&"a".into(), vote.clone(), Duration::ZERO);
     votes.iter().map(report).collect()
@@ -95,13 +89,10 @@ struct Compared {
 
 impl Compared {
     fn new() -> Self {
-        let clock = FakeClock::new();
-        let owner = Owner::new(clock.clone().into());
-        let nodes = [Holding::from(Leftover::Possible); 3].into_iter().collect();
-        let valid = at(0)..at(TTL_MS);
+        let (clock, nodes) = (FakeClock::new(), [Leftover::Possible; 3]);
         Self {
+            lease: LeaseState::on(&clock, Claim::of_key("job"), nodes, at(TTL_MS)),
             clock,
-            lease: LeaseState::new(&owner, Claim::of_key("job"), nodes, valid),
             now: 0,
             end: TTL_MS,
             limit: None,

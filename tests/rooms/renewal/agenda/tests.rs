@@ -5,22 +5,13 @@ use std::thread;
 
 use super::*;
 use crate::claim::Claim;
-use crate::clock::FakeClock;
-use crate::cluster::Owner;
+use crate::clock::{FakeClock, at};
 use crate::lease::state::Renewal;
 use crate::node::Leftover;
 
-fn at(millis: u64) -> Timestamp {
-    Timestamp::from_nanos(0).saturating_add(Duration::from_millis(millis))
-}
-
 /// A lock on three nodes that is valid until `end`, in milliseconds.
 pub(in crate::renewal) fn lease(name: &str, end: u64, leftovers: [Leftover; 3]) -> LeaseState {
-    let clock = Clock::from(FakeClock::new());
-    let (claim, valid) = (Claim::of_key(name), at(0)..at(end));
-    let owner = Owner::new(clock);
-    let nodes = leftovers.map(Into::into).into_iter().collect();
-    LeaseState::new(&owner, claim, nodes, valid)
+    LeaseState::on(&FakeClock::new(), Claim::of_key(name), leftovers, at(end))
 }
 
 fn job() -> Arc<LeaseState> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::claim::{Claim, Kind};
-use crate::clock::{Clock, FakeClock};
+use crate::clock::{Clock, FakeClock, at};
 use crate::cluster::{Cluster, Options};
 use crate::lease::state::Renewal;
 use crate::node::Leftover;
@@ -83,7 +83,7 @@ fn a_lock_for_which_a_step_decides_nothing_is_renewed_soon_also_if_the_step_pani
     keeper.start(Purpose::Renew).unwrap();
     let locks = ["settled", "undecided", "passed over"].map(kept);
     let [settled, undecided, passed_over] = &locks;
-    let late = Timestamp::from_nanos(0).saturating_add(Duration::from_secs(8));
+    let late = at(8_000);
     let mut unfinished = Unfinished::default();
     keeper.step(&locks, &mut unfinished, |unfinished| {
         keeper.plan(Purpose::Renew, settled, |_| late);
