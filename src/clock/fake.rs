@@ -238,23 +238,23 @@ impl fmt::Debug for FakeClock {
 mod tests {
     use super::*;
 
+    /// After the delay, notes the time in ms, and does the same so many times more.
+    fn note(clock: &FakeClock, delay_ms: u64, times_more: u64, seen: &Arc<Mutex<Vec<u128>>>) {
+        let (own, noted) = (clock.clone(), Arc::clone(seen));
+        let run = move || {
+            noted.lock().push(own.elapsed().as_millis());
+            if let Some(times_more) = times_more.checked_sub(1) {
+                note(&own, 5, times_more, &noted);
+            }
+        };
+        clock.schedule(Duration::from_millis(delay_ms), Box::new(run));
+    }
+
     #[test]
     fn jobs_run_in_order_of_time_and_may_schedule_more() {
-        let clock = FakeClock::new();
-        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (clock, seen) = (FakeClock::new(), Arc::default());
         for at in [30, 10] {
-            let (clock2, seen2) = (clock.clone(), Arc::clone(&seen));
-            clock.schedule(
-                Duration::from_millis(at),
-                Box::new(move || {
-                    seen2.lock().push(clock2.elapsed().as_millis());
-                    let (clock3, seen3) = (clock2.clone(), Arc::clone(&seen2));
-                    clock2.schedule(
-                        Duration::from_millis(5),
-                        Box::new(move || seen3.lock().push(clock3.elapsed().as_millis())),
-                    );
-                }),
-            );
+            note(&clock, at, 1, &seen);
         }
         // What a job schedules runs at the end of the advance at the earliest.
         clock.advance(Duration::from_millis(32));
@@ -266,16 +266,10 @@ mod tests {
 
     #[test]
     fn a_job_that_schedules_itself_runs_a_few_times_in_an_advance_of_years() {
-        fn again(clock: &FakeClock, count: &Arc<Mutex<u32>>) {
-            *count.lock() += 1;
-            let (clock2, count2) = (clock.clone(), Arc::clone(count));
-            let run = Box::new(move || again(&clock2, &count2));
-            clock.schedule(Duration::from_millis(200), run);
-        }
-        let (clock, count) = (FakeClock::new(), Arc::default());
-        again(&clock, &count);
+        let (clock, seen) = (FakeClock::new(), Arc::default());
+        note(&clock, 200, u64::MAX, &seen);
         clock.advance(Duration::MAX);
-        assert!(*count.lock() <= 4, "{count:?}");
+        assert!(seen.lock().len() <= 4, "{seen:?}");
         assert_eq!(clock.elapsed(), END);
     }
 }

@@ -122,31 +122,14 @@ mod tests {
 
     #[test]
     fn names_of_keys_that_are_kept_beside_locks_are_refused() {
-        for (prefix, name, is_valid) in [
-            ("", "job:fence", false),
-            ("", ":fence", false),
-            ("job", ":fence", false),
-            ("job:", "fence", false),
-            ("a:", "redlatch:node", false),
-            ("", "redlatch:node", false),
-            // The marker of those whose prefix has no colon.
-            ("", "aredlatch:node", false),
-            ("", "job:redlatch:slot:3", false),
-            ("", "job:redlatch:anything", false),
-            ("", ":redlatch:", false),
-            // In parts.
-            ("a:", "redlatch:bell", false),
-            ("a", ":redlatch:bell", false),
-            ("a:red", "latch:bell", false),
-            ("", "redlatch", true),
-            ("", "redlatch:bell", true),
-            ("redlatch:billing:", "job", true),
-            ("", "job:redlatch", true),
-            ("", "job:redlatches:bell", true),
-            ("", "fence", true),
-            ("", "job:fences", true),
-            ("", "job:fence:post", true),
-        ] {
+        // Each with its prefix. The marker may be of those whose prefix has no colon, and the prefix may end anywhere.
+        let bad = "|job:fence |:fence job|:fence job:|fence a:|redlatch:node |redlatch:node |aredlatch:node \
+                   |job:redlatch:slot:3 |job:redlatch:anything |:redlatch: a:|redlatch:bell a|:redlatch:bell a:red|latch:bell";
+        let good = "|redlatch |redlatch:bell redlatch:billing:|job |job:redlatch |job:redlatches:bell |fence |job:fences \
+                    |job:fence:post";
+        let bad = bad.split(' ').map(|key| (key, false));
+        for (key, is_valid) in bad.chain(good.split(' ').map(|key| (key, true))) {
+            let (prefix, name) = key.split_once('|').unwrap();
             let key_prefix = prefix.to_owned();
             let options = Options {
                 key_prefix,

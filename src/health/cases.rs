@@ -134,40 +134,14 @@ fn a_finding_says_where_what_and_what_to_do() {
         let (lines, expected) = row.split_once(" => ").unwrap();
         assert_eq!(found(Facts::of(node("h:1", lines)), None), expected);
     }
-    for (node, expected) in [
-        (
-            silent("h:1", unconnected()),
-            "warning unreachable h:1: no connection: connection refused; \
-             start the server, or fix its address or the network",
-        ),
-        (
-            silent("h:1", NodeError::TimedOut),
-            "warning unreachable h:1: no answer within the node timeout; check whether its process hangs, its machine is up, \
-             and the network is faster than node_timeout",
-        ),
-        (
-            but(loading(node("h:1", "")), |it| {
-                it.trouble.hidden = vec!["INFO"];
-            }),
-            "warning refuses h:1: the server answered LOADING wait (the server is loading its data: it votes once that is done); \
-             no lock can be taken there until that is fixed",
-        ),
-        (
-            but(node("h:1", ""), |it| {
-                it.trouble.hidden = vec!["INFO", "TIME"];
-            }),
-            "notice hidden h:1: does not tell everything; to see it, allow the user INFO and TIME",
-        ),
-        (
-            but(node("h:1", ""), |it| {
-                it.trouble.unreadable = Some(NodeError::protocol("+noon"));
-            }),
-            "warning unreadable h:1: an unexpected reply: +noon; \
-             check that it is a Redis server, and that nothing in between changes its answers",
-        ),
-    ] {
-        assert_eq!(found(Facts::of(node), None), expected);
-    }
+    let unreadable = but(node("h:1", ""), |it| {
+        it.trouble.unreadable = Some(NodeError::protocol("+noon"));
+    });
+    assert_eq!(
+        found(Facts::of(unreadable), None),
+        "warning unreadable h:1: an unexpected reply: +noon; \
+         check that it is a Redis server, and that nothing in between changes its answers"
+    );
     let fenced = health(vec![open("a")], None);
     assert_eq!(
         fenced.findings[0].to_string(),
@@ -258,70 +232,55 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
     assert!(found.starts_with(settings), "{found}");
 }
 
+/// What a node says to a request for a lock and to its release, and what is found, or the beginning of that.
+const TRIED: &str = "
+granted => released =>
+granted => ended before =>
+held under another name => ended before =>
+held under another name => silence =>
+stale => ended before =>
+not asked => not asked =>
+OOM no room => ended before => refuses h:1: the server answered OOM no room (the server is out of memory); \
+    no lock can be taken there until that is fixed
+silence => silence => refuses h:1: answers questions, and no request for a lock within the node timeout; \
+    check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync
+down => silence => unreachable h:1: no connection:
+granted => silence => unreachable h:1: no answer within
+granted => BUSY a script => not_released h:1: gave a lock that could not be given back: the server answered BUSY a script; \
+    until that is fixed, a lock stays there for its ttl, however soon it is released
+NOPERM no => ended before => untried h:1: could not try whether it gives locks: the server answered
+ERR ACL failure in script: no => ended before => untried h:1: could not try whether it gives locks:
+@user_script: 1: The user can't run this command => ended before => untried h:1: could not try";
+
 #[test]
 fn a_node_that_gives_no_lock_or_keeps_it_or_may_not_be_asked_for_one_says_why() {
-    let failed = |code: &str, message: &str| Vote::Failed(refusal(code, message));
-    let silence = || Vote::Failed(NodeError::TimedOut);
-    let down = || Vote::Failed(unconnected());
-    let untried = "untried h:1: could not try whether it gives locks: the server answered ";
-    for (asked, given_back, expected) in [
-        (Vote::Granted, Vote::Released, ""),
-        // It has ended before.
-        (Vote::Granted, Vote::Missing, ""),
-        // Another URL of the same server has it.
-        (Vote::held(None), Vote::Missing, ""),
-        (Vote::held(None), silence(), ""),
-        // A lock is asked for again with a larger token.
-        (Vote::Stale { counter: 1 }, Vote::Missing, ""),
-        (Vote::NotAsked, Vote::NotAsked, ""),
-        (
-            failed("OOM", "no room"),
-            Vote::Missing,
-            "refuses h:1: the server answered OOM no room (the server is out of memory); \
-             no lock can be taken there until that is fixed",
-        ),
-        (
-            silence(),
-            silence(),
-            "refuses h:1: answers questions, and no request for a lock within the node timeout; \
-             check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync",
-        ),
-        (down(), silence(), "unreachable h:1: no connection: "),
-        // It has gone away meanwhile.
-        (
-            Vote::Granted,
-            silence(),
-            "unreachable h:1: no answer within ",
-        ),
-        (
-            Vote::Granted,
-            failed("BUSY", "a script"),
-            "not_released h:1: gave a lock that could not be given back: the server answered BUSY a script; \
-             until that is fixed, a lock stays there for its ttl, however soon it is released",
-        ),
-        // What the ACL forbids, in the words of each server.
-        (failed("NOPERM", "no"), Vote::Missing, untried),
-        (
-            failed("ERR", "ACL failure in script: no"),
-            Vote::Missing,
-            untried,
-        ),
-        (
-            failed("@user_script:", "1: The user can't run this command"),
-            Vote::Missing,
-            untried,
-        ),
-    ] {
+    let vote = |says: &str| match says {
+        "granted" => Vote::Granted,
+        "released" => Vote::Released,
+        "ended before" => Vote::Missing,
+        "held under another name" => Vote::held(None),
+        "stale" => Vote::Stale { counter: 1 },
+        "not asked" => Vote::NotAsked,
+        "silence" => Vote::Failed(NodeError::TimedOut),
+        "down" => Vote::Failed(unconnected()),
+        error => {
+            let (code, message) = error.split_once(' ').unwrap();
+            Vote::Failed(refusal(code, message))
+        }
+    };
+    for row in TRIED.lines().skip(1) {
+        let cells: Vec<&str> = row.split(" =>").map(str::trim).collect();
+        let [asked, given_back, expected] = cells[..] else {
+            panic!("{row}");
+        };
         let mut node = Facts::of(node("h:1", ""));
-        node.note_trial(asked, given_back);
+        node.note_trial(vote(asked), vote(given_back));
         let has_no_vote = expected.starts_with("refuses") || expected.starts_with("unreachable");
-        assert_eq!(node.can_vote(None), !has_no_vote, "{expected}");
+        assert_eq!(node.can_vote(None), !has_no_vote, "{row}");
         let found = found(node, None);
-        assert_eq!(found.is_empty(), expected.is_empty(), "{found}");
-        assert!(
-            found.trim_start_matches("warning ").starts_with(expected),
-            "{found}"
-        );
+        assert_eq!(found.is_empty(), expected.is_empty(), "{row}: {found}");
+        let found = found.trim_start_matches("warning ");
+        assert!(found.starts_with(expected), "{row}: {found}");
     }
     assert!(!Facts::of(silent("h:1", unconnected())).is_to_be_tried(None));
 }

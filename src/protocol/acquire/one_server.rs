@@ -1,6 +1,5 @@
 //! A server under several names has one vote in a round, in whichever order its names are asked.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{cast, name_own_refusals};
@@ -8,53 +7,62 @@ use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::node::Leftover;
 use crate::node::verbs::Ballot;
 
-const SERVERS: [Option<&str>; 4] = [Some("first"), Some("second"), Some("first"), Some("second")];
+/// Of each node, the letter of its server; a dash where that is not known.
+const SERVERS: &str = "abab";
 
-fn ballot(place: usize, vote: Vote, server: Option<&str>) -> Ballot {
+/// What the node at this place says: it has granted the lock, refuses it or a reader of it, has no key, or was not asked.
+fn ballot(place: usize, says: char, server: char) -> Ballot {
+    let remaining = Duration::from_secs(1);
+    let vote = match says {
+        'g' => Vote::Granted,
+        'h' => Vote::held(None),
+        'w' => Vote::WriterWaits { remaining },
+        'm' => Vote::Missing,
+        _ => Vote::NotAsked,
+    };
+    let server = Some(server).filter(|server| *server != '-');
     Ballot {
         report: NodeReport {
-            server: server.map(Arc::from),
-            ..NodeReport::new(&format!("n{place}").into(), vote, Duration::ZERO)
+            server: server.map(|server| server.to_string().into()),
+            ..NodeReport::new(&place.to_string().into(), vote, Duration::ZERO)
         },
         leftover: Leftover::None,
     }
 }
 
-/// Of each node, the other name that it says its server has, if any.
-fn named(ballots: &[Ballot]) -> Vec<Option<&str>> {
-    let other = |ballot: &'_ Ballot| {
-        if let Vote::Failed(NodeError::SameServer { other }) = &ballot.report.vote {
-            Some(Arc::clone(other))
-        } else {
-            None
-        }
+fn ballots(say: &str, servers: &str) -> Vec<Ballot> {
+    let each = say.chars().zip(servers.chars()).enumerate();
+    each.map(|(place, (says, server))| ballot(place, says, server))
+        .collect()
+}
+
+/// Of each node, the other one that it says its server is, or a dash.
+fn named(ballots: &[Ballot]) -> String {
+    let other = |ballot: &Ballot| match &ballot.report.vote {
+        Vote::Failed(NodeError::SameServer { other }) => other.to_string(),
+        _ => "-".to_owned(),
     };
-    let names = ["n0", "n1", "n2", "n3"];
-    let known = |name: Arc<str>| names.into_iter().find(|known| **known == *name);
-    ballots.iter().map(other).map(|name| known(name?)).collect()
+    ballots.iter().map(other).collect()
 }
 
 #[test]
 fn of_each_server_the_name_that_was_asked_first_votes_whatever_the_order() {
     for (order, expected) in [
-        ([0, 1, 2, 3], [None, None, Some("n0"), Some("n1")]),
-        ([3, 2, 1, 0], [Some("n2"), Some("n3"), None, None]),
-        ([2, 1, 3, 0], [Some("n2"), None, None, Some("n1")]),
-        ([0, 3, 1, 2], [None, Some("n3"), Some("n0"), None]),
+        ([0, 1, 2, 3], "--01"),
+        ([3, 2, 1, 0], "23--"),
+        ([2, 1, 3, 0], "2--1"),
+        ([0, 3, 1, 2], "-30-"),
     ] {
-        let mut ballots = [0, 1, 2, 3].map(|place| ballot(place, Vote::NotAsked, None));
+        let mut cast_before = ballots("----", "----");
         for place in order {
-            let granted = ballot(place, Vote::Granted, SERVERS[place]);
-            cast(&mut ballots, place, granted);
+            let server = SERVERS.chars().nth(place).unwrap();
+            cast(&mut cast_before, place, ballot(place, 'g', server));
         }
-        assert_eq!(named(&ballots), expected, "{order:?}");
+        assert_eq!(named(&cast_before), expected, "{order:?}");
     }
     // All at once.
-    for (servers, expected) in [
-        (SERVERS, [None, None, Some("n0"), Some("n1")]),
-        ([None, None, Some("one"), Some("two")], [None; 4]),
-    ] {
-        let mut ballots = [0, 1, 2, 3].map(|place| ballot(place, Vote::Granted, servers[place]));
+    for (servers, expected) in [(SERVERS, "--01"), ("--ab", "----")] {
+        let mut ballots = ballots("gggg", servers);
         one_vote_each(ballots.iter_mut().map(|ballot| &mut ballot.report));
         assert_eq!(named(&ballots), expected);
     }
@@ -62,46 +70,18 @@ fn of_each_server_the_name_that_was_asked_first_votes_whatever_the_order() {
 
 #[test]
 fn a_server_that_has_set_the_key_under_one_name_refuses_it_under_another_as_the_same_server() {
-    let held = || Vote::held(None);
-    let writer = || Vote::WriterWaits {
-        remaining: Duration::from_secs(1),
-    };
-    let granted = || Vote::Granted;
-    let unknown = [None; 4];
-    for (votes, servers, expected) in [
-        (
-            [granted(), granted(), held(), held()],
-            SERVERS,
-            [None, None, Some("n0"), Some("n1")],
-        ),
-        (
-            [held(), held(), granted(), granted()],
-            SERVERS,
-            [Some("n2"), Some("n3"), None, None],
-        ),
-        (
-            [held(), held(), held(), granted()],
-            SERVERS,
-            [None, Some("n3"), None, None],
-        ),
-        ([held(), held(), held(), held()], SERVERS, [None; 4]),
-        (
-            [granted(), Vote::Missing, Vote::NotAsked, held()],
-            SERVERS,
-            [None; 4],
-        ),
+    for (say, servers, expected) in [
+        ("gghh", SERVERS, "--01"),
+        ("hhgg", SERVERS, "23--"),
+        ("hhhg", SERVERS, "-3--"),
+        ("hhhh", SERVERS, "----"),
+        ("gm-h", SERVERS, "----"),
         // Nothing is said of servers that are not known, and that a writer waits is no key.
-        ([granted(), held(), held(), held()], unknown, [None; 4]),
-        (
-            [granted(), granted(), writer(), writer()],
-            SERVERS,
-            [None; 4],
-        ),
+        ("ghhh", "----", "----"),
+        ("ggww", SERVERS, "----"),
     ] {
-        let places = votes.into_iter().zip(servers).enumerate();
-        let ballots = places.map(|(place, (vote, server))| ballot(place, vote, server));
-        let mut ballots: Vec<Ballot> = ballots.collect();
+        let mut ballots = ballots(say, servers);
         name_own_refusals(&mut ballots);
-        assert_eq!(named(&ballots), expected);
+        assert_eq!(named(&ballots), expected, "{say}");
     }
 }

@@ -214,27 +214,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn the_share_goes_from_nothing_to_all_and_never_back() {
-        let mut cursor = Cursor::default();
-        let (mut before, mut mask) = (0.0, 0xff);
-        assert!(cursor.share() <= before);
-        loop {
-            let next = next_bucket(cursor.at, mask);
-            if next == 0 {
-                break;
-            }
-            cursor.advance(next).unwrap();
-            assert!(cursor.share() > before, "{cursor:?}");
-            before = cursor.share();
-            // The table grows, and shrinks later.
-            mask = match cursor.steps {
-                40 => 0x3ff,
-                400 => 0x3f,
-                _ => mask,
-            };
-        }
-        assert!(before > 0.9 && before <= 1.0, "{before}");
-    }
 }
