@@ -25,7 +25,6 @@ const BELL: &str = ":redlatch:bell";
 /// The names of several resources, in order.
 pub(crate) type Names = Arc<[Arc<str>]>;
 
-/// The kind of a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// The resource, which nobody else has meanwhile.
@@ -42,7 +41,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The names, if it is several resources.
     pub(crate) fn names(&self) -> Option<&Names> {
         let Self::Several(names) = self else {
             return None;
@@ -50,7 +48,6 @@ impl Kind {
         Some(names)
     }
 
-    /// The slot, if it is one.
     pub(crate) fn slot(&self) -> Option<u32> {
         let Self::Slot(slot) = self else { return None };
         Some(*slot)
@@ -76,7 +73,6 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// The names, in order.
     pub(crate) fn names(&self) -> &[Arc<str>] {
         match self.kind.names() {
             Some(names) => names,
@@ -111,7 +107,6 @@ impl Resource {
         self.kind == Kind::Read
     }
 
-    /// The slot of a semaphore.
     pub(crate) fn in_slot(&self, slot: u32) -> Self {
         Self {
             name: Arc::clone(&self.name),
@@ -144,7 +139,6 @@ impl fmt::Display for Resource {
     }
 }
 
-/// The key of a slot of a semaphore.
 pub(crate) fn slot_key(semaphore: &str, slot: u32) -> String {
     format!("{semaphore}{SLOT}{slot}")
 }

@@ -191,7 +191,6 @@ impl Clock {
         }
     }
 
-    /// A random number that spreads retries.
     pub(crate) fn random(&self) -> Result<u32, getrandom::Error> {
         match self {
             Self::System(_) => getrandom::u32(),
@@ -199,7 +198,6 @@ impl Clock {
         }
     }
 
-    /// Fills in the random bytes of a lock's token.
     pub(crate) fn fill_token(&self, bytes: &mut [u8]) -> Result<(), getrandom::Error> {
         match self {
             Self::System(_) => getrandom::fill(bytes),

@@ -32,7 +32,6 @@ pub(crate) fn places<T>(nodes: &[T], is_meant: impl Fn(&T) -> bool) -> Places {
     meant.map(|(place, _)| place).collect()
 }
 
-/// The nodes that vote together.
 pub(crate) struct Cluster {
     /// In the canonical order.
     nodes: Vec<Arc<Node>>,
@@ -55,7 +54,7 @@ impl Owner {
     pub(crate) fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             clock,
-            stats: Recorder::default(),
+            stats: Recorder::new(&[]),
             process: process::id(),
         })
     }
@@ -111,7 +110,6 @@ impl Cluster {
         of.iter().copied().filter(meant).collect()
     }
 
-    /// Returns an error in the child of a fork.
     pub(crate) fn refuse_fork(&self) -> Result<&Self, Error> {
         if self.is_forked() {
             return Err(Error::Forked);

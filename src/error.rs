@@ -222,7 +222,6 @@ impl std::error::Error for Error {
 }
 
 impl Error {
-    /// An argument or an option that can't be used, and why.
     pub(crate) fn invalid(field: &'static str, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Invalid { field, reason }

@@ -245,7 +245,6 @@ impl FakeNode {
         self.server.fake_clock.as_ref()
     }
 
-    /// The node's own time.
     fn time(&self, state: &NodeState) -> Duration {
         let now = Duration::from_nanos(self.server.clock.now().as_nanos());
         now.saturating_add(state.ahead)

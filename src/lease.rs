@@ -55,7 +55,6 @@ pub struct Lease {
     pub(crate) kind: Kind,
     pub(crate) value: Value,
     fencing: Option<u64>,
-    /// How many nodes there are.
     pub(crate) nodes: usize,
     /// The nodes that may have the key. A release may be on its way to the others, so their answers don't count.
     pub(crate) may_have_key: Places,

@@ -109,7 +109,7 @@ impl Node {
             .thread_pool(Arc::clone(setup.thread))
             .build_unchecked(Slots);
         Arc::new_cyclic(|me| Self {
-            stats: NodeRecorder::of(&setup.name),
+            stats: NodeRecorder::new(&[("node", &setup.name)]),
             name: setup.name,
             pool,
             connector: setup.connector,

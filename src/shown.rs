@@ -120,14 +120,12 @@ fn push(c: char, bytes: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use proptest::prelude::*;
 
     use super::*;
 
     #[test]
-    fn a_value_is_shown_as_text_and_different_values_differently() {
+    fn a_value_is_shown_as_text() {
         for (value, shown) in [
             ("9f3a", "9f3a"),
             ("{\"host\":'a'}", "{\"host\":'a'}"),
@@ -140,37 +138,18 @@ mod tests {
             assert_eq!(text(value.as_bytes()), shown);
         }
         assert_eq!(text(b"\xff\xfe ok \xc3"), "\\xff\\xfe ok \\xc3");
-        let bytes = [b'\\', b'x', b'f', b'0', 0, 0xff, 0xc3, 0xbc];
-        let mut seen = HashSet::new();
-        let mut all = vec![Vec::new()];
-        for _ in 0..5 {
-            let longer = |value: &Vec<u8>| bytes.map(|byte| [value.as_slice(), &[byte]].concat());
-            let next: Vec<Vec<u8>> = all.iter().flat_map(longer).collect();
-            for value in std::mem::replace(&mut all, next) {
-                assert!(seen.insert(text(&value)), "{value:?}");
-            }
-        }
     }
 
     #[test]
     fn what_no_value_is_shown_as_is_refused() {
-        let escapes = [
-            "\\",
-            "a\\",
-            "\\q",
-            "\\x4",
-            "\\xg0",
-            "\\u",
-            "\\u{",
-            "\\u{}",
-            "\\u{d800}",
-        ];
-        for none in escapes.into_iter().chain(["a\u{2026} (300 bytes)"]) {
+        let escapes = r"\ a\ \q \x4 \xg0 \u \u{ \u{} \u{d800}".split(' ');
+        for none in escapes.chain(["a\u{2026} (300 bytes)"]) {
             assert!(bytes(none).is_err(), "{none}");
         }
     }
 
     proptest! {
+        /// So different values are shown differently.
         #[test]
         fn any_value_comes_back(value in prop::collection::vec(any::<u8>(), 0..LONGEST), other in any::<String>()) {
             prop_assert_eq!(bytes(&super::value(&value, value.len())).unwrap(), value);

@@ -47,7 +47,7 @@ macro_rules! counters {
         }
 
         impl $recorder {
-            fn new(labels: &[(&'static str, &str)]) -> Self {
+            pub(crate) fn new(labels: &[(&'static str, &str)]) -> Self {
                 Self {
                     $($($name: Counter::new(
                         counters!(@metric $name $($metric)?),
@@ -144,12 +144,6 @@ counters! {
     pub nodes: Vec<NodeStats>,
     /// In microseconds. None before the first time is recorded.
     waits: Option<Histogram<u64>>,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        Self::new(&[])
-    }
 }
 
 impl Stats {

@@ -55,7 +55,6 @@ impl Value {
         Some(Self::Labelled(text.into()))
     }
 
-    /// The text of the token.
     pub(crate) fn token(&self) -> &str {
         self.as_str().get(..Token::HEX_LEN).unwrap_or_default()
     }
@@ -81,7 +80,6 @@ impl Value {
         })
     }
 
-    /// What the holder calls itself.
     pub(crate) fn label(&self) -> Option<&str> {
         self.parts().map(|(label, _)| label)
     }

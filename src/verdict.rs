@@ -108,7 +108,6 @@ pub(crate) fn validity(nodes: &[Kept], drift: impl Fn(Duration) -> Duration) -> 
     quorum::validity(left, Duration::ZERO, drift(left))
 }
 
-/// The cause of a loss that the votes show.
 pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
     let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
     let held = count(|vote| vote.is_refusal() || vote.is_no_lock());

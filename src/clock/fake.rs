@@ -47,7 +47,6 @@ struct FakeTime {
     jobs: Vec<ScheduledJob>,
     /// The target of an advance that is under way.
     horizon: Option<Duration>,
-    /// The thread that is running jobs.
     runner: Option<ThreadId>,
 }
 
@@ -202,7 +201,6 @@ impl VirtualTime for FakeClock {
     }
 }
 
-/// A job that is running.
 struct Running<'a>(&'a FakeClock);
 
 impl Drop for Running<'_> {

@@ -9,7 +9,6 @@ use crate::holder::Label;
 use crate::node::wait::SERVER_TICK;
 use crate::quorum::{self, Term};
 
-/// The checked options of a manager.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) key_prefix: String,

@@ -94,7 +94,6 @@ impl Error {
     }
 }
 
-/// Who has a lock, or why nobody gets it.
 fn held(resource: &str, holder: Option<&Holder>, told: Told<'_>) -> String {
     let lock = format!("the lock on {resource:?}");
     match (told.readers(), holder) {
@@ -114,7 +113,6 @@ fn held(resource: &str, holder: Option<&Holder>, told: Told<'_>) -> String {
     }
 }
 
-/// Who has the permits of a semaphore.
 fn all_held(resource: &str, permits: u32, holder: Option<&Holder>, told: Told<'_>) -> String {
     let whom = match holder {
         _ if told.is_nothing() => "guards of this manager, or another thread asks for one".into(),
@@ -124,7 +122,6 @@ fn all_held(resource: &str, permits: u32, holder: Option<&Holder>, told: Told<'_
     format!("the permits of {resource:?}, {permits} in all, are held by {whom}")
 }
 
-/// How long it has taken, and what the nodes said.
 fn after(waited: Duration, nodes: &[NodeReport]) -> String {
     let told = Told(nodes);
     let waited = match waited.as_millis() {

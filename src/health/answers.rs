@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::marker::Marker;
 use crate::error::NodeError;
 
-/// The questions to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     Marker,
@@ -71,7 +70,6 @@ pub(super) struct Time {
     pub(super) elapsed: Duration,
 }
 
-/// What went wrong at a node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trouble {
     /// Why the node gave no further answers, or none at all.

@@ -153,14 +153,6 @@ fn a_finding_says_where_what_and_what_to_do() {
 #[test]
 fn clocks_differ_when_they_certainly_do() {
     let second = 1_000_000;
-    let node_with = |node_us, client_us, elapsed| {
-        let time = Time {
-            node_us,
-            client_us,
-            elapsed,
-        };
-        Facts::of(but(node("h:1", ""), |it| it.time = Some(time)))
-    };
     for (node_us, elapsed_ms, difference) in [
         // Half a second of the round trip may be either way.
         (101 * second, 1000, ""),
@@ -168,21 +160,20 @@ fn clocks_differ_when_they_certainly_do() {
         (101 * second + 1, 0, "+1.0s \u{b1}0.0ns"),
         (90 * second, 2000, "-9.0s \u{b1}1.0s"),
     ] {
-        let elapsed = Duration::from_millis(elapsed_ms);
-        let found = found(node_with(node_us, 100 * second, elapsed), None);
+        let time = Time {
+            node_us,
+            client_us: 100 * second,
+            elapsed: Duration::from_millis(elapsed_ms),
+        };
+        let found = found(
+            Facts::of(but(node("h:1", ""), |it| it.time = Some(time))),
+            None,
+        );
         let expected = format!(
             "warning clock_differs h:1: its clock is {difference} from this client's; \
              set up time synchronization (NTP) on both, and let it slew the clock, not step it"
         );
         assert_eq!(found, if difference.is_empty() { "" } else { &expected });
-    }
-    // Nothing of it overflows.
-    for (node_us, client_us) in [(0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX), (0, 0)] {
-        assert!(
-            node_with(node_us, client_us, Duration::MAX)
-                .clock()
-                .is_some()
-        );
     }
 }
 
@@ -289,7 +280,6 @@ const KINDS: usize = 8;
 const SHARED: usize = 1;
 const REPLICA: usize = 2;
 
-/// A node of this kind.
 fn of_kind(kind: usize, name: &str) -> Answers {
     match kind {
         SHARED => node(name, "run_id:shared"),

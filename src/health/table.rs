@@ -1,6 +1,7 @@
 //! `Health` as text for people: the table, the findings and the verdict.
 
 use std::fmt;
+use std::iter;
 use std::time::Duration;
 
 use super::Health;
@@ -9,18 +10,13 @@ use super::facts::Facts;
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headings = cells(&Facts::default()).map(|(heading, _)| heading.to_owned());
-        let mut rows = vec![headings];
-        rows.extend(
-            self.nodes
-                .iter()
-                .map(|node| cells(node).map(|(_, cell)| cell)),
-        );
+        let nodes = self.nodes.iter();
+        let nodes = nodes.map(|node| cells(node).map(|(_, cell)| cell));
+        let rows: Vec<_> = iter::once(headings).chain(nodes).collect();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
-            cells
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or_default()
+            let widths = cells.map(|cell| cell.chars().count());
+            widths.max().unwrap_or_default()
         };
         for row in &rows {
             let cells = row.iter().enumerate();

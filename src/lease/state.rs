@@ -81,17 +81,14 @@ enum News {
     DueWish,
 }
 
-/// How the renewals of a lock go.
 struct KeptAlive {
     renewal: Renewal,
     /// The votes on the last renewal, if it failed.
     failed: Vec<NodeReport>,
 }
 
-/// How a lock is kept alive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Renewal {
-    /// The ttl of each renewal.
     pub(crate) ttl: Duration,
     /// The end that `max_hold` sets.
     pub(crate) until: Option<Timestamp>,
@@ -230,7 +227,6 @@ impl LeaseState {
         }
     }
 
-    /// Sets the keep-alive of the lock.
     pub(crate) fn keep(&self, renewal: Renewal) {
         self.renew_as(&mut self.state.lock(), renewal);
     }

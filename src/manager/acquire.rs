@@ -146,12 +146,8 @@ impl<'m> Acquire<'m> {
         let (cluster, demand, shared) = (self.cluster, self.demand, self.shared);
         // One that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
         let asks_once = demand.resource.kind.permits().is_some() && !demand.waits;
-        let soon = || {
-            cluster
-                .clock
-                .now()
-                .saturating_add(cluster.options.node_timeout)
-        };
+        let timeout = cluster.options.node_timeout;
+        let soon = || cluster.clock.now().saturating_add(timeout);
         let waiting = Waiting {
             clock: &cluster.clock,
             answer_by: asks_once.then(soon),

@@ -100,17 +100,12 @@ impl LockManager {
     /// ```
     pub fn release_slot(&self, name: &str, slot: u32, token: &str) -> Result<(), Error> {
         let cluster = self.cluster().refuse_fork()?;
-        check_slot(slot)?;
+        if slot >= MOST_PERMITS {
+            let reason = format!(
+                "no semaphore has slot {slot}; give one of 0 to 255, as its status shows it"
+            );
+            return Err(Error::invalid("slot", reason));
+        }
         protocol::release::release_by_token(cluster, name, Some(slot), token)
     }
-}
-
-/// Refuses a slot that no semaphore can have.
-fn check_slot(slot: u32) -> Result<(), Error> {
-    if slot < MOST_PERMITS {
-        return Ok(());
-    }
-    let reason =
-        format!("no semaphore has slot {slot}; give one of 0 to 255, as its status shows it");
-    Err(Error::invalid("slot", reason))
 }

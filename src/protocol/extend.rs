@@ -15,7 +15,6 @@ use crate::quorum::Term;
 use crate::verdict::{self, Verdict};
 use crate::wire::pack::Packed;
 
-/// The extension of one lock.
 pub(crate) struct Extension {
     pub(crate) lease: Arc<LeaseState>,
     pub(crate) term: Term,
@@ -25,7 +24,6 @@ pub(crate) struct Extension {
     pub(crate) counted: Places,
     /// What each node has said, in the canonical order.
     pub(crate) nodes: Vec<NodeReport>,
-    /// Whether another client waits for the lock.
     is_wanted: bool,
     /// The right to heal the lock, where that is possible and was not done yet.
     pub(super) healer: Option<Healer>,

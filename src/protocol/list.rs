@@ -27,7 +27,6 @@ const MOST_BYTES: usize = 16 * 1024;
 /// This many listed locks are remembered, so that none is listed twice. It takes 19 MB at most.
 const MOST_REMEMBERED: usize = 1 << 20;
 
-/// A list that is being made.
 pub(crate) struct List {
     /// What the keys begin with that are looked for.
     prefix: String,

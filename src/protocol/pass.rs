@@ -15,7 +15,6 @@ use crate::node::command;
 use crate::node::verbs::{Ballot, Outcome, pass_all, release_all};
 use crate::quorum::is_reached;
 
-/// The result of a pass.
 pub(crate) struct Pass {
     pub(crate) released: Outcome,
     /// The attempt of the next thread; none if the release has woken another client, which comes first.

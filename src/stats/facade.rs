@@ -17,7 +17,6 @@ use metrics::{Key, KeyName, Label, Level, Metadata, Recorder, Unit, with_recorde
 #[cfg(feature = "metrics")]
 static METADATA: Metadata<'static> = Metadata::new("redlatch", Level::INFO, None);
 
-/// What a figure is.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FigureKind {
     Counter,

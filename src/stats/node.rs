@@ -39,10 +39,6 @@ impl fmt::Display for NodeStats {
 }
 
 impl NodeRecorder {
-    pub(crate) fn of(node: &str) -> Self {
-        Self::new(&[("node", node)])
-    }
-
     /// Counts the node's vote on an attempt.
     pub(crate) fn voted(&self, vote: &Vote) {
         match vote {

@@ -110,7 +110,7 @@ mod tests {
     fn every_wait_is_kept_within_one_percent() {
         let mut micros = 1_u64;
         while micros < LONGEST_US {
-            let recorder = Recorder::default();
+            let recorder = Recorder::new(&[]);
             let wait = Duration::from_micros(micros);
             recorder.waits.record(wait);
             let stats = recorder.snapshot(Vec::new(), recorder.waits.snapshot());

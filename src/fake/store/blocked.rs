@@ -67,7 +67,6 @@ impl Store {
         self.listeners.retain(|it| it.connection != connection);
     }
 
-    /// All connections have ended.
     pub(crate) fn leave_all(&mut self) {
         self.listeners.clear();
     }

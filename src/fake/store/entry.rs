@@ -121,7 +121,6 @@ pub(super) fn bulk(text: &str) -> Reply {
     Reply::Bulk(text.as_bytes().to_vec())
 }
 
-/// A count or a length as a reply.
 pub(super) fn count(number: usize) -> Reply {
     Reply::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }

@@ -107,7 +107,6 @@ impl Interpreter {
         Ok(Self { lua, run })
     }
 
-    /// Runs a script with its keys and its arguments.
     fn run(
         &self,
         script: &str,

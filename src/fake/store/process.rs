@@ -39,7 +39,6 @@ impl Process {
         format!("{:020x}{:020x}", self.node.wrapping_add(1), self.life)
     }
 
-    /// What the wall clock shows.
     fn wall_micros(&self, now: Duration) -> u64 {
         self.epoch_us.saturating_add(micros(now))
     }

@@ -195,11 +195,12 @@ proptest! {
     fn any_section_and_marker_is_read_without_a_panic_and_shown_safely(
         section in ANY_SECTION,
         marker in any::<String>(),
+        node_us in any::<u64>(),
     ) {
         let facts = facts(vec![
             (Question::Marker, text(&marker)),
             (SERVER, text(&section)),
-            (Question::Time, Ok(Statement::Time(NOW_US))),
+            (Question::Time, Ok(Statement::Time(node_us))),
         ]);
         for (name, fact) in facts.all() {
             let Some(text) = fact.filter(|_| unit(name).is_none()) else { continue };

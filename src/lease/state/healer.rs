@@ -30,13 +30,8 @@ impl Healer {
         let mut state = self.lease.state.lock();
         // A command of the acquisition may have set the key after this extension has found none there, where a connection broke
         // and no undo follows it. Another extension relies on that key now, and the undo of a heal would delete it.
-        let is_relied_on = |place: &usize| {
-            state
-                .nodes
-                .get(*place)
-                .is_some_and(|node| node.is_relied_on)
-        };
-        if state.is_lost() || places.iter().any(is_relied_on) {
+        let mut nodes = places.iter().filter_map(|place| state.nodes.get(*place));
+        if state.is_lost() || nodes.any(|node| node.is_relied_on) {
             return false;
         }
         for place in places {

@@ -67,11 +67,8 @@ impl LeaseState {
     }
 
     fn due_wishes(&self) -> usize {
-        let hooks = &self.state.lock().hooks;
-        hooks
-            .iter()
-            .filter(|hook| hook.news == News::DueWish)
-            .count()
+        let is_due = |hook: &&Hook| hook.news == News::DueWish;
+        self.state.lock().hooks.iter().filter(is_due).count()
     }
 
     /// Calls the hooks for a loss if there is one, and else those that are due because the lock is wanted. A hook that becomes due

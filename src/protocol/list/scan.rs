@@ -12,7 +12,6 @@ pub(super) const MOST_FAILURES: u32 = 3;
 /// A server with as many keys as fit into its memory has no more steps than this.
 const MOST_STEPS: u64 = 1 << 24;
 
-/// The scan of one node.
 #[derive(Default)]
 pub(super) struct Scan {
     /// Why the node was given up, or nothing if all its keys were found. None before the end.
