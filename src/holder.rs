@@ -183,7 +183,6 @@ mod tests {
 
     #[test]
     fn a_holder_is_shown_with_the_time_for_people() {
-        let label = || Arc::from("web-3 4711");
         let epoch = SystemTime::UNIX_EPOCH;
         let since = epoch + Duration::from_secs(1_795_326_773);
         let out_of_range = epoch - Duration::from_secs(1);
@@ -192,7 +191,7 @@ mod tests {
             (None, "web-3 4711"),
             (Some(out_of_range), "web-3 4711"),
         ] {
-            let label = label();
+            let label = "web-3 4711".into();
             assert_eq!(Holder { label, since }.to_string(), shown);
         }
     }

@@ -44,15 +44,11 @@ const END: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 #[derive(Default)]
 struct FakeTime {
     now: Duration,
-    jobs: Vec<ScheduledJob>,
+    /// Each with when it is due.
+    jobs: Vec<(Duration, Job)>,
     /// The target of an advance that is under way.
     horizon: Option<Duration>,
     runner: Option<ThreadId>,
-}
-
-struct ScheduledJob {
-    due: Duration,
-    run: Job,
 }
 
 impl FakeClock {
@@ -140,17 +136,17 @@ impl FakeClock {
     /// Runs the next job that is due by `target`; returns whether there was one.
     fn run_due(&self, target: Duration) -> bool {
         let mut state = self.0.lock();
-        let Some(job) = state.take_due(target) else {
+        let Some((due, run)) = state.take_due(target) else {
             return false;
         };
-        state.now = state.now.max(job.due);
+        state.now = state.now.max(due);
         state.runner = Some(thread::current().id());
         // Once the target is reached, new jobs are for later.
-        state.horizon = (job.due < target).then_some(target);
+        state.horizon = (due < target).then_some(target);
         drop(state);
         // Reset even if the job panics, as a program's logger may.
         let _running = Running(self);
-        (job.run)();
+        run();
         true
     }
 
@@ -191,13 +187,13 @@ impl VirtualTime for FakeClock {
         let due = state.now.saturating_add(delay);
         // A job that schedules itself again, such as a probe, runs once or twice in an advance, even in one of years.
         let due = state.horizon.map_or(due, |horizon| due.max(horizon));
-        state.jobs.push(ScheduledJob { due, run });
+        state.jobs.push((due, run));
     }
 
     fn schedule_exactly(&self, delay: Duration, run: Job) {
         let mut state = self.0.lock();
         let due = state.now.saturating_add(delay);
-        state.jobs.push(ScheduledJob { due, run });
+        state.jobs.push((due, run));
     }
 }
 
@@ -213,16 +209,14 @@ impl Drop for Running<'_> {
 
 impl FakeTime {
     /// The earliest job that is due by `target`, or by now if a job has moved the clock beyond it.
-    fn take_due(&mut self, target: Duration) -> Option<ScheduledJob> {
+    fn take_due(&mut self, target: Duration) -> Option<(Duration, Job)> {
         if self.runner.is_some() {
             return None;
         }
         let horizon = target.max(self.now);
-        let first = (0..self.jobs.len()).min_by_key(|&i| self.jobs.get(i).map(|job| job.due))?;
-        if self.jobs.get(first)?.due > horizon {
-            return None;
-        }
-        Some(self.jobs.remove(first))
+        let due = self.jobs.iter().map(|(due, _)| *due).enumerate();
+        let (first, due) = due.min_by_key(|(_, due)| *due)?;
+        (due <= horizon).then(|| self.jobs.remove(first))
     }
 }
 

@@ -133,6 +133,7 @@ mod tests {
     use super::super::store::pack;
     use super::*;
     use crate::claim::Resource;
+    use crate::clock::at;
     use crate::wire::scripts::{DROP, LOOK};
 
     fn node() -> FakeNode {
@@ -142,28 +143,24 @@ mod tests {
     }
 
     fn connection(node: &FakeNode) -> Box<dyn Transport> {
-        node.connect(Timestamp::from_nanos(0)).unwrap()
+        node.connect(at(0)).unwrap()
     }
 
     fn send(connection: &mut Box<dyn Transport>, words: &[&str]) {
-        connection
-            .send(&[pack(words).into()], Timestamp::from_nanos(0))
-            .unwrap();
+        let sent = connection.send(&[pack(words).into()], at(0));
+        sent.unwrap();
     }
 
     /// The client of a connection that listens until the lock is released.
     fn listener(node: &FakeNode) -> Box<dyn Transport> {
         let mut connection = connection(node);
-        send(
-            &mut connection,
-            &["BLPOP", &Resource::of_key("job").bell(0), "60"],
-        );
+        let bell = Resource::of_key("job").bell(0);
+        send(&mut connection, &["BLPOP", &bell, "60"]);
         connection
     }
 
     fn has_a_reply(connection: &mut Box<dyn Transport>) -> bool {
-        let now = Timestamp::from_nanos(0);
-        connection.wait_for_reply(now, now)
+        connection.wait_for_reply(at(0), at(0))
     }
 
     /// Makes one release, and says whether it wakes the client.
@@ -200,7 +197,7 @@ mod tests {
         assert!(connection.is_quiet());
         send(&mut connection, &["TIME"]);
         assert!(!connection.is_quiet());
-        connection.recv(Timestamp::from_nanos(0)).unwrap();
+        connection.recv(at(0)).unwrap();
         assert!(connection.is_quiet());
         node.refuse();
         assert!(!connection.is_quiet());

@@ -117,22 +117,14 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
     let broken = NodeError::Broken { source };
     let after_one = |end| vec![(SERVER, text("redis_version:7")), (Question::Time, end)];
     let nonsense = |question| (question, unreadable());
+    let one = |question, code| vec![refused(question, code)];
     for (replies, expected) in [
-        (
-            vec![refused(Question::Marker, "LOADING")],
-            "refuses - - 1000",
-        ),
+        (one(Question::Marker, "LOADING"), "refuses - - 1000"),
         // Too many clients, or a sentinel.
-        (vec![refused(Question::Marker, "ERR")], "refuses - - 1000"),
-        (vec![refused(SERVER, "BUSY")], "refuses - - 1000"),
-        (
-            vec![refused(Question::Time, "MASTERDOWN")],
-            "refuses - - 1000",
-        ),
-        (
-            vec![refused(Question::Marker, "WRONGTYPE")],
-            "up - unreadable 1000",
-        ),
+        (one(Question::Marker, "ERR"), "refuses - - 1000"),
+        (one(SERVER, "BUSY"), "refuses - - 1000"),
+        (one(Question::Time, "MASTERDOWN"), "refuses - - 1000"),
+        (one(Question::Marker, "WRONGTYPE"), "up - unreadable 1000"),
         // One answer that can't be read is not the end, and nothing else is.
         (after_one(unreadable()), "up 7 - 1000"),
         (Question::ALL.map(nonsense).into(), "failed - unreadable -"),

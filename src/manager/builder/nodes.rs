@@ -204,23 +204,15 @@ mod tests {
     #[test]
     fn servers_and_their_password_come_from_the_environment() {
         let builder = from(Some(" redis://a,redis://b\n redis://c ,, "), None).unwrap();
-        let names: Vec<String> = builder
-            .nodes
-            .iter()
-            .flatten()
-            .map(GivenNode::name)
-            .collect();
-        assert_eq!(names, ["a:6379", "b:6379", "c:6379"]);
+        let names = builder.nodes.iter().flatten().map(GivenNode::name);
+        assert!(names.eq(["a:6379", "b:6379", "c:6379"]));
         assert!(builder.credentials.is_none());
         let empty = from(Some("redis://a"), Some("")).unwrap();
         assert!(empty.credentials.is_none());
         // A user without a password is refused where there is no callback.
-        let with_user = |password| {
-            from(Some("redis://locks@10.0.0.1"), password)
-                .unwrap()
-                .build()
-        };
-        assert!(with_user(None).is_err() && with_user(Some("s3cret")).is_ok());
+        let with_user = |password| from(Some("redis://locks@10.0.0.1"), password).unwrap();
+        let [without, with] = [None, Some("s3cret")].map(|it| with_user(it).build());
+        assert!(without.is_err() && with.is_ok());
     }
 
     #[test]
