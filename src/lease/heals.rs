@@ -20,6 +20,7 @@ fn a_heal_leaves_what_it_has_sent_and_nothing_where_it_has_sent_nothing() {
             assert!(healer.begin(&[1]), "it is held");
             assert_eq!(*lease.counted(), [0]);
             assert!(!healer.end([(1, sent)].into_iter()));
+            assert!(lease.take_healer().is_some());
             let counted: &[usize] = if after == Possible { &[0, 1] } else { &[0] };
             assert_eq!(*lease.counted(), *counted, "{before:?}, {sent:?}");
             let expected = [Possible, after, Undone].map(Holding::from);

@@ -124,17 +124,3 @@ fn a_node_that_is_healed_while_the_guard_ends_is_passed_on_or_released_and_never
         assert_eq!(node.counts(), has_ended != Some(true), "{node:?}");
     });
 }
-
-#[test]
-fn one_extension_at_a_time_may_heal() {
-    loom::model(|| {
-        let lease = lease();
-        let first = lease.take_healer();
-        assert!(first.is_some());
-        let other = Arc::clone(&lease);
-        let second = thread::spawn(move || other.take_healer().is_some());
-        assert!(!second.join().unwrap());
-        drop(first);
-        assert!(lease.take_healer().is_some());
-    });
-}
