@@ -38,9 +38,12 @@ fn ballots(say: &str, servers: &str) -> Vec<Ballot> {
 
 /// Of each node, the other one that it says its server is, or a dash.
 fn named(ballots: &[Ballot]) -> String {
-    let other = |ballot: &Ballot| match &ballot.report.vote {
-        Vote::Failed(NodeError::SameServer { other }) => other.to_string(),
-        _ => "-".to_owned(),
+    let other = |ballot: &Ballot| {
+        if let Vote::Failed(NodeError::SameServer { other }) = &ballot.report.vote {
+            other.to_string()
+        } else {
+            "-".to_owned()
+        }
     };
     ballots.iter().map(other).collect()
 }
