@@ -101,7 +101,6 @@ impl LockGuard {
         }
     }
 
-    /// Keeps the turns of the call.
     pub(crate) fn keep_turns(&mut self, turns: Turns) {
         for turn in &turns {
             turn.got(Arc::clone(&self.lease));

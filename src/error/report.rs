@@ -217,7 +217,6 @@ impl Vote {
         }
     }
 
-    /// The other holder that the node names.
     pub(crate) fn holder(&self) -> Option<&Holder> {
         if let Self::Held { holder, .. } = self {
             holder.as_ref()

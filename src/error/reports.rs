@@ -26,7 +26,6 @@ impl Told<'_> {
         self.count(Vote::is_no_lock) > self.count(Vote::is_refusal)
     }
 
-    /// Whether a reader was refused because a writer waits.
     pub(super) fn writer_waits(self) -> bool {
         self.count(|vote| matches!(vote, Vote::WriterWaits { .. })) > 0
     }

@@ -69,7 +69,6 @@ impl Facts {
         }
     }
 
-    /// All facts in the order of the list.
     pub(super) fn all(&self) -> impl Iterator<Item = Fact> {
         let error = self.trouble.silence.as_ref();
         let error = error.or(self.trouble.refusal.as_ref());

@@ -192,7 +192,6 @@ impl LeaseState {
         self.unless_lost(self.loss_by(now))
     }
 
-    /// The error for a caller, if the lock was lost.
     fn unless_lost(&self, loss: Option<LossCause>) -> Result<(), Error> {
         loss.map_or(Ok(()), |cause| Err(self.lost_error(cause)))
     }

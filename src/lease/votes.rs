@@ -40,7 +40,6 @@ impl Votes {
         granted.chain(self.reports.iter().cloned()).collect()
     }
 
-    /// The vote of each node.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Vote> {
         let granted = repeat_n(&Vote::Granted, self.granted_in.len());
         granted.chain(self.reports.iter().map(|report| &report.vote))

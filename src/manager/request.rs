@@ -314,7 +314,6 @@ impl<'a> LockRequest<'a> {
 /// The most permits of a semaphore. A look asks for all slots.
 pub(super) const MOST_PERMITS: u32 = 256;
 
-/// Refuses a number of permits that no semaphore can have.
 pub(super) fn check_permits(permits: u32) -> Result<(), Error> {
     let reason = match permits {
         0 => "nobody would ever get one of 0; ask for at least 1".to_owned(),

@@ -8,12 +8,10 @@ use crate::clock::Timestamp;
 use crate::error::LossCause;
 
 impl LeaseState {
-    /// Adds a hook to call when the lock is lost.
     pub(crate) fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
         self.add_hook(News::Loss, hook);
     }
 
-    /// Adds a hook to call when another client waits for the lock.
     pub(crate) fn on_wanted(&self, hook: impl FnOnce() + Send + 'static) {
         self.add_hook(News::Wish, move |_| hook());
     }

@@ -39,7 +39,6 @@ impl Builder {
     }
 }
 
-/// The clock that all nodes are on.
 pub(super) fn common_clock<'n>(nodes: impl Iterator<Item = &'n GivenNode>) -> Result<Clock, Error> {
     let mut clocks = nodes.map(|node| match node {
         GivenNode::Server(_) => None,
