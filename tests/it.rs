@@ -134,11 +134,7 @@ mod servers {
     }
 
     /// Other implementations of Redlock on the same keys.
-    pub(crate) mod interop {
-        pub(crate) mod page;
-        pub(crate) mod port;
-        pub(crate) mod refused;
-    }
+    pub(crate) mod interop;
 
     /// Keep-alive, and what a holder is told when its lock is lost.
     pub(crate) mod keeping {

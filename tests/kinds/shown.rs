@@ -2,10 +2,10 @@
 
 use std::time::SystemTime;
 
-use redlatch::{Error, Holder, LockStatus, LossCause, Vote};
+use redlatch::{Error, Holder, ListedLock, LockStatus, LossCause, Vote};
 
 use crate::kinds::outcomes::loss;
-use crate::kinds::world::{Kind, TTL, everywhere, ms, on_fakes};
+use crate::kinds::world::{Kind, TTL, World, everywhere, ms, on_fakes};
 
 const LABEL: &str = "web-3 4711 J\u{fc}rgen's \"job\" \\o/";
 
@@ -52,15 +52,42 @@ fn the_status_tells_who_has_it_and_for_how_long() {
                     let since = holder.since.unwrap();
                     assert!(world.fakes().len() == 5 || since >= before, "{status}");
                     let head = format!("held by {token} ({holder}), for another ");
+                    // A fake tells the token alone.
+                    let value = world.value(0, &world.keys()[0]).unwrap();
+                    let label = format!("{token} {LABEL} since=2");
+                    assert!(world.fakes().len() == 5 || value.starts_with(&label));
                     assert!(status.to_string().starts_with(&head), "{status}");
                 }
                 LockStatus::Free { .. } | LockStatus::Resting { .. } | _ => panic!("{status}"),
             }
             assert_eq!(status.nodes().len(), world.nodes());
         }
+        assert_is_listed(world);
         guard.unlock().unwrap();
         assert!(world.status().iter().all(is_free));
     });
+}
+
+/// A list tells of each resource what its status tells.
+#[track_caller]
+fn assert_is_listed(world: &World) {
+    let listed = world.managers[1].locks(&world.name).unwrap();
+    let mut locks: Vec<ListedLock> = listed.map(Result::unwrap).collect();
+    locks.retain(|lock| world.names().contains(&lock.resource));
+    locks.sort_by(|one, other| one.resource.cmp(&other.resource));
+    let statuses = world.status();
+    assert_eq!(locks.len(), statuses.len(), "{locks:?}");
+    for (lock, status) in locks.iter().zip(statuses) {
+        assert_eq!(lock.slot, world.is(Kind::Permit).then_some(0));
+        let text = lock.to_string();
+        // The time of servers goes on.
+        let told = text.contains(&format!(": {status:#}"));
+        assert!(told || world.fakes().is_empty(), "{text}");
+        let rests = matches!(status, LockStatus::Resting { .. });
+        assert_eq!(text.contains(", as rest:"), rests, "{text}");
+        let number = world.nodes();
+        assert!(text.ends_with(&format!(", on {number} of {number} nodes")));
+    }
 }
 
 #[test]
@@ -146,6 +173,7 @@ fn a_lock_that_rests_says_so_who_did_the_work_and_when_it_is_free() {
                 let rests = |vote: &Vote| matches!(vote, Vote::Held { resting: true, .. });
                 assert!(nodes.iter().all(|node| rests(&node.vote)), "{status}");
             }
+            assert_is_listed(world);
             let error = world.call(1).try_lock().unwrap_err();
             assert!(error.is_resting(), "{error}");
             assert_eq!(label(error.holder()), who, "{error}");

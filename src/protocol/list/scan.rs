@@ -199,6 +199,12 @@ mod tests {
             message: String::new(),
         };
         assert!(Scan::default().note(Err(refusal), None, "").is_err());
+        // Keys that were not asked for.
+        let others = Page {
+            cursor: 0,
+            keys: vec![b"job".to_vec(), b"other".to_vec()],
+        };
+        assert!(Scan::default().note(Ok(others), None, "job").is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Passwords and users, also ones from a callback: what opens a server, which rights a lock needs, and what one without them is told.
+//! Passwords and users, also ones from a callback: what opens a server, and what one is told whom a server refuses.
 
 use std::io;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use parking_lot::Mutex;
-use redlatch::{Credentials, Error, LockManager, LockStatus, NodeError, Vote};
+use redlatch::{Credentials, Error, LockManager, NodeError, Vote};
 use redlatch_testing::{Server, eventually, now};
 
 use crate::managers::PATIENCE;
-use crate::servers::connecting::connections::{TTL, assert_works, at, manager, refusal};
+use crate::servers::connecting::connections::{TTL, assert_works, at, manager};
 
 const PASSWORD: &str = "pa55-w0rd";
 
@@ -61,45 +61,6 @@ fn a_login_that_is_refused_is_told_with_what_to_do_and_without_the_password() {
         let shown = format!("{text} {error:?} {manager:?} {:?}", at(&url));
         assert!(!shown.contains(PASSWORD), "{shown}");
     }
-}
-
-#[test]
-fn an_acl_user_with_the_documented_commands_can_lock() {
-    let server = Server::start();
-    let url = server.user("~app:* +set +get +del +pttl +pexpire +eval +ping");
-    let allowed = at(&url).key_prefix("app:").build().unwrap();
-    assert_works(&allowed);
-    let guard = allowed.lock("report", TTL).unwrap();
-    let status = allowed.status("report").unwrap();
-    let is_mine = matches!(&status, LockStatus::Held { token, .. } if token == guard.token());
-    assert!(is_mine, "{status}");
-
-    let elsewhere = manager(&url);
-    assert!(refusal(&elsewhere).contains("NOPERM"));
-    let status = elsewhere.status("report").unwrap();
-    let is_told = matches!(status, LockStatus::Unknown { .. });
-    assert!(is_told && status.to_string().contains("NOPERM"), "{status}");
-}
-
-#[test]
-fn an_acl_user_for_looking_alone_needs_eval_get_and_pttl_and_one_that_may_not_read_is_told_so() {
-    let server = Server::start();
-    server.hold("held", "someone", 60_000);
-    let watcher = manager(&server.user("~* +eval +get +pttl"));
-    let status = watcher.status("held").unwrap();
-    let is_told = matches!(&status, LockStatus::Held { token, .. } if token == "someone");
-    assert!(is_told, "{status}");
-    refusal(&watcher);
-    // It is told apart from a key of another type.
-    let blind = manager(&server.user("~* -get +set +del +pexpire +ping"));
-    let status = blind.status("held").unwrap();
-    assert!(matches!(status, LockStatus::Unknown { .. }), "{status}");
-    let guard = blind.lock("report", TTL).unwrap();
-    let error = guard.extend(TTL).unwrap_err().to_string();
-    // As Redis says it before 7.2, and as later servers do.
-    let texts = ["can't run this command", "ACL failure in script"];
-    assert!(texts.iter().any(|text| error.contains(text)), "{error}");
-    assert!(!error.contains("another type"), "{error}");
 }
 
 /// What the only node said.

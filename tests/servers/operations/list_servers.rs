@@ -1,20 +1,17 @@
-//! `LockManager::locks` over real servers and over servers that lie.
+//! `LockManager::locks` over real servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redlatch::LockStatus;
-use redlatch_testing::scripted::{Command, Peer, Scripted};
-use redlatch_testing::{Server, within};
+use redlatch::{LockManager, LockStatus};
+use redlatch_testing::Server;
 
-use crate::managers::{over, patient};
+use crate::managers::{invalid_field, over};
 use crate::waiters::cluster;
 
 const TTL: Duration = Duration::from_mins(10);
-/// Only a hang takes this long.
-const BOUND: Duration = Duration::from_secs(50);
 
 #[test]
 fn a_hundred_thousand_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes() {
@@ -44,97 +41,53 @@ fn a_hundred_thousand_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes
 }
 
 #[test]
-fn a_name_may_have_any_characters_and_one_that_is_no_text_is_none() {
-    let server = Server::start();
-    let manager = patient([server.url()]);
+fn a_name_and_a_prefix_may_have_any_characters_and_a_name_that_is_no_text_is_none() {
+    let servers = [Server::start()];
+    let manager = over(&servers).build().unwrap();
     let all: String = (0..=0x17f).filter_map(char::from_u32).collect();
     let longest = "x".repeat(64 * 1024);
-    let names = [
-        "line\r\nbreak",
-        "\0",
-        " ",
+    // Each is the beginning of itself alone.
+    let mut names = [
+        "*",
+        "Job",
         "e\u{301}\u{202e}",
+        "job\n",
+        "job*",
+        "job?x",
+        "job[a]",
+        "job\\",
+        "joba",
+        "j\u{f6}b",
+        "line\r\nbreak",
+        "\0\0",
+        " ",
         &all,
         &longest,
     ];
+    names.sort_unstable();
     let _guards = names.map(|name| manager.lock(name, TTL).unwrap());
-    let client = redis::Client::open(server.url()).unwrap();
+    let client = redis::Client::open(servers[0].url()).unwrap();
     let too_long = "y".repeat(64 * 1024 + 1);
     for key in [&b"\xff\xfe"[..], b"job\xc3", too_long.as_bytes()] {
         let mut set = redis::cmd("SET");
         set.arg(key).arg("token").arg("PX").arg(600_000);
         set.exec(&mut client.get_connection().unwrap()).unwrap();
     }
-    let locks: Vec<_> = manager.locks("").unwrap().map(Result::unwrap).collect();
-    let is_held = |status: &LockStatus| matches!(status, LockStatus::Held { .. });
-    assert!(locks.len() == names.len() && locks.iter().all(|lock| is_held(&lock.status)));
-    let found: BTreeSet<&str> = locks.iter().map(|lock| &*lock.resource).collect();
-    assert_eq!(found, names.into());
-}
-
-/// How a list ends over a server that answers to a scan as the script says, and how often it was asked.
-fn against(script: impl Fn(&Peer, &Command) + Send + Sync + 'static) -> (String, usize) {
-    let is_scan = |command: &Command| command.words[1].contains("'SCAN'");
-    let server = Scripted::start(move |peer, command| {
-        if is_scan(command) {
-            script(peer, command);
-        } else {
-            peer.say(b"*1\r\n:-2\r\n");
-        }
-    });
-    let manager = patient([server.url()]);
-    let end = within(BOUND, move || {
-        let mut locks = manager.locks("p").unwrap();
-        locks.find_map(|lock| Some(lock.err()?.to_string()))
-    });
-    let asked = server.heard().iter().filter(|it| is_scan(it)).count();
-    (end.unwrap_or("the end".into()), asked)
-}
-
-fn page(cursor: &str, keys: &[&[u8]]) -> Vec<u8> {
-    let bulk = |text: &[u8]| [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat();
-    let head = format!("*{}\r\n", keys.len() + 1);
-    let keys = keys.iter().flat_map(|key| bulk(key)).collect();
-    [head.into_bytes(), bulk(cursor.as_bytes()), keys].concat()
-}
-
-#[test]
-fn a_scan_that_never_ends_is_ended_and_what_is_no_page_is_an_error() {
-    let many = page("0", &vec![&b"p"[..]; 5_000]);
-    for (reply, expected, most) in [
-        (
-            &page("7", &[b"p:job"])[..],
-            "cursors of a scan that never ends",
-            8,
-        ),
-        (
-            &page("0", &[b"other"]),
-            "unexpected reply: keys that were not asked for",
-            1,
-        ),
-        (b"*2\r\n$2\r\n-1\r\n$1\r\np\r\n", "unexpected reply", 3),
-        (
-            b"*9223372036854775807\r\n$1\r\n0\r\nx",
-            "unexpected reply",
-            3,
-        ),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "unexpected reply", 3),
-        (
-            &page("0", &["p".repeat(300 * 1024).as_bytes()]),
-            "unexpected reply",
-            3,
-        ),
-        (&many, "unexpected reply", 3),
-        (b"-LOADING wait\r\n", "LOADING", 1),
-        (
-            &page("0", &[b"p", b"p:\xff", b"p:fence", b"p"]),
-            "the end",
-            1,
-        ),
-    ] {
-        let said = reply.to_vec();
-        let (end, asked) = against(move |peer, _| peer.say(&said));
-        assert!(end.contains(expected), "{expected}: {end}");
-        assert!(asked <= most, "{expected}: {asked}");
+    let list = |manager: &LockManager, prefix: &str| {
+        let locks = manager.locks(prefix).unwrap().map(Result::unwrap);
+        let is_held = |status: &LockStatus| matches!(status, LockStatus::Held { .. });
+        let held = locks.inspect(|lock| assert!(is_held(&lock.status), "{lock}"));
+        let mut found: Vec<String> = held.map(|lock| lock.resource).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(list(&manager, ""), names);
+    for name in names {
+        assert_eq!(list(&manager, name), [name]);
     }
+    assert_eq!(list(&manager, "job["), ["job[a]"]);
+    let prefixed = over(&servers).key_prefix("job[").build().unwrap();
+    assert_eq!(list(&prefixed, "a"), ["a]"]);
+    let refused = manager.locks(&(longest + "x"));
+    assert_eq!(invalid_field(&refused.err().unwrap()), "resource");
 }
