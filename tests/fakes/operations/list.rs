@@ -53,10 +53,15 @@ fn a_lock_is_found_on_whichever_majority_it_is() {
                 nodes[*node].hold(&key, "token", TTL);
             }
             if has.len() > n / 2 {
-                held.push(key);
+                held.push((key, format!("on {} of {n} nodes", has.len())));
             }
         }
-        assert_eq!(names(&manager, ""), held, "{n} nodes");
+        let listed = list(&manager, "");
+        assert_eq!(listed.len(), held.len(), "{n} nodes");
+        for (lock, (name, on)) in listed.into_iter().zip(held) {
+            assert!(lock.to_string().ends_with(&on), "{lock}");
+            assert_eq!(lock.resource, name);
+        }
     }
 }
 
