@@ -72,8 +72,7 @@ mod fakes {
     pub(crate) mod operations {
         #[cfg(all(feature = "metrics", feature = "serde"))]
         pub(crate) mod alerts;
-        #[cfg(feature = "serde")]
-        pub(crate) mod exported;
+        pub(crate) mod broken;
         pub(crate) mod health;
         pub(crate) mod list;
         #[cfg(all(feature = "metrics", feature = "serde"))]
@@ -184,7 +183,6 @@ mod servers {
         pub(crate) mod health_servers;
         pub(crate) mod health_users;
         pub(crate) mod list_servers;
-        pub(crate) mod logs;
         pub(crate) mod odd_keys;
         pub(crate) mod page;
         pub(crate) mod page_users;

@@ -6,7 +6,6 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, Fanout, LockGuard, LockManager, Protocol, RwLock};
 
 use crate::kinds::outcomes::assert_expired;
-use crate::log_lines::lines_about;
 use crate::managers::{BOTH, processes_by};
 use crate::waiters::TTL;
 
@@ -171,37 +170,4 @@ fn the_intent_of_a_writer_that_died_or_gave_up_ends_by_itself() {
         drop(ledger(&one).try_read().unwrap());
         drop((reader, late));
     });
-}
-
-#[test]
-fn lines_and_counters_tell_of_readers() {
-    let nodes = FakeNode::cluster(3);
-    let builder = LockManager::builder().fakes(&nodes);
-    let [one, other] = processes_by(&builder, Protocol::Classic);
-    log::set_logger(&crate::log_lines::LINES).ok();
-    log::set_max_level(log::LevelFilter::Trace);
-    let reader = one.rw_lock("log readers").try_read().unwrap();
-    other.rw_lock("log readers").try_write().unwrap_err();
-    reader.unlock().unwrap();
-    let writer = other.rw_lock("log readers").try_write().unwrap();
-    one.rw_lock("log readers").try_read().unwrap_err();
-    drop(writer);
-    let begins = [
-        "read lock \"log readers\" acquired in ",
-        "lock \"log readers\" is read by 1",
-        "read lock \"log readers\" released after ",
-        "lock \"log readers\" acquired in ",
-        "lock \"log readers\" is held by another",
-        "lock \"log readers\" released after ",
-    ];
-    let lines = lines_about("\"log readers\"");
-    assert_eq!(lines.len(), begins.len(), "{lines:?}");
-    for (line, begin) in lines.iter().zip(begins) {
-        let begin = format!("DEBUG redlatch::lock {begin}");
-        assert!(line.starts_with(&begin), "{line}");
-    }
-    let stats = one.stats();
-    assert_eq!((stats.attempts, stats.acquired, stats.released), (2, 1, 1));
-    let waits = (stats.contended, stats.failed_held, stats.queued);
-    assert_eq!(waits, (1, 1, 0));
 }

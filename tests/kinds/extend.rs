@@ -24,6 +24,8 @@ fn assert_is_over(world: &World, guard: LockGuard, assert_cause: fn(Result<(), E
     let cause = told.recv_timeout(BOUND).unwrap();
     assert!(told.recv_timeout(BOUND).is_err(), "told twice: {cause}");
     assert_cause(guard.unlock());
+    let stats = world.managers[0].stats();
+    assert_eq!((stats.lost, stats.held()), (1, 0), "{stats}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, LockGuard, LossCause, Vote};
+use redlatch::{Error, KeepAlive, LockGuard, LossCause, Vote};
 
 use crate::kinds::outcomes::{assert_vanished, loss};
 use crate::kinds::world::{GRAIN, Kind, TTL, World, everywhere, ms, on_fakes};
@@ -192,5 +192,40 @@ fn past_its_end_by_the_clock_a_lock_has_expired_whatever_late_answers_say_if_any
                 assert_eq!((stats.lost, stats.held()), (1, 0));
             });
         }
+    }
+}
+
+#[test]
+fn a_lock_whose_guard_was_forgotten_is_held_until_it_ends_and_lost_then() {
+    let takes: [fn(&World) -> LockGuard; 4] = [
+        World::take,
+        |world| world.managers[0].adopt(world.take().into_lease()).unwrap(),
+        |world| {
+            let guard = world.call(0).ttl(TTL / 2).lock().unwrap();
+            guard.extend(TTL).unwrap();
+            guard
+        },
+        |world| {
+            let call = world.call(0).keep_alive(KeepAlive::max_hold(TTL));
+            call.lock().unwrap()
+        },
+    ];
+    for take in takes {
+        on_fakes(|world| {
+            #[expect(clippy::mem_forget, reason = "it is what is tested")]
+            std::mem::forget(take(world));
+            let stats = || world.managers[0].stats();
+            world.clock().advance(TTL / 50 * 49);
+            assert_eq!((stats().held(), stats().lost), (1, 0));
+            world.clock().advance(TTL / 50 + GRAIN);
+            assert_eq!((stats().held(), stats().lost), (0, 1));
+            // The next holder's is another one, whose end is counted once.
+            let guard = take(world);
+            world.clock().advance(TTL);
+            assert_eq!((stats().held(), stats().lost), (0, 2));
+            assert!(guard.check().is_err());
+            drop(guard);
+            assert_eq!((stats().held(), stats().lost), (0, 2));
+        });
     }
 }

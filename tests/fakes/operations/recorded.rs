@@ -1,13 +1,13 @@
-//! The cargo feature `metrics`: what the recorder of a program gets.
+//! The cargo feature `metrics`: what the recorder of a program gets. And the same figures as JSON.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{KeepAlive, LockManager, Stats};
+use redlatch::{Fanout, Stats};
 
+use crate::fakes::operations::broken::{assert_harmless, play};
 use crate::managers::over_fakes;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ pub(crate) fn metrics() -> BTreeSet<String> {
     names.collect()
 }
 
-/// The counters of a snapshot, by the names that the recorder gets.
+/// The counters of a snapshot as JSON, by the names that the recorder gets.
 fn counters(stats: &Stats) -> HashMap<String, u64> {
     let json = serde_json::to_value(stats).unwrap();
     let fields = json.as_object().unwrap().iter();
@@ -52,49 +52,25 @@ fn counters(stats: &Stats) -> HashMap<String, u64> {
         };
         (name, count.as_u64().unwrap())
     });
-    let of_nodes = stats.nodes.iter().flat_map(|stats| {
-        let node = &stats.node;
-        [
-            ("votes_total", ",vote=granted", stats.granted),
-            ("votes_total", ",vote=refused", stats.refused),
-            ("votes_total", ",vote=failed", stats.failed),
-            ("left_out_total", "", stats.opened),
-            ("back_total", "", stats.closed),
-        ]
-        .map(|(name, label, count)| (format!("redlatch_node_{name}{{node={node}{label}}}"), count))
-    });
+    let of_nodes = json["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|of_node| {
+            let node = of_node["node"].as_str().unwrap();
+            [
+                ("votes_total", ",vote=granted", "granted"),
+                ("votes_total", ",vote=refused", "refused"),
+                ("votes_total", ",vote=failed", "failed"),
+                ("left_out_total", "", "opened"),
+                ("back_total", "", "closed"),
+            ]
+            .map(|(name, label, field)| {
+                let name = format!("redlatch_node_{name}{{node={node}{label}}}");
+                (name, of_node[field].as_u64().unwrap())
+            })
+        });
     of_manager.chain(of_nodes).collect()
-}
-
-/// Plays so that nearly each figure changes, on this thread alone. Returns the manager, which holds one lock.
-fn play(nodes: &[FakeNode], clock: &FakeClock) -> (LockManager, redlatch::LockGuard) {
-    let manager = LockManager::builder().fakes(nodes).build().unwrap();
-    nodes[2].hang();
-    drop(manager.lock("job", TTL).unwrap());
-    nodes[2].recover();
-    clock.advance(TTL);
-    // Another holder, and no majority.
-    for node in nodes {
-        node.hold("other", "another", TTL);
-    }
-    manager.try_lock("other", TTL).unwrap_err();
-    nodes[..2].iter().for_each(FakeNode::refuse);
-    manager.try_lock("job", TTL).unwrap_err();
-    nodes.iter().for_each(FakeNode::recover);
-    clock.advance(TTL);
-    // A lease goes from hand to hand, and is extended, healed and lost.
-    let lease = manager.lock("job", TTL).unwrap().into_lease();
-    let guard = manager.adopt(lease).unwrap();
-    nodes[1].flush();
-    guard.extend(TTL).unwrap();
-    clock.advance(TTL * 2);
-    assert!(guard.check().is_err());
-    drop(guard);
-    let request = manager.request("kept").ttl(TTL);
-    let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-    clock.advance(TTL * 3);
-    assert!(manager.try_lock("kept", TTL).is_err());
-    (manager, kept)
 }
 
 #[test]
@@ -103,7 +79,7 @@ fn the_recorder_gets_every_figure_with_its_description_and_its_unit() {
     let recorder = DebuggingRecorder::new();
     let seen = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        let (manager, kept) = play(&nodes, &clock);
+        let (manager, kept) = play(&nodes, &clock, Fanout::Sequential);
         let stats = manager.stats();
         let mut figures = recorded(&seen);
         for (name, (_, description, _)) in &figures {
@@ -132,6 +108,12 @@ fn the_recorder_gets_every_figure_with_its_description_and_its_unit() {
             "{longest} {stats}"
         );
         assert!(figures.is_empty(), "{figures:?}");
+        let json = serde_json::to_value(&stats).unwrap();
+        assert_eq!(json["held"], 1, "{json}");
+        assert_eq!(json["wait"]["count"], stats.acquired, "{json}");
+        let longest = stats.wait_quantile(1.0).as_micros().to_string();
+        assert_eq!(json["wait"]["max_us"].to_string(), longest, "{json}");
+        assert_eq!(json["wait"]["p99_us"], json["wait"]["max_us"], "{json}");
         // The play is worth something.
         let zero = counters(&stats).into_values().filter(|count| *count == 0);
         assert!(zero.count() < 10, "{stats}");
@@ -189,11 +171,5 @@ broken! {
 
 #[test]
 fn a_recorder_that_panics_harms_no_lock() {
-    let (clock, nodes, _) = over_fakes(3);
-    metrics::with_local_recorder(&Broken, || {
-        let (manager, kept) = play(&nodes, &clock);
-        kept.unlock().unwrap();
-        let stats = manager.stats();
-        assert_eq!((stats.held(), stats.lost), (0, 1), "{stats}");
-    });
+    metrics::with_local_recorder(&Broken, || assert_harmless(Fanout::Sequential));
 }

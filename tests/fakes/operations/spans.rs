@@ -1,14 +1,13 @@
 //! The cargo feature `tracing`: a span for each call for a lock, and one for each call of a node below it.
 
 use std::fmt::Debug;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
-use redlatch::{Error, Fanout, KeepAlive, LockManager};
+use redlatch::{Fanout, LockManager};
 use redlatch_testing::{eventually, is_alone};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -16,6 +15,7 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_core::span::Current;
 
+use crate::fakes::operations::broken::assert_harmless;
 use crate::managers::over_fakes;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -158,13 +158,14 @@ fn notes_of(job: impl FnOnce()) -> Vec<String> {
     notes
 }
 
-// Whether a span is wanted is asked once and remembered, and another test that is the first to come to it at the moment when
-// one of these begins to listen says no. So each of them is alone.
-
+/// Whether a span is wanted is asked once and remembered, and another test that is the first to come to it at the moment when this one
+/// begins to listen says no. So it is alone.
 #[test]
-fn a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it() {
-    if !is_alone("operations::spans::a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it")
-    {
+fn a_call_for_a_lock_has_a_span_with_its_end_and_with_those_of_the_nodes_below_it_and_none_has_a_token()
+ {
+    if !is_alone(
+        "operations::spans::a_call_for_a_lock_has_a_span_with_its_end_and_with_those_of_the_nodes_below_it_and_none_has_a_token",
+    ) {
         return;
     }
     let (_, nodes, manager) = over_fakes(3);
@@ -209,18 +210,13 @@ fn a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it() {
         "4 outcome answered",
     ];
     assert_eq!(told[..4], answered);
-}
+    nodes[1].recover();
 
-#[test]
-fn a_call_that_fails_says_how_and_no_span_has_a_token() {
-    if !is_alone("operations::spans::a_call_that_fails_says_how_and_no_span_has_a_token") {
-        return;
-    }
-    let (_, nodes, manager) = over_fakes(3);
+    // How it failed, and no token.
     let token = "00112233445566778899aabbccddeeff00112233";
     for node in &nodes {
         let value = format!("{token} web-3 since=2026-11-22T05:52:53Z");
-        node.hold("job", &value, TTL);
+        node.hold("held", &value, TTL);
     }
     let assert_told = |name: &str, expected: &[&str]| {
         let mut told = notes_of(|| assert!(manager.try_lock(name, TTL).is_err()));
@@ -229,7 +225,7 @@ fn a_call_that_fails_says_how_and_no_span_has_a_token() {
         assert_eq!(told, expected);
     };
     let by = "1 held_by web-3 since 2026-11-22 05:52:53 UTC";
-    assert_told("job", &[by, "1 outcome held"]);
+    assert_told("held", &[by, "1 outcome held"]);
     nodes[..2].iter().for_each(FakeNode::refuse);
     assert_told("other", &["1 outcome unavailable"]);
     // Nothing is asked of any node, so there is no span either.
@@ -237,7 +233,7 @@ fn a_call_that_fails_says_how_and_no_span_has_a_token() {
 }
 
 /// Does this with subscribers that are broken at each of their callbacks.
-fn broken(job: impl Fn(&str)) {
+fn broken(job: impl Fn()) {
     let callbacks = [
         "enabled",
         "new_span",
@@ -254,7 +250,7 @@ fn broken(job: impl Fn(&str)) {
                 panics_at: Some(at),
                 ..Spans::default()
             };
-            tracing::subscriber::with_default(spans.clone(), || job(at));
+            tracing::subscriber::with_default(spans.clone(), &job);
             spans.panics.load(Ordering::Relaxed) > 0
         });
         assert!(is_called, "{at} is never called");
@@ -264,49 +260,6 @@ fn broken(job: impl Fn(&str)) {
 #[test]
 fn a_subscriber_that_panics_leaves_no_key_and_disturbs_no_lock() {
     for fanout in [Fanout::Sequential, Fanout::Overlapped] {
-        broken(|at| {
-            let (clock, nodes, _) = over_fakes(3);
-            let builder = LockManager::builder().fakes(&nodes).fanout(fanout);
-            let manager = builder.build().unwrap();
-            let guard = manager.lock("job", TTL).unwrap();
-            guard.extend(TTL * 2).unwrap();
-            assert!(manager.try_lock("job", TTL).is_err());
-            guard.unlock().unwrap();
-
-            // One node fails, is left out, and answers again.
-            nodes[1].refuse();
-            let request = manager.request("kept").ttl(TTL);
-            let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-            clock.advance(TTL);
-            nodes[1].recover();
-            clock.advance(TTL);
-            assert_eq!(manager.stats().nodes[1].closed, 1, "{at}");
-            kept.check().unwrap();
-            drop(kept);
-
-            nodes.iter().for_each(FakeNode::refuse);
-            let refused = manager.try_lock("job", TTL);
-            assert!(matches!(refused, Err(Error::Unavailable { .. })), "{at}");
-            nodes.iter().for_each(FakeNode::recover);
-            clock.advance(TTL);
-            for key in ["job", "kept"] {
-                let has_key = |node: &FakeNode| node.token_of(key).is_some();
-                assert!(!nodes.iter().any(has_key), "{at}: {key} is left");
-            }
-            drop(manager.try_lock("job", TTL).unwrap());
-        });
+        broken(|| assert_harmless(fanout));
     }
-}
-
-#[test]
-fn a_subscriber_that_panics_while_a_panic_unwinds_is_no_abort() {
-    broken(|_| {
-        let (_, nodes, manager) = over_fakes(3);
-        let unwound = catch_unwind(AssertUnwindSafe(|| {
-            let _guard = manager.lock("job", TTL).unwrap();
-            panic!("the job fails");
-        }));
-        assert!(unwound.is_err());
-        assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
-    });
 }

@@ -140,3 +140,50 @@ fn a_node_that_was_left_out_is_asked_where_any_of_the_locks_needs_it() {
         assert!(status.iter().all(is_held), "{status:?}");
     }
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn as_json_it_has_what_each_node_says_under_names_that_stay() {
+    use serde_json::{Value, to_value};
+
+    const TOKEN: &str = "00112233445566778899aabbccddeeff00112233";
+    let told = |json: &Value| {
+        let names = "state view token holder error readers last_ms".split(' ');
+        let told = names.map(|name| json[name].to_string());
+        told.collect::<Vec<_>>().join(" ").replace(TOKEN, "T")
+    };
+    let (_, nodes, manager) = over_fakes(6);
+    let label = "web-3 4711 since=2026-11-22T05:52:53Z";
+    nodes[0].hold("job", &format!("{TOKEN} {label}"), TTL);
+    nodes[1].hold("job", &format!("{TOKEN} web-3"), TTL);
+    nodes[2].hold("job", TOKEN, Duration::MAX);
+    nodes[3].hold("job", "settings", Duration::MAX);
+    nodes[4].hang();
+    let json = to_value(manager.status("job").unwrap()).unwrap();
+    for (place, expected) in [
+        r#"null "held" "T" {"label":"web-3 4711","since":"2026-11-22T05:52:53Z"} null null null"#,
+        r#"null "held" "T" {"label":"web-3","since":null} null null null"#,
+        r#"null "never_expires" null null "the key is a lock that lost its time to live; delete it only if its holder is gone" null null"#,
+        r#"null "never_expires" null null null null null"#,
+        r#"null "timed_out" null null null null null"#,
+        r#"null "free" null null null null null"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let node = &json["nodes"][place];
+        assert_eq!(told(node), expected);
+        assert_eq!(node["node"], nodes[place].name());
+    }
+    assert_eq!(json["nodes"][0]["remaining_ms"], 10_000);
+
+    nodes.iter().for_each(FakeNode::restart);
+    let _reader = manager.rw_lock("job").ttl(TTL).read().unwrap();
+    let json = to_value(manager.status("job").unwrap()).unwrap();
+    assert_eq!(told(&json), r#""read" null null null null 1 10000"#);
+    assert_eq!(json["remaining_ms"], 9_897);
+    let guard = manager.semaphore("job", 1).ttl(TTL).lock().unwrap();
+    let json = to_value(manager.semaphore_status("job", 1).unwrap()).unwrap();
+    assert_eq!(json[0]["token"], guard.token(), "{json}");
+    assert_eq!(to_value(guard.votes()).unwrap()[0]["view"], "granted");
+}

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use redlatch::{Credentials, Error, LockManager, NodeError, Vote};
 use redlatch_testing::{Server, eventually, now};
 
+use crate::log_lines::{lines_about, listen};
 use crate::managers::PATIENCE;
 use crate::servers::connecting::connections::{TTL, assert_works, at, manager};
 
@@ -32,6 +33,7 @@ fn a_password_opens_the_server_from_a_url_and_from_a_ready_client() {
 
 #[test]
 fn a_login_that_is_refused_is_told_with_what_to_do_and_without_the_password() {
+    listen();
     let server = Server::start_with(&["--requirepass", PASSWORD, "--databases", "4"]);
     let other = Server::start();
     let no_select = other.user("~* +@all -select") + "/1";
@@ -61,6 +63,7 @@ fn a_login_that_is_refused_is_told_with_what_to_do_and_without_the_password() {
         let shown = format!("{text} {error:?} {manager:?} {:?}", at(&url));
         assert!(!shown.contains(PASSWORD), "{shown}");
     }
+    assert!(!lines_about(&server.name()).is_empty() && lines_about(PASSWORD).is_empty());
 }
 
 /// What the only node said.

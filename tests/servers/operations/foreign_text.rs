@@ -6,7 +6,7 @@ use redlatch::fake::FakeNode;
 use redlatch::{LockManager, Protocol};
 use redlatch_testing::scripted::Scripted;
 
-use crate::log_lines::{LINES, is_new, lines_about};
+use crate::log_lines::{is_new, lines_about, listen};
 use crate::managers::{BOTH, with_protocol};
 
 const TTL: Duration = Duration::from_mins(1);
@@ -50,8 +50,7 @@ fn messages(protocol: Protocol, path: &str, text: String) -> Vec<String> {
 
 #[test]
 fn no_message_has_characters_of_a_server_or_a_holder_that_change_how_it_reads() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(log::LevelFilter::Trace);
+    listen();
     let token = "0123456789abcdef0123456789abcdef01234567";
     for c in CHARACTERS.chars() {
         assert!(!is_printable(c), "{c:?}");

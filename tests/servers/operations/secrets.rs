@@ -3,13 +3,12 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use log::LevelFilter;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, Fanout, LockManager, NodeReport, Protocol};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, side_by_side, within};
 
-use crate::log_lines::{LINES, lines_about};
+use crate::log_lines::{lines_about, listen};
 use crate::managers::{BOTH, patient, with_protocol};
 
 const TTL: Duration = Duration::from_mins(1);
@@ -65,11 +64,6 @@ impl Shown {
             self.error(&error);
         }
     }
-}
-
-fn listen() {
-    log::set_logger(&LINES).ok();
-    log::set_max_level(LevelFilter::Trace);
 }
 
 /// The token of a command, if it has one.

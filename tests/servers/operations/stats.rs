@@ -1,5 +1,7 @@
-//! `LockManager::stats`: what is counted of calls, guards and nodes, how long calls waited, and what people read.
+//! `LockManager::stats`: what is counted of calls, guards and nodes, how long calls waited, and what people read. With it, the log
+//! lines about what is counted.
 
+use std::thread::spawn;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
@@ -7,17 +9,25 @@ use redlatch::{Error, KeepAlive, LockGuard, LockManager, Protocol};
 use redlatch_testing::eventually;
 use redlatch_testing::scripted::{Kind, Scripted};
 
+use crate::log_lines::{lines_about, listen};
 use crate::managers::{PATIENCE, over_fakes, processes_by};
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// The counters that are not zero, as people read them. Their groups stand in front of them.
+/// The counters that are not zero, as people read them, with a word where chance says how many. Their groups stand in front of them.
 fn counted(manager: &LockManager) -> String {
     let text = manager.stats().to_string();
     let groups = text.lines().take(5).map(|line| line.split_at(10).1);
-    let mut counters: Vec<&str> = groups.flat_map(|group| group.split(", ")).collect();
-    counters.retain(|counter| !counter.starts_with("0 "));
-    counters.join(", ")
+    let counters = groups.flat_map(|group| group.split(", "));
+    let counters = counters.filter_map(|counter| {
+        let (number, what) = counter.split_once(' ').unwrap();
+        match (number.parse::<u64>().unwrap(), what) {
+            (0, _) => None,
+            (3.., "attempts") | (2.., "renewals" | "renewed") => Some(format!("several {what}")),
+            _ => Some(counter.to_owned()),
+        }
+    });
+    counters.collect::<Vec<_>>().join(", ")
 }
 
 fn lock(manager: &LockManager) -> LockGuard {
@@ -31,99 +41,219 @@ fn hold(nodes: &[FakeNode], span: Duration) {
     }
 }
 
-/// What happens to a lock, and what is counted then.
-type Story = (fn(&LockManager, &[FakeNode], &FakeClock), &'static str);
+/// Fakes, a manager, and the name of a lock, which tries to look like a line of its own.
+struct Stage {
+    clock: FakeClock,
+    nodes: Vec<FakeNode>,
+    manager: LockManager,
+    name: String,
+}
 
-const STORIES: [Story; 6] = [
+impl Stage {
+    fn lock(&self) -> LockGuard {
+        self.manager.lock(&self.name, TTL).unwrap()
+    }
+
+    fn hold(&self, value: &str, span: Duration) {
+        for node in &self.nodes {
+            node.hold(&self.name, value, span);
+        }
+    }
+
+    /// All lines about the lock and the nodes, with times and the number of attempts made one. That a node is down or back is a word.
+    fn logged(&self) -> String {
+        let (lock, nodes) = (format!("lock {:?}", self.name), [0, 1, 2]);
+        let names = nodes.map(|place| self.nodes[place].name());
+        let even = |word: &str| {
+            let number = word.trim_end_matches(['n', '\u{b5}', 'm', 's', ',', ':']);
+            let is_time = word != number && number.parse::<f64>().is_ok();
+            if is_time { "TIME" } else { word }.to_owned()
+        };
+        let line = |line: String| {
+            let is_about = |name: &&str| line.contains(&format!("node {name} "));
+            if !line.contains(&lock) && !names.iter().any(is_about) {
+                return None;
+            }
+            let (level, line) = line.split_once(' ')?;
+            let mut line = line.split_once(' ')?.1.replace(&lock, "LOCK");
+            for (place, name) in names.iter().enumerate() {
+                line = line.replace(name, &format!("NODE{place}"));
+            }
+            let line = line.split_inclusive("attempts: ").next()?.trim_end();
+            let words = line.split(' ').map(even).collect::<Vec<_>>().join(" ");
+            Some(format!("{level} {words}"))
+        };
+        let lines: Vec<String> = lines_about("").into_iter().filter_map(line).collect();
+        nodes.into_iter().fold(lines.join("; "), |lines, place| {
+            let down = format!("WARN node NODE{place} failed (no connection: connection refused); left out until it answers again");
+            let lines = lines.replace(&down, &format!("DOWN{place}"));
+            lines.replace(&format!("INFO node NODE{place} answers again"), &format!("BACK{place}"))
+        })
+    }
+}
+
+/// What happens to a lock, what is counted then, and the lines about it.
+type Story = (fn(&Stage), &'static str, &'static str);
+
+const STORIES: [Story; 11] = [
     (
-        |manager, _, _| {
-            assert!(manager.lock("job", Duration::ZERO).is_err());
-            assert!(manager.lock("", TTL).is_err());
+        |stage| {
+            let refused = stage.manager.lock(&stage.name, Duration::ZERO);
+            assert!(refused.is_err() && stage.manager.lock("", TTL).is_err());
         },
         // What is refused before a node is asked is not counted.
         "",
+        "",
     ),
     (
-        |manager, nodes, _| {
-            let guard = lock(manager);
-            nodes[1].flush();
+        |stage| {
+            let guard = stage.lock();
+            stage.nodes[1].flush();
             guard.extend(TTL * 2).unwrap();
             guard.unlock().unwrap();
-            drop(lock(&manager.clone()));
+            drop(stage.lock());
         },
         "2 acquired, 2 released, 2 attempts, 1 extended, 1 healed",
+        "DEBUG LOCK acquired in TIME; DEBUG LOCK set again on node NODE1, which had no key of it; \
+         DEBUG LOCK released after TIME; DEBUG LOCK acquired in TIME; DEBUG LOCK released after TIME",
     ),
     (
-        |manager, nodes, _| {
-            nodes[..2].iter().for_each(FakeNode::refuse);
-            assert!(manager.try_lock("job", TTL).is_err());
-        },
-        "1 attempts, 1 unavailable",
-    ),
-    (
-        |manager, nodes, _| {
-            let span = Duration::from_millis(30);
-            for node in nodes {
-                node.delay(span);
+        |stage| {
+            stage.nodes[..2].iter().for_each(FakeNode::refuse);
+            for _ in 0..3 {
+                stage.manager.try_lock(&stage.name, TTL).unwrap_err();
             }
-            let slow = manager.try_lock("job", span * 2);
+            stage.nodes[..2].iter().for_each(FakeNode::recover);
+            stage.clock.advance(TTL);
+        },
+        "several attempts, 3 unavailable",
+        // Once, however often they fail.
+        "DOWN0; DOWN1; BACK0; BACK1",
+    ),
+    (
+        |stage| {
+            let span = Duration::from_millis(30);
+            stage.nodes.iter().for_each(|node| node.delay(span));
+            let slow = stage.manager.try_lock(&stage.name, span * 2);
             assert!(matches!(slow, Err(Error::TooSlow { .. })), "{slow:?}");
         },
         // The guard that was never given out is neither released nor lost.
         "1 attempts, 1 too slow",
+        "",
     ),
     (
-        |manager, _, _| {
-            let lease = lock(manager).into_lease();
-            assert_eq!(counted(manager), "1 acquired, 1 passed on, 1 attempts");
-            let guard = manager.adopt(lease).unwrap();
-            assert_eq!(manager.stats().held(), 1);
+        |stage| {
+            let lease = stage.lock().into_lease();
+            assert_eq!(
+                counted(&stage.manager),
+                "1 acquired, 1 passed on, 1 attempts"
+            );
+            let guard = stage.manager.adopt(lease).unwrap();
+            assert_eq!(stage.manager.stats().held(), 1);
             drop(guard);
         },
         "1 acquired, 1 adopted, 1 released, 1 passed on, 1 attempts",
+        "DEBUG LOCK acquired in TIME; DEBUG LOCK released after TIME",
     ),
     (
-        |manager, nodes, _| {
-            let guard = lock(manager);
-            nodes.iter().for_each(FakeNode::refuse);
+        |stage| {
+            let guard = stage.lock();
+            stage.nodes.iter().for_each(FakeNode::refuse);
             assert!(matches!(guard.unlock(), Err(Error::Unconfirmed { .. })));
         },
         "1 acquired, 1 unconfirmed, 1 attempts",
+        "DEBUG LOCK acquired in TIME; DOWN0; DOWN1; DOWN2; \
+         WARN LOCK given back, but no majority has answered; the others are told again in the background",
+    ),
+    (
+        |stage| {
+            let notices: [fn(LockGuard); 3] = [
+                |guard| assert!(guard.check().is_err() && guard.check().is_err()),
+                drop,
+                // A lease of a lock that is lost passes nothing on.
+                |guard| drop(guard.into_lease()),
+            ];
+            for notice in notices {
+                let guard = stage.lock();
+                stage.clock.advance(TTL);
+                notice(guard);
+            }
+            // That is noticed by asking the nodes.
+            let guard = stage.lock();
+            stage.nodes.iter().for_each(FakeNode::restart);
+            drop(guard);
+        },
+        "4 acquired, 4 lost, several attempts",
+        "DEBUG LOCK acquired in TIME; WARN LOCK lost: its validity has ended; \
+         DEBUG LOCK acquired in TIME; WARN LOCK lost: its validity has ended; \
+         DEBUG LOCK acquired in TIME; WARN LOCK lost: its validity has ended; \
+         DEBUG LOCK acquired in TIME; WARN LOCK lost: a majority of the nodes has forgotten it: NODE0, NODE1, NODE2: no key",
+    ),
+    (
+        |stage| {
+            stage.hold("hidden", TTL / 2);
+            drop(stage.lock());
+        },
+        "1 acquired, 1 released, several attempts, 1 contended",
+        // Once, however many attempts are made.
+        "DEBUG LOCK is held by another; DEBUG LOCK acquired after TIME attempts:; DEBUG LOCK released after TIME",
+    ),
+    (
+        |stage| {
+            let token = "00112233445566778899aabbccddeeff00112233";
+            stage.hold(&format!("{token} web-3 since=2026-11-22T05:52:53Z"), TTL);
+            stage.manager.try_lock(&stage.name, TTL).unwrap_err();
+        },
+        "1 attempts, 1 contended, 1 held",
+        "DEBUG LOCK is held by web-3 since 2026-11-22 05:52:53 UTC",
+    ),
+    (
+        |stage| {
+            let other = LockManager::builder().fakes(&stage.nodes).build().unwrap();
+            let reader = stage.manager.rw_lock(&stage.name).try_read().unwrap();
+            other.rw_lock(&stage.name).try_write().unwrap_err();
+            reader.unlock().unwrap();
+            let writer = other.rw_lock(&stage.name).try_write().unwrap();
+            stage.manager.rw_lock(&stage.name).try_read().unwrap_err();
+            drop(writer);
+        },
+        "1 acquired, 1 released, 2 attempts, 1 contended, 1 held",
+        "DEBUG read LOCK acquired in TIME; DEBUG LOCK is read by 1; DEBUG read LOCK released after TIME; \
+         DEBUG LOCK acquired in TIME; DEBUG LOCK is held by another; DEBUG LOCK released after TIME",
+    ),
+    (
+        |stage| {
+            let request = stage.manager.request(&stage.name).ttl(TTL);
+            let _kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+            // Two renewals fail, which is one line, and the next one succeeds.
+            stage.nodes[..2].iter().for_each(FakeNode::refuse);
+            stage.clock.advance(TTL / 2);
+            assert!(stage.manager.stats().failed_renewals > 1);
+            stage.nodes[..2].iter().for_each(FakeNode::recover);
+            stage.clock.advance(TTL / 2);
+        },
+        "1 acquired, 1 released, 1 attempts, several renewals, several renewed",
+        "DEBUG LOCK acquired in TIME; DOWN0; DOWN1; \
+         WARN renewals of LOCK fail on 2 of 3 nodes, and it ends in TIME NODE0, NODE1: no connection: connection refused; \
+         BACK0; BACK1; INFO LOCK is renewed again; DEBUG LOCK released after TIME",
     ),
 ];
 
 #[test]
 fn what_becomes_of_a_lock_is_counted_once_however_that_is_noticed() {
-    for (story, expected) in STORIES {
+    listen();
+    for (number, (story, told, lines)) in STORIES.into_iter().enumerate() {
         let (clock, nodes, manager) = over_fakes(3);
-        story(&manager, &nodes, &clock);
-        assert_eq!(counted(&manager), expected);
+        let name = format!("story {number}\nWARN");
+        let stage = Stage {
+            clock,
+            nodes,
+            manager,
+            name,
+        };
+        story(&stage);
+        assert_eq!((&*counted(&stage.manager), &*stage.logged()), (told, lines));
     }
-}
-
-#[test]
-fn a_lock_that_is_lost_is_counted_once_however_that_is_noticed() {
-    let notices: [fn(LockGuard); 5] = [
-        drop,
-        |guard| assert!(guard.unlock().is_err()),
-        |guard| assert!(guard.extend(TTL).is_err()),
-        |guard| assert!(guard.check().is_err()),
-        // A lease of a lock that is lost passes nothing on.
-        |guard| drop(guard.into_lease()),
-    ];
-    let assert_lost = |lose: fn(&[FakeNode], &FakeClock), notices: &[fn(LockGuard)]| {
-        for notice in notices {
-            let (clock, nodes, manager) = over_fakes(3);
-            let guard = lock(&manager);
-            lose(&nodes, &clock);
-            notice(guard);
-            assert_eq!(counted(&manager), "1 acquired, 1 lost, 1 attempts");
-        }
-    };
-    assert_lost(|_, clock| clock.advance(TTL), &notices);
-    // That is noticed by asking the nodes.
-    let restart = |nodes: &[FakeNode], _: &FakeClock| nodes.iter().for_each(FakeNode::restart);
-    assert_lost(restart, &notices[..3]);
 }
 
 #[test]
@@ -152,41 +282,21 @@ fn a_renewal_of_a_lock_that_is_given_back_meanwhile_has_not_failed() {
 }
 
 #[test]
-fn a_lock_whose_guard_was_forgotten_is_held_until_it_ends_and_lost_then() {
-    type Take = fn(&LockManager) -> Result<LockGuard, Error>;
-    let takes: [Take; 7] = [
-        |manager| manager.lock("job", TTL),
-        |manager| manager.lock_all(["one", "two"], TTL),
-        |manager| manager.semaphore("jobs", 2).ttl(TTL).lock(),
-        |manager| manager.rw_lock("job").ttl(TTL).read(),
-        |manager| manager.adopt(lock(manager).into_lease()),
-        |manager| {
-            let guard = manager.lock("job", TTL / 2)?;
-            guard.extend(TTL)?;
-            Ok(guard)
-        },
-        |manager| {
-            let request = manager.request("job").ttl(TTL / 2);
-            request.keep_alive(KeepAlive::max_hold(TTL)).lock()
-        },
-    ];
-    for take in takes {
-        let (clock, _, manager) = over_fakes(3);
-        #[expect(clippy::mem_forget, reason = "it is what is tested")]
-        std::mem::forget(take(&manager).unwrap());
-        let stats = || (manager.stats().held(), manager.stats().lost);
-        clock.advance(TTL / 50 * 49);
-        assert_eq!(stats(), (1, 0));
-        clock.advance(TTL / 50);
-        assert_eq!(stats(), (0, 1));
-        // The next holder's is another one, whose end is counted once.
-        let guard = take(&manager).unwrap();
-        clock.advance(TTL);
-        assert_eq!(stats(), (0, 2));
-        assert!(guard.check().is_err());
-        drop(guard);
-        assert_eq!(stats(), (0, 2));
-    }
+fn a_wait_for_a_connection_of_ones_own_pool_is_no_failure_of_the_node() {
+    let server = Scripted::start(|peer, command| {
+        peer.wait(Duration::from_millis(60));
+        peer.say(command.consent());
+    });
+    let builder = LockManager::builder().node(server.url()).pool_size(1);
+    let builder = builder.node_timeout(Duration::from_millis(500));
+    let manager = builder.build().unwrap();
+    let workers = [(); 10].map(|()| {
+        let manager = manager.clone();
+        // Some get the connection too late, or not at all.
+        spawn(move || manager.try_lock("job", TTL).is_ok())
+    });
+    assert!(workers.map(|worker| worker.join().unwrap()).contains(&true));
+    assert_eq!(manager.stats().nodes[0].opened, 0);
 }
 
 #[test]
