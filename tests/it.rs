@@ -179,7 +179,6 @@ mod servers {
     /// What an operator sees: health, status, figures, log lines, spans.
     pub(crate) mod operations {
         pub(crate) mod foreign_text;
-        pub(crate) mod health_hostile;
         pub(crate) mod health_servers;
         pub(crate) mod health_users;
         pub(crate) mod list_servers;

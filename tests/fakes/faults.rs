@@ -140,16 +140,6 @@ fn years_pass_at_once_also_with_nodes_that_are_down() {
     let other = manager.try_lock_for("report", TTL, TTL / 10);
     assert!(matches!(other, Err(Error::Held { .. })), "{other:?}");
     guard.check().unwrap();
-}
-
-#[test]
-fn each_vote_has_the_name_of_its_node() {
-    let (_, nodes, manager) = over_fakes(5);
-    let votes = manager.try_lock("report", TTL).unwrap().votes();
-    for (node, report) in nodes.iter().zip(votes) {
-        assert_eq!(node.name(), &*report.node);
-        assert!(node.name().starts_with("fake-"), "{node:?}");
-        // Also where a test that failed shows a node.
-        assert!(format!("{node:?}").contains(node.name()));
-    }
+    // A test that fails may show a node.
+    assert!(format!("{:?}", nodes[0]).contains(nodes[0].name()));
 }

@@ -6,14 +6,11 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, Fanout, LockGuard, LockManager, Protocol, RwLock};
 
 use crate::kinds::outcomes::assert_expired;
+use crate::kinds::world::ms;
 use crate::managers::{BOTH, processes_by};
 use crate::waiters::TTL;
 
 const INTENT: &str = "ledger:redlatch:intent";
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)

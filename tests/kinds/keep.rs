@@ -65,23 +65,34 @@ fn a_lock_that_is_kept_alive_outlives_every_node_one_after_the_other() {
 
 #[test]
 fn a_loss_that_a_renewal_finds_is_told_once_and_ends_the_keeping() {
-    on_fakes(|world| {
-        let call = world.call(0).keep_alive(KeepAlive::unbounded());
-        let guard = call.try_lock().unwrap();
-        let (tell, told) = mpsc::channel();
-        guard.on_lost(move |cause| tell.send(cause).unwrap());
-        (0..2).for_each(|node| world.usurp(node, TTL * 10));
-        world.clock().advance(TTL);
-        guard.check().unwrap();
-        world.usurp(2, TTL * 10);
-        world.clock().advance(TTL);
-        let cause = told.recv_timeout(BOUND).unwrap();
-        assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
-        assert!(told.recv_timeout(BOUND).is_err());
-        assert_taken(guard.check());
-        assert_taken(guard.unlock());
-        assert!((0..3).all(|node| world.is_usurped(node)));
-    });
+    // What does not end is no lock.
+    for (ttl, words) in [
+        (TTL * 10, "most of them to another holder: "),
+        (
+            Duration::MAX,
+            "on most of them something else is under its key: ",
+        ),
+    ] {
+        on_fakes(|world| {
+            let call = world.call(0).keep_alive(KeepAlive::unbounded());
+            let guard = call.try_lock().unwrap();
+            let (tell, told) = mpsc::channel();
+            guard.on_lost(move |cause| tell.send(cause).unwrap());
+            (0..2).for_each(|node| world.usurp(node, ttl));
+            world.clock().advance(TTL);
+            guard.check().unwrap();
+            world.usurp(2, ttl);
+            // By the first renewal.
+            world.clock().advance(TTL / 3);
+            let cause = told.recv_timeout(BOUND).unwrap();
+            assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
+            assert!(cause.to_string().contains(words), "{cause}");
+            assert!(told.recv_timeout(BOUND).is_err());
+            assert_taken(guard.check());
+            assert_taken(guard.unlock());
+            assert!((0..3).all(|node| world.is_usurped(node)));
+        });
+    }
 }
 
 #[test]

@@ -6,13 +6,10 @@ use std::time::Duration;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, Fanout, LockGuard, LockManager, LockStatus, Protocol};
 
+use crate::kinds::world::ms;
 use crate::managers::{invalid_field, processes_by};
 
 const TTL: Duration = Duration::from_secs(10);
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 fn key(slot: u32) -> String {
     format!("exports:redlatch:slot:{slot}")

@@ -190,7 +190,7 @@ type Tell = fn(LockGuard) -> Result<(), Error>;
 
 const TOLD_BY: [Tell; 2] = [LockGuard::unlock, |guard| guard.extend(LONG)];
 
-/// The first renewal tells it as well, in `fakes::keeping::loss`.
+/// The first renewal tells it as well, in `kinds::keep`.
 #[test]
 fn a_release_and_an_extension_find_a_lock_lost_whose_key_was_replaced() {
     for protocol in BOTH {

@@ -1,13 +1,16 @@
-//! `LockManager::health` on real servers: what they say of themselves, and the lock that is tried on them.
+//! `LockManager::health` on real servers: what they say of themselves, and the lock that is tried on them. And on servers whose answers
+//! make no sense.
 
 use std::time::Duration;
 
-use redlatch::{Health, LockManager, Protocol, Severity};
+use redlatch::fake::FakeNode;
+use redlatch::{Health, LockManager, Protocol, Severity, Vote};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::fakes::operations::health::{assert_well, codes};
 use crate::managers::{BOTH, PATIENCE, invalid_field, over, patient, processes_by};
+use crate::servers::operations::foreign_text::is_printable;
 
 const TTL: Duration = Duration::from_mins(1);
 /// Only a hang takes this long.
@@ -233,5 +236,51 @@ fn the_lock_that_is_tried_has_a_name_that_no_other_lock_has_and_ends_soon() {
                 .map(Command::key)
                 .eq(tried.iter().map(Command::key))
         );
+    }
+}
+
+/// What no reply is, is tested beside the code that reads it.
+#[test]
+fn a_section_without_sense_is_unknown_and_is_not_held_against_the_vote_of_the_node() {
+    // As a server with very many replicas has.
+    let long = "slave0:ip=10.0.0.1,port=6379,state=online\r\n".repeat(200);
+    let odd = "redis_version:\r\nrun_id:x y\r\nrole:boss\r\nredis_mode:\u{202e}x\r\n:::\r\n";
+    let noon = b"*2\r\n$1\r\n5\r\n$1\r\n0\r\n";
+    let odd_codes = ["unknown_role", "not_standalone", "clock_differs"];
+    for (text, time, expected) in [
+        (odd, &noon[..], &odd_codes[..]),
+        (&long, noon, &["clock_differs", "unreadable"]),
+        ("role:master\r\n", b"+noon\r\n", &["unreadable"]),
+    ] {
+        let text = format!("${}\r\n{text}\r\n", text.len());
+        let server = Scripted::start(move |peer, command| match command.words[0].as_str() {
+            "INFO" => peer.say(text.as_bytes()),
+            "TIME" => peer.say(time),
+            "GET" => peer.say(b"$-1\r\n"),
+            _ => peer.say(command.consent()),
+        });
+        let others = FakeNode::cluster(2);
+        let builder = LockManager::builder().node(server.url()).fakes(&others);
+        let manager = builder.node_timeout(PATIENCE).build().unwrap();
+        let found = health(&manager);
+        assert_eq!(
+            (codes(&found), found.margin),
+            (expected.to_vec(), 1),
+            "{found}"
+        );
+        let text = found.to_string();
+        assert!(
+            text.chars().all(|c| c == '\n' || is_printable(c)),
+            "{text:?}"
+        );
+        for node in &others {
+            let facts = ["state", "role"].map(|fact| found.fact(node.name(), fact).unwrap());
+            assert_eq!(facts, ["up", "master"], "{text}");
+        }
+        // A lock has come to an end there since. So what tells whether it was left out for a moment is the count.
+        assert!(manager.stats().nodes.iter().all(|node| node.opened == 0));
+        let guard = manager.try_lock("report", TTL).unwrap();
+        let mut votes = guard.votes().into_iter();
+        assert!(votes.all(|report| matches!(report.vote, Vote::Granted)));
     }
 }
