@@ -1,11 +1,11 @@
 //! The cargo feature `tracing`: a span for each call for a lock, and one for each call of a node below it.
 
 use std::fmt::Debug;
+use std::mem::take;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use redlatch::fake::FakeNode;
 use redlatch::{Fanout, LockManager};
 use redlatch_testing::{eventually, is_alone};
@@ -23,33 +23,40 @@ const TTL: Duration = Duration::from_secs(10);
 /// A subscriber that notes what happens; or one that panics at one of its callbacks, or at all of them behind the making of a span.
 #[derive(Default, Clone)]
 struct Spans {
-    /// Each line begins with the number of the span, and a line about a field ends with its value.
-    notes: Arc<Mutex<Vec<String>>>,
-    /// With the number of their owners.
-    made: Arc<Mutex<Vec<(&'static Metadata<'static>, u32)>>>,
-    entered: Arc<Mutex<Vec<Id>>>,
+    noted: Arc<Mutex<Noted>>,
     panics_at: Option<&'static str>,
-    panics: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Noted {
+    /// Each line begins with the number of the span, and a line about a field ends with its value.
+    notes: Vec<String>,
+    /// With the number of their owners.
+    made: Vec<(&'static Metadata<'static>, u32)>,
+    entered: Vec<Id>,
+    panics: u32,
 }
 
 const EVERYWHERE: &str = "everywhere";
 
 impl Spans {
-    /// Panics there, or says whether anything is noted.
-    fn listens(&self, callback: &str) -> bool {
+    /// Panics there, or returns where something is noted, if anything is.
+    fn at(&self, callback: &str) -> Option<MutexGuard<'_, Noted>> {
         // Else there is nothing else that it is called for.
         let is_begin = matches!(callback, "enabled" | "new_span");
         let is_everywhere = self.panics_at == Some(EVERYWHERE);
+        let mut noted = self.noted.lock();
         if self.panics_at == Some(callback) || (is_everywhere && !is_begin) {
-            self.panics.fetch_add(1, Ordering::Relaxed);
+            noted.panics += 1;
             panic!("a subscriber that is broken at {callback}");
         }
-        self.panics_at.is_none()
+        self.panics_at.is_none().then_some(noted)
     }
+}
 
-    fn note(&self, id: &Id, what: &str) {
-        let note = format!("{} {what}", id.into_u64());
-        self.notes.lock().push(note);
+impl Noted {
+    fn note(&mut self, id: &Id, what: &str) {
+        self.notes.push(format!("{} {what}", id.into_u64()));
     }
 }
 
@@ -58,7 +65,7 @@ fn place(id: &Id) -> usize {
 }
 
 /// Notes the fields of a span.
-struct Fields<'a>(&'a Spans, &'a Id);
+struct Fields<'a>(&'a mut Noted, &'a Id);
 
 impl Visit for Fields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
@@ -77,29 +84,27 @@ impl Subscriber for Spans {
     }
 
     fn enabled(&self, _: &Metadata<'_>) -> bool {
-        self.listens("enabled");
+        self.at("enabled");
         true
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        if !self.listens("new_span") {
+        let Some(mut noted) = self.at("new_span") else {
             return Id::from_u64(1);
-        }
+        };
         let about = attributes.metadata();
-        let mut made = self.made.lock();
-        made.push((about, 1));
-        let id = Id::from_u64(made.len().try_into().unwrap());
-        drop(made);
+        noted.made.push((about, 1));
+        let id = Id::from_u64(noted.made.len().try_into().unwrap());
         let (level, target, name) = (about.level(), about.target(), about.name());
         let parent = attributes.parent().map_or(0, Id::into_u64);
-        self.note(&id, &format!("below {parent}: {level} {target} {name}"));
-        attributes.record(&mut Fields(self, &id));
+        noted.note(&id, &format!("below {parent}: {level} {target} {name}"));
+        attributes.record(&mut Fields(&mut noted, &id));
         id
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
-        if self.listens("record") {
-            values.record(&mut Fields(self, id));
+        if let Some(mut noted) = self.at("record") {
+            values.record(&mut Fields(&mut noted, id));
         }
     }
 
@@ -108,42 +113,41 @@ impl Subscriber for Spans {
     fn event(&self, _: &Event<'_>) {}
 
     fn enter(&self, id: &Id) {
-        if self.listens("enter") {
-            self.entered.lock().push(id.clone());
+        if let Some(mut noted) = self.at("enter") {
+            noted.entered.push(id.clone());
         }
     }
 
     fn exit(&self, id: &Id) {
-        if self.listens("exit") {
-            assert_eq!(self.entered.lock().pop().as_ref(), Some(id));
+        if let Some(mut noted) = self.at("exit") {
+            assert_eq!(noted.entered.pop().as_ref(), Some(id));
         }
     }
 
     fn clone_span(&self, id: &Id) -> Id {
-        if self.panics_at.is_none() {
-            self.made.lock()[place(id)].1 += 1;
+        if let Some(span) = self.noted.lock().made.get_mut(place(id)) {
+            span.1 += 1;
         }
         id.clone()
     }
 
     fn try_close(&self, id: Id) -> bool {
-        if !self.listens("try_close") {
+        let Some(mut noted) = self.at("try_close") else {
             return true;
-        }
-        let owners = &mut self.made.lock()[place(&id)].1;
+        };
+        let owners = &mut noted.made[place(&id)].1;
         *owners -= 1;
-        if *owners == 0 {
-            self.note(&id, "ends");
+        let is_over = *owners == 0;
+        if is_over {
+            noted.note(&id, "ends");
         }
-        *owners == 0
+        is_over
     }
 
     fn current_span(&self) -> Current {
-        let entered = self.entered.lock();
-        let Some(id) = entered.last() else {
-            return Current::none();
-        };
-        Current::new(id.clone(), self.made.lock()[place(id)].0)
+        let noted = self.noted.lock();
+        let current = |id: &Id| Current::new(id.clone(), noted.made[place(id)].0);
+        noted.entered.last().map_or_else(Current::none, current)
     }
 }
 
@@ -151,11 +155,11 @@ impl Subscriber for Spans {
 fn notes_of(job: impl FnOnce()) -> Vec<String> {
     let spans = Spans::default();
     tracing::subscriber::with_default(spans.clone(), job);
-    assert!(spans.entered.lock().is_empty());
-    let notes = spans.notes.lock().clone();
-    let ends = notes.iter().filter(|note| note.ends_with(" ends")).count();
-    assert_eq!(ends, spans.made.lock().len(), "{notes:?}");
-    notes
+    let noted = take(&mut *spans.noted.lock());
+    assert!(noted.entered.is_empty());
+    let ends = noted.notes.iter().filter(|note| note.ends_with(" ends"));
+    assert_eq!(ends.count(), noted.made.len(), "{:?}", noted.notes);
+    noted.notes
 }
 
 /// Whether a span is wanted is asked once and remembered, and another test that is the first to come to it at the moment when this one
@@ -251,7 +255,7 @@ fn broken(job: impl Fn()) {
                 ..Spans::default()
             };
             tracing::subscriber::with_default(spans.clone(), &job);
-            spans.panics.load(Ordering::Relaxed) > 0
+            spans.noted.lock().panics > 0
         });
         assert!(is_called, "{at} is never called");
     }

@@ -11,7 +11,7 @@ use redlatch_testing::{Server, now, pause, within};
 
 use crate::managers::{PATIENCE, invalid_field};
 use crate::servers::connecting::connections::{TTL, at, refusal};
-use crate::servers::connecting::tls_peers::{PASSWORD, answer, authority, peer, tls_server};
+use crate::servers::connecting::tls_peers::{PASSWORD, authority, peer, tls_server};
 
 fn roots(pem: impl Into<Vec<u8>>) -> Tls {
     Tls::default().root_certificates(pem)
@@ -190,8 +190,14 @@ fn a_peer_that_drips_bytes_holds_nobody_for_longer_than_a_node_timeout() {
             if !drips_at_once && connection.complete_io(stream).is_err() {
                 return;
             }
-            // A reply without an end.
-            answer(&mut Drip(stream), connection, |_| "+".repeat(4000));
+            let mut drip = Drip(stream);
+            let mut stream = rustls::Stream::new(connection, &mut drip);
+            // Replies without an end.
+            while let Ok(1..) = stream.read(&mut [0; 1024]) {
+                if stream.write_all(&[b'+'; 4000]).is_err() {
+                    break;
+                }
+            }
         });
         let builder = trusting(&format!("rediss://localhost:{port}"), &root);
         let builder = builder.node_timeout(Duration::from_millis(400));

@@ -1,6 +1,6 @@
 //! Servers and scripted peers that speak TLS, and certificates for them.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -110,22 +110,4 @@ pub(crate) fn peer(
         }
     });
     (port, certificate)
-}
-
-/// Answers each command with this, up to the end of the connection.
-pub(crate) fn answer(
-    stream: &mut (impl Read + Write),
-    connection: &mut ServerConnection,
-    reply: impl Fn(&str) -> String,
-) {
-    let mut stream = rustls::Stream::new(connection, stream);
-    let mut bytes = vec![0; 16 * 1024];
-    while let Ok(n @ 1..) = stream.read(&mut bytes) {
-        let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
-        // Several commands may come together.
-        let replies: String = text.split("\r\n*").map(&reply).collect();
-        if stream.write_all(replies.as_bytes()).is_err() {
-            break;
-        }
-    }
 }

@@ -54,9 +54,11 @@ fn manager(server: &Server, user: &str, protocol: Protocol) -> LockManager {
 }
 
 fn assert_is_held(result: Result<LockGuard, Error>) -> Result<(), Error> {
-    match result.expect_err("it is held twice") {
-        Error::Held { .. } => Ok(()),
-        other => Err(other),
+    let error = result.expect_err("it is held twice");
+    if matches!(error, Error::Held { .. }) {
+        Ok(())
+    } else {
+        Err(error)
     }
 }
 

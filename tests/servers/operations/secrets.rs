@@ -118,11 +118,7 @@ fn assert_keeps_tokens(protocol: Protocol, kind: Kind, number: usize, others: us
     let others = FakeNode::cluster(others);
     let builder = LockManager::builder().node(server.url()).fakes(&others);
     let builder = builder.node_timeout(Duration::from_millis(100));
-    let fanout = if number % 2 == 0 {
-        Fanout::Sequential
-    } else {
-        Fanout::Overlapped
-    };
+    let fanout = [Fanout::Sequential, Fanout::Overlapped][number % 2];
     let builder = builder.protocol(protocol).fanout(fanout).pool_size(1);
     let manager = builder.build().unwrap();
     if protocol == Protocol::Fenced {

@@ -30,18 +30,7 @@ fn counted(manager: &LockManager) -> String {
     counters.collect::<Vec<_>>().join(", ")
 }
 
-fn lock(manager: &LockManager) -> LockGuard {
-    manager.lock("job", TTL).unwrap()
-}
-
-/// Has another client hold the lock for so long.
-fn hold(nodes: &[FakeNode], span: Duration) {
-    for node in nodes {
-        node.hold("job", "another", span);
-    }
-}
-
-/// Fakes, a manager, and the name of a lock, which tries to look like a line of its own.
+/// Fakes, a manager, and the name of a lock.
 struct Stage {
     clock: FakeClock,
     nodes: Vec<FakeNode>,
@@ -50,6 +39,17 @@ struct Stage {
 }
 
 impl Stage {
+    fn new(name: &str) -> Self {
+        let (clock, nodes, manager) = over_fakes(3);
+        let name = name.to_owned();
+        Self {
+            clock,
+            nodes,
+            manager,
+            name,
+        }
+    }
+
     fn lock(&self) -> LockGuard {
         self.manager.lock(&self.name, TTL).unwrap()
     }
@@ -243,14 +243,7 @@ const STORIES: [Story; 11] = [
 fn what_becomes_of_a_lock_is_counted_once_however_that_is_noticed() {
     listen();
     for (number, (story, told, lines)) in STORIES.into_iter().enumerate() {
-        let (clock, nodes, manager) = over_fakes(3);
-        let name = format!("story {number}\nWARN");
-        let stage = Stage {
-            clock,
-            nodes,
-            manager,
-            name,
-        };
+        let stage = Stage::new(&format!("story {number}\nWARN"));
         story(&stage);
         assert_eq!((&*counted(&stage.manager), &*stage.logged()), (told, lines));
     }
@@ -301,12 +294,12 @@ fn a_wait_for_a_connection_of_ones_own_pool_is_no_failure_of_the_node() {
 
 #[test]
 fn a_call_that_waits_is_contended_once_and_a_quantile_is_that_part_of_the_waits() {
-    let (_, nodes, manager) = over_fakes(3);
+    let stage = Stage::new("job");
     for second in [0, 0, 0, 6] {
-        hold(&nodes, Duration::from_secs(second));
-        drop(lock(&manager));
+        stage.hold("another", Duration::from_secs(second));
+        drop(stage.lock());
     }
-    let stats = manager.stats();
+    let stats = stage.manager.stats();
     assert!(stats.attempts > 5, "{stats}");
     let outcomes = (stats.acquired, stats.contended, stats.failed_held);
     assert_eq!(outcomes, (4, 1, 0));
@@ -323,11 +316,11 @@ fn a_call_that_waits_is_contended_once_and_a_quantile_is_that_part_of_the_waits(
     assert!(longest.contains(&mean), "{stats}");
 
     // A call that fails has no wait. It met another thread of this manager, and no other client.
-    let _guard = lock(&manager);
-    let mean = manager.stats().wait_mean();
-    let refused = manager.try_lock_for("job", TTL, second);
+    let _guard = stage.lock();
+    let mean = stage.manager.stats().wait_mean();
+    let refused = stage.manager.try_lock_for("job", TTL, second);
     assert!(matches!(refused, Err(Error::Held { .. })));
-    let stats = manager.stats();
+    let stats = stage.manager.stats();
     let outcomes = (stats.failed_held, stats.contended, stats.queued);
     assert_eq!((outcomes, stats.wait_mean()), ((1, 1, 1), mean));
 }
@@ -337,8 +330,9 @@ fn a_proposal_that_is_raised_is_an_attempt_and_no_contention() {
     let builder = LockManager::builder().fakes(&FakeNode::cluster(3));
     let [first, second] = processes_by(&builder, Protocol::Fenced);
     for _ in 0..20 {
-        drop(lock(&first));
-        drop(lock(&second));
+        for manager in [&first, &second] {
+            drop(manager.lock("job", TTL).unwrap());
+        }
     }
     let stats = second.stats();
     assert_eq!((stats.acquired, stats.contended), (20, 0), "{stats}");
@@ -346,26 +340,27 @@ fn a_proposal_that_is_raised_is_an_attempt_and_no_contention() {
 
 #[test]
 fn a_person_reads_all_counters_and_of_each_node_its_own_votes_and_its_own_breaker() {
-    let (clock, nodes, manager) = over_fakes(3);
+    let stage = Stage::new("job");
+    let (nodes, manager) = (&stage.nodes, &stage.manager);
     assert!(manager.stats().to_string().contains("no lock yet"));
     let assert_first = |expected: &str| {
         let line = format!("node      {}: {expected}", nodes[0].name());
         let text = manager.stats().to_string();
         assert_eq!(text.lines().nth(6), Some(&*line), "{text}");
     };
-    let guard = lock(&manager);
+    let guard = stage.lock();
     assert!(manager.try_lock("job", TTL).is_err());
     drop(guard);
     assert_first("1 granted, 0 refused, 0 failed; left out 0 times, back 0 times");
-    hold(&nodes[..1], TTL);
-    drop(lock(&manager));
+    nodes[0].hold("job", "another", TTL);
+    drop(stage.lock());
     assert_first("1 granted, 1 refused, 0 failed; left out 0 times, back 0 times");
     // Three more, of which the last two leave it out.
     nodes[0].refuse();
-    (0..3).for_each(|_| drop(lock(&manager)));
+    (0..3).for_each(|_| drop(stage.lock()));
     assert_first("1 granted, 1 refused, 1 failed; left out 1 times, back 0 times");
     nodes[0].recover();
-    clock.advance(Duration::from_secs(1));
+    stage.clock.advance(Duration::from_secs(1));
     assert_first("1 granted, 1 refused, 1 failed; left out 1 times, back 1 times");
     let stats = manager.stats();
     assert!(stats.nodes[1..].iter().all(|node| node.granted == 5));
