@@ -75,19 +75,6 @@ fn release_does_not_heed_the_breaker() {
 }
 
 #[test]
-fn an_acquire_that_was_too_slow_is_tried_again_until_the_time_is_over() {
-    let (clock, nodes, manager) = over_fakes(5);
-    let ms = Duration::from_millis;
-    for node in &nodes {
-        node.delay(ms(40));
-    }
-    let result = manager.try_lock_for("report", ms(150), ms(2_000));
-    assert!(matches!(result, Err(Error::TooSlow { .. })), "{result:?}");
-    assert!(clock.elapsed() >= ms(2_000));
-    assert_no_key(&nodes);
-}
-
-#[test]
 fn what_arrived_first_is_executed_first_whatever_fault_comes_next() {
     for next in [
         |node: &FakeNode| node.delay(NODE_TIMEOUT / 50),

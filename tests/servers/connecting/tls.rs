@@ -1,8 +1,7 @@
 //! Nodes behind TLS: which servers are trusted, what this program shows to a server, and peers that are hostile. What a peer may say
 //! between two commands is in `src/wire/tls/records.rs`.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
@@ -162,26 +161,6 @@ fn certificates_that_can_not_be_used_are_reported_when_the_manager_is_built() {
     assert!(text.contains("the certificates to `tls`"), "{text}");
 }
 
-/// Writes what there is to write, a byte now and then, up to the end of the connection.
-struct Drip<'s>(&'s mut TcpStream);
-
-impl Read for Drip<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into)
-    }
-}
-
-impl Write for Drip<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        pause(Duration::from_millis(20));
-        self.0.write(bytes.get(..1).unwrap_or_default())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
 #[test]
 fn a_peer_that_drips_bytes_holds_nobody_for_longer_than_a_node_timeout() {
     // It drips from the first byte of the handshake on, or from the first reply on.
@@ -190,12 +169,19 @@ fn a_peer_that_drips_bytes_holds_nobody_for_longer_than_a_node_timeout() {
             if !drips_at_once && connection.complete_io(stream).is_err() {
                 return;
             }
-            let mut drip = Drip(stream);
-            let mut stream = rustls::Stream::new(connection, &mut drip);
-            // Replies without an end.
-            while let Ok(1..) = stream.read(&mut [0; 1024]) {
-                if stream.write_all(&[b'+'; 4000]).is_err() {
-                    break;
+            while connection.read_tls(stream).is_ok_and(|count| count > 0) {
+                connection.process_new_packets().unwrap();
+                // A reply without an end, when the handshake is over.
+                connection.writer().write_all(&[b'+'; 4000]).unwrap();
+                let mut bytes = Vec::new();
+                while connection.wants_write() {
+                    connection.write_tls(&mut bytes).unwrap();
+                }
+                for byte in bytes {
+                    pause(Duration::from_millis(20));
+                    if stream.write_all(&[byte]).is_err() {
+                        return;
+                    }
                 }
             }
         });

@@ -132,13 +132,17 @@ const STORIES: [Story; 11] = [
     ),
     (
         |stage| {
-            let span = Duration::from_millis(30);
+            let (span, wait) = (Duration::from_millis(30), Duration::from_secs(2));
             stage.nodes.iter().for_each(|node| node.delay(span));
-            let slow = stage.manager.try_lock(&stage.name, span * 2);
+            // It is tried again until the time is over, and leaves nothing.
+            let slow = stage.manager.try_lock_for(&stage.name, span * 2, wait);
             assert!(matches!(slow, Err(Error::TooSlow { .. })), "{slow:?}");
+            assert!(stage.clock.elapsed() >= wait);
+            let has_key = |node: &FakeNode| node.token_of(&stage.name).is_some();
+            assert!(!stage.nodes.iter().any(has_key));
         },
         // The guard that was never given out is neither released nor lost.
-        "1 attempts, 1 too slow",
+        "several attempts, 1 too slow",
         "",
     ),
     (
