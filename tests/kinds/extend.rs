@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, LockGuard};
+use redlatch::{Error, LockGuard, LockStatus};
 
 use crate::kinds::outcomes::{assert_expired, assert_taken, assert_unavailable, assert_vanished};
 use crate::kinds::world::{GRAIN, Kind, TTL, World, everywhere, ms, on_fakes};
@@ -59,6 +59,12 @@ fn an_extension_after_expiry_is_lost_and_leaves_the_successor_alone() {
         world.clock().advance(first.remaining());
         assert!(world.left(0).is_some());
         assert_expired(first.check());
+        // It is nobody else's until its keys are gone.
+        let is_held = |status: &LockStatus| {
+            matches!(status, LockStatus::Held { .. } | LockStatus::Read { .. })
+        };
+        assert!(world.status().iter().all(is_held));
+        world.assert_nobody_gets_it();
         world.clock().advance(TTL + GRAIN);
         world.assert_nothing_is_left();
         // The next one has it while the guard still exists.

@@ -202,15 +202,24 @@ fn many_who_look_at_a_time_alarm_nobody_disturb_no_lock_and_leave_nothing() {
     }
 }
 
+/// A time that a server may tell.
+const NOON: &[u8] = b"*2\r\n$1\r\n5\r\n$1\r\n0\r\n";
+
+/// A server that says so of itself, tells this time, and gives each lock.
+fn telling(section: &str, time: &'static [u8]) -> Scripted {
+    let section = format!("${}\r\n{section}\r\n", section.len());
+    Scripted::start(move |peer, command| match command.words[0].as_str() {
+        "INFO" => peer.say(section.as_bytes()),
+        "TIME" => peer.say(time),
+        "GET" => peer.say(b"$-1\r\n"),
+        _ => peer.say(command.consent()),
+    })
+}
+
 #[test]
 fn the_lock_that_is_tried_has_a_name_that_no_other_lock_has_and_ends_soon() {
     for prefix in ["", "app:", "app"] {
-        let server = Scripted::start(|peer, command| match command.words[0].as_str() {
-            "GET" => peer.say(b"$-1\r\n"),
-            "INFO" => peer.say(b"$13\r\nrole:master\r\n\r\n"),
-            "TIME" => peer.say(b"*2\r\n$1\r\n5\r\n$1\r\n0\r\n"),
-            _ => peer.say(command.consent()),
-        });
+        let server = telling("role:master\r\n", NOON);
         let builder = LockManager::builder().node(server.url());
         let builder = builder.node_timeout(PATIENCE).key_prefix(prefix);
         let manager = builder.build().unwrap();
@@ -245,20 +254,13 @@ fn a_section_without_sense_is_unknown_and_is_not_held_against_the_vote_of_the_no
     // As a server with very many replicas has.
     let long = "slave0:ip=10.0.0.1,port=6379,state=online\r\n".repeat(200);
     let odd = "redis_version:\r\nrun_id:x y\r\nrole:boss\r\nredis_mode:\u{202e}x\r\n:::\r\n";
-    let noon = b"*2\r\n$1\r\n5\r\n$1\r\n0\r\n";
     let odd_codes = ["unknown_role", "not_standalone", "clock_differs"];
     for (text, time, expected) in [
-        (odd, &noon[..], &odd_codes[..]),
-        (&long, noon, &["clock_differs", "unreadable"]),
+        (odd, NOON, &odd_codes[..]),
+        (&long, NOON, &["clock_differs", "unreadable"]),
         ("role:master\r\n", b"+noon\r\n", &["unreadable"]),
     ] {
-        let text = format!("${}\r\n{text}\r\n", text.len());
-        let server = Scripted::start(move |peer, command| match command.words[0].as_str() {
-            "INFO" => peer.say(text.as_bytes()),
-            "TIME" => peer.say(time),
-            "GET" => peer.say(b"$-1\r\n"),
-            _ => peer.say(command.consent()),
-        });
+        let server = telling(text, time);
         let others = FakeNode::cluster(2);
         let builder = LockManager::builder().node(server.url()).fakes(&others);
         let manager = builder.node_timeout(PATIENCE).build().unwrap();
