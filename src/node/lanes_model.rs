@@ -1,6 +1,5 @@
 //! The lanes under every interleaving of a few threads, by loom: the same file once more, over loom's locks.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use self::clock::{Clock, at};
-use self::lanes::{Applicant, Entry, Lane, Lanes, Others};
+use self::lanes::{Applicant, Entry, Lane, Lanes};
 use self::request::Batched as Wish;
 use crate::sync::model as sync;
 
@@ -22,8 +21,8 @@ mod lanes;
 
 /// In the place of the answers.
 mod reply {
-    /// Whose wish was fulfilled; none if the leader panicked.
-    pub(super) type Answers = Option<usize>;
+    /// Whose wish was fulfilled.
+    pub(super) type Answers = usize;
 }
 
 /// In the place of the requests.
@@ -99,24 +98,9 @@ struct Scene {
     /// What is measured of each batch.
     round_trip: Duration,
     room: usize,
-    /// How often each thread's wish was sent.
+    /// How often each thread's wish was sent, and how many batches are under way.
     sent: Arc<[AtomicUsize; 3]>,
-    /// How many batches are under way.
     batches: Arc<AtomicUsize>,
-}
-
-/// Brings the others their answers, also after a panic.
-struct Batch {
-    others: Others,
-    is_sent: bool,
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        for other in &self.others {
-            other.answer(self.is_sent.then_some(other.job.number));
-        }
-    }
 }
 
 impl Scene {
@@ -145,164 +129,112 @@ impl Scene {
         self.sent[wish.number].fetch_add(1, Ordering::SeqCst);
     }
 
-    fn lead(&self, own: Wish, lane: Lane<'_>, others: Others) {
+    /// Asks as a thread does, and has its wish sent. Returns how.
+    fn ask(&self, own: Wish, clock: &Clock) -> &'static str {
+        let (lane, others) = match self.enter(own, self.room.saturating_sub(1), 1, clock) {
+            Entry::Leads(lane, others) => (lane, others),
+            Entry::Answered(whose) => {
+                assert_eq!(whose, own.number, "the answer of another");
+                return "followed";
+            }
+        };
+        self.send(own);
+        if lane.is_given_back() {
+            return "alone";
+        }
         let before = self.batches.fetch_add(1, Ordering::SeqCst);
         assert!(before < self.most, "more batches than lanes");
         assert!(others.len() < self.room, "a batch without room");
-        let is_sent = true;
-        let batch = Batch { others, is_sent };
-        self.send(own);
-        for other in &batch.others {
+        for other in others {
             assert_eq!(other.job.places, own.places, "other nodes in one batch");
             self.send(other.job);
+            other.answer(other.job.number);
         }
         self.batches.fetch_sub(1, Ordering::SeqCst);
+        // It is given back once, though it is dropped as well.
         lane.give_back(Some(self.round_trip));
-        drop(lane);
+        "led"
     }
 
-    /// Asks as a thread does, and has its wish sent. Returns how.
-    fn ask(&self, own: Wish, clock: &Clock) -> &'static str {
-        match self.enter(own, self.room.saturating_sub(1), 1, clock) {
-            Entry::Leads(lane, _) if lane.is_given_back() => {
-                self.send(own);
-                "alone"
-            }
-            Entry::Leads(lane, others) => {
-                self.lead(own, lane, others);
-                "led"
-            }
-            Entry::Answered(Some(whose)) => {
-                assert_eq!(whose, own.number, "the answer of another");
-                "followed"
-            }
-            // Its leader panicked.
-            Entry::Answered(None) => {
-                self.send(own);
-                "again"
-            }
-        }
-    }
-
-    /// Takes a lane, or none if none is free, with those who wait.
-    fn take_lane(&self) -> (Lane<'_>, Others) {
+    /// Takes a lane, or none if none is free. Nobody waits.
+    fn take_lane(&self) -> Lane<'_> {
         let (number, places) = (0, 0);
         match self.enter(Wish { number, places }, ROOMY, 0, &Clock::Still) {
-            Entry::Leads(lane, others) => (lane, others),
-            Entry::Answered(_) => (Lane::none(at(0)), Others::new()),
+            Entry::Leads(lane, others) if others.is_empty() => lane,
+            Entry::Leads(..) | Entry::Answered(_) => panic!("a wish was left"),
         }
-    }
-
-    /// Each wish was sent once, and all lanes are free. Nobody is left in the queue.
-    fn assert_all_is_done(&self, lanes: usize) {
-        for sent in &self.sent[1..] {
-            assert_eq!(sent.load(Ordering::SeqCst), 1, "not sent once");
-        }
-        assert!(self.lanes.are_idle());
-        let free: Vec<_> = (0..lanes).map(|_| self.take_lane()).collect();
-        let is_whole =
-            |(lane, others): &(Lane<'_>, Others)| !lane.is_given_back() && others.is_empty();
-        assert!(free.iter().all(is_whole));
-        assert!(self.take_lane().0.is_given_back(), "too many lanes");
     }
 }
 
 /// Checks all interleavings, with at most three preemptions of a thread, of two threads that want something of these nodes, the
-/// first with this clock, while another has a lane and then gives it back. Judges how they got their answers.
+/// first with this clock, while another has a lane and then drops it. Each wish is sent once, in one of these ways, and all lanes
+/// are free in the end.
 fn check(
-    scene: fn() -> Scene,
+    scene: impl Fn() -> Scene + Send + Sync + 'static,
     nodes: [usize; 2],
     first: fn() -> Clock,
-    give_back: fn(&Scene, Lane<'_>),
-    is_good: fn(&str) -> bool,
+    ways: &'static [&'static str],
 ) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
         let scene = scene();
-        let (lane, others) = scene.take_lane();
-        assert!(others.is_empty());
+        let lane = scene.take_lane();
         let clocks = [first, || Clock::Still];
-        let threads = [(0, 1), (1, 2)].map(|(place, number)| {
-            let (scene, clock): (Scene, fn() -> Clock) = (scene.clone(), clocks[place]);
-            let places = nodes[place];
+        let threads = [0, 1].map(|place| {
+            let (scene, clock, places) = (scene.clone(), clocks[place], nodes[place]);
+            let number = place.saturating_add(1);
             thread::spawn(move || scene.ask(Wish { number, places }, &clock()))
         });
-        give_back(&scene, lane);
-        let ways = threads.map(|thread| thread.join().unwrap());
-        assert!(ways.iter().all(|way| is_good(way)), "{ways:?}");
-        scene.assert_all_is_done(scene.most.min(2));
+        drop(lane);
+        for (thread, sent) in threads.into_iter().zip(&scene.sent[1..]) {
+            let way = thread.join().unwrap();
+            assert!(ways.contains(&way), "{way}");
+            assert_eq!(sent.load(Ordering::SeqCst), 1, "not sent once");
+        }
+        assert!(scene.lanes.are_idle());
+        let free: Vec<_> = (0..scene.most.min(2)).map(|_| scene.take_lane()).collect();
+        assert!(free.iter().all(|lane| !lane.is_given_back()));
+        assert!(scene.take_lane().is_given_back(), "too many lanes");
     });
 }
 
-fn still() -> Clock {
-    Clock::Still
-}
+const ANY: &[&str] = &["led", "followed", "alone"];
 
 #[test]
 fn every_job_is_answered_and_no_lane_is_leaked() {
-    // It is given back once.
-    let twice = |_: &Scene, lane: Lane<'_>| {
-        lane.give_back(None);
-        drop(lane);
-    };
-    let is_sent_by_one = |way: &str| matches!(way, "led" | "followed");
-    check(|| Scene::new(1), [0, 0], still, twice, is_sent_by_one);
+    check(|| Scene::new(1), [0, 0], || Clock::Still, &ANY[..2]);
 }
 
 #[test]
 fn a_job_whose_time_is_over_while_it_gets_its_lane_is_sent_once() {
-    let hasty = || Clock::Hasty(0.into());
-    check(
-        || Scene::new(1),
-        [0, 0],
-        hasty,
-        |_, lane| drop(lane),
-        |_| true,
-    );
-}
-
-#[test]
-fn a_leader_that_panics_leaves_nobody_waiting() {
-    let panics = |scene: &Scene, lane: Lane<'_>| {
-        // A thread that panics while it leads for those who are in the queue.
-        drop(lane);
-        let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let (_lane, others) = scene.take_lane();
-            let is_sent = false;
-            let _batch = Batch { others, is_sent };
-            resume_unwind(Box::new("in the model"));
-        }));
-        drop(panicked);
-    };
-    check(|| Scene::new(1), [0, 0], still, panics, |_| true);
+    check(|| Scene::new(1), [0, 0], || Clock::Hasty(0.into()), ANY);
 }
 
 #[test]
 fn jobs_for_other_nodes_or_without_room_are_not_in_one_batch() {
-    let cramped = || Scene {
-        room: 1,
-        ..Scene::new(1)
-    };
-    let give_back = |_: &Scene, lane: Lane<'_>| drop(lane);
+    check(|| Scene::new(1), [1, 2], || Clock::Still, &["led"]);
+    let (room, one) = (1, || Scene::new(1));
     check(
-        || Scene::new(1),
-        [1, 2],
-        still,
-        give_back,
-        |way| way == "led",
+        move || Scene { room, ..one() },
+        [0, 0],
+        || Clock::Still,
+        &["led"],
     );
-    check(cramped, [0, 0], still, give_back, |way| way == "led");
 }
 
 /// Also where they become fewer while batches are under way.
 #[test]
 fn there_are_no_more_batches_than_lanes() {
-    let give_back = |_: &Scene, lane: Lane<'_>| drop(lane);
-    check(|| Scene::new(2), [0, 0], still, give_back, |_| true);
-    let near = || Scene {
-        round_trip: Duration::ZERO,
-        ..Scene::new(3)
-    };
-    check(near, [0, 0], still, give_back, |_| true);
+    check(|| Scene::new(2), [0, 0], || Clock::Still, ANY);
+    let (round_trip, three) = (Duration::ZERO, || Scene::new(3));
+    check(
+        move || Scene {
+            round_trip,
+            ..three()
+        },
+        [0, 0],
+        || Clock::Still,
+        ANY,
+    );
 }

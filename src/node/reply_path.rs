@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "the system has sockets and threads")]
 
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,70 +19,141 @@ use rustix::net::{
     socketpair,
 };
 
-use super::command;
-use super::request::{self, Attempt};
+use super::request::{Attempt, Verb};
 use super::round::ask;
-use super::{Node, Setup, lanes};
+use super::{Node, Setup, command, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, Vote};
 use crate::wire::connection::Connection;
+use crate::wire::pack::LONGEST_REPLY;
 use crate::wire::stream::Plain;
 use crate::wire::transport::{Connect, Transport, unconnected};
 
-pub(crate) mod answer;
 #[cfg(test)]
 mod properties;
 
-use self::answer::{RawAnswer, Then, Verb};
-
 const TTL: Duration = Duration::from_secs(60);
 
-/// Checks the result of an answer at the node.
-pub(crate) fn check(answer: &RawAnswer) {
-    STAGE.with(|stage| stage.check(answer));
-}
+/// What a reader of a socket takes at once.
+const LONGEST_PACKET: usize = 1024;
+
+/// How many packets a socket holds before they are read; more bytes come in packets of the longest kind.
+const MOST_PACKETS: usize = 128;
 
 /// The answer to the question that is asked first on each connection.
 const INTRODUCTION: &[u8] = b"$3\r\nabc\r\n";
 
-/// A connected socket, with all the packets in it, and its other end.
-fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, OwnedFd)> {
-    let (ours, theirs) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    send(&theirs, INTRODUCTION, SendFlags::DONTWAIT)?;
-    for packet in answer.packets() {
-        let bytes = answer.bytes.get(packet).unwrap_or_default();
-        send(&theirs, bytes, SendFlags::DONTWAIT)?;
+/// Bytes that a server sends, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct RawAnswer {
+    /// What it was asked.
+    question: Question,
+    bytes: Vec<u8>,
+    /// The lengths of the first packets.
+    cuts: Vec<usize>,
+    /// Whether the stream ends behind the bytes. Else nothing comes at the deadline.
+    ends: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Acquire,
+    Release,
+    Extend,
+    Probe,
+}
+
+const QUESTIONS: [Question; 4] = [
+    Question::Acquire,
+    Question::Release,
+    Question::Extend,
+    Question::Probe,
+];
+
+impl RawAnswer {
+    /// An answer that any bytes stand for: a byte for the question and what comes behind, the number of cuts, the
+    /// cuts, and the answer itself.
+    #[cfg(fuzzing)]
+    pub(crate) fn from_input(input: &[u8]) -> Option<Self> {
+        let (&[kind, cuts], rest) = input.split_first_chunk()?;
+        let (cuts, bytes) = rest.split_at_checked(usize::from(cuts % 16))?;
+        Some(Self {
+            question: *QUESTIONS.get(usize::from(kind % 4))?,
+            ends: kind / 4 % 2 == 1,
+            cuts: cuts.iter().copied().map(usize::from).collect(),
+            // More than the longest reply says nothing new.
+            bytes: bytes.get(..2 * LONGEST_REPLY).unwrap_or(bytes).to_vec(),
+        })
     }
-    if answer.then != Then::Silence {
-        shutdown(&theirs, Shutdown::Write)?;
+
+    fn packets(&self) -> Vec<&[u8]> {
+        let mut rest = self.bytes.as_slice();
+        let cuts = self.cuts.iter().copied().take(MOST_PACKETS);
+        let packets = cuts.chain(iter::repeat(LONGEST_PACKET)).map_while(|cut| {
+            let length = cut.clamp(1, LONGEST_PACKET).min(rest.len());
+            rest.split_off(..length).filter(|packet| !packet.is_empty())
+        });
+        packets.collect()
     }
-    let plain = Plain::over(ours.into(), clock)?;
-    Ok((Connection::over(plain), theirs))
+
+    /// Whether the bytes grant what was asked for: they begin with the line that does, written as Redis writes it, to the byte,
+    /// and nothing is behind it in the same packet.
+    fn grants(&self) -> bool {
+        let end_of_line = self.bytes.windows(2).position(|pair| pair == b"\r\n");
+        let Some(line) = end_of_line.and_then(|end| self.bytes.get(..end)) else {
+            return false;
+        };
+        let is_one_line = !line.iter().any(|byte| matches!(byte, b'\r' | b'\n'));
+        let is_error = line.starts_with(b"-") && is_one_line && str::from_utf8(line).is_ok();
+        let is_yes = line == self.question.yes()
+            || match self.question {
+                Question::Acquire => false,
+                // A client waits as well, and a release has woken it.
+                Question::Release | Question::Extend => line == b":2",
+                // A server that refuses a probe is alive, too.
+                Question::Probe => is_error,
+            };
+        let mut end = line.len().saturating_add(2);
+        let is_short = end <= LONGEST_REPLY;
+        let mut packets = self.packets().into_iter();
+        let is_last = packets.any(|packet| {
+            let is_last = packet.len() == end;
+            end = end.saturating_sub(packet.len());
+            is_last
+        });
+        is_yes && is_short && is_last
+    }
+
+    /// The socket of the node, with all the packets in it, and its other end.
+    fn sent(&self, clock: &Clock) -> io::Result<(Connection<Plain>, OwnedFd)> {
+        let kind = SocketType::SEQPACKET;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        for packet in iter::once(INTRODUCTION).chain(self.packets()) {
+            send(&theirs, packet, SendFlags::DONTWAIT)?;
+        }
+        if self.ends {
+            shutdown(&theirs, Shutdown::Write)?;
+        }
+        Ok((Connection::over(Plain::over(ours.into(), clock)?), theirs))
+    }
 }
 
-std::thread_local! {
-    /// Threads are made once.
-    static STAGE: Stage = Stage::new();
+impl Question {
+    /// The reply that means yes.
+    fn yes(self) -> &'static [u8] {
+        match self {
+            Self::Acquire => b"+OK",
+            Self::Probe | Self::Release | Self::Extend => b":1",
+        }
+    }
 }
 
-/// A node whose next connection is what the inbox holds.
-struct Stage {
-    node: Arc<Node>,
-    clock: Clock,
-    inbox: Arc<Inbox>,
-}
+/// The next connection of the node.
+#[derive(Clone, Default)]
+struct Inbox(Arc<Mutex<Option<Connection<Plain>>>>);
 
-type Inbox = Mutex<Option<Connection<Plain>>>;
-
-struct FromInbox(Arc<Inbox>);
-
-impl Connect for FromInbox {
+impl Connect for Inbox {
     fn connect(&self, _deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         match self.0.lock().take() {
             Some(socket) => Ok(Box::new(socket)),
@@ -90,63 +162,68 @@ impl Connect for FromInbox {
     }
 }
 
-impl Stage {
-    fn new() -> Self {
-        let (clock, inbox) = (Clock::system(), Arc::new(Inbox::default()));
+std::thread_local! {
+    /// Threads are made once.
+    static STAGE: (Arc<Node>, Inbox) = {
+        let inbox = Inbox::default();
         let node = Node::new(Setup {
             name: "staged".into(),
-            connector: Box::new(FromInbox(Arc::clone(&inbox))),
+            connector: Box::new(inbox.clone()),
             pool_size: 1,
             common_lanes: Arc::new(lanes(1)),
             timeout: Duration::ZERO,
-            clock: &clock,
+            clock: &Clock::system(),
             // Its probes never come.
             timers: &Timers::Virtual(Arc::new(FakeClock::new())),
             thread: &one_thread("stage"),
         });
         drop(node.pool.get_timeout(TTL).unwrap());
-        Self { node, clock, inbox }
+        (node, inbox)
+    };
+}
+
+/// Checks the result of an answer at the node.
+pub(crate) fn check(answer: &RawAnswer) {
+    STAGE.with(|(node, inbox)| check_at(node, inbox, answer));
+}
+
+fn check_at(node: &Node, inbox: &Inbox, answer: &RawAnswer) {
+    // The next connection is for this answer alone.
+    node.owes_nothing_more();
+    let (socket, peer) = answer.sent(&node.clock).unwrap();
+    *inbox.0.lock() = Some(socket);
+    let vote = voted(node, answer.question);
+    let bytes = answer.bytes.escape_ascii();
+    assert_eq!(vote.is_granted(), answer.grants(), "{bytes} {vote}");
+    assert!(inbox.0.lock().is_none());
+
+    // A reply that comes now answers nothing, so no later command may get it.
+    if !answer.ends {
+        // The node may have closed the connection, as it should if anything was wrong.
+        send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).ok();
     }
-
-    fn check(&self, answer: &RawAnswer) {
-        // The next connection is for this answer alone.
-        self.node.owes_nothing_more();
-        let (socket, peer) = stage(answer, &self.clock).unwrap();
-        *self.inbox.lock() = Some(socket);
-        let vote = self.ask(answer.verb);
-        assert_eq!(vote.is_granted(), answer.grants(), "{answer:?} {vote}");
-        assert!(self.inbox.lock().is_none());
-
-        // A reply that comes now answers nothing, so no later command may get it.
-        if answer.then == Then::Silence {
-            // The node may have closed the connection, as it should if anything was wrong.
-            send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).ok();
-        }
-        let next = self.ask(Verb::Acquire);
-        assert!(
-            next.failure().is_some_and(NodeError::is_broken),
-            "{answer:?} {next}"
-        );
-        if answer.verb == Verb::Acquire {
-            check_undo(&peer, &vote);
-        }
+    let next = voted(node, Question::Acquire);
+    let is_broken = next.failure().is_some_and(NodeError::is_broken);
+    assert!(is_broken, "{bytes} {next}");
+    if answer.question == Question::Acquire {
+        check_undo(&peer, &vote);
     }
+}
 
-    fn ask(&self, verb: Verb) -> Vote {
-        // Nobody is turned away because of the answer before.
-        self.node.gate.open();
-        let (claim, attempt) = (Claim::of_key("job"), attempt());
-        let (command, asked) = match verb {
-            Verb::Acquire => (attempt.packed, request::Verb::Take(attempt.repair)),
-            Verb::Release => (command::release(&claim), request::Verb::Drop),
-            Verb::Extend => (command::keep(&claim, TTL), request::Verb::Keep),
-            Verb::Probe => (command::probe(), request::Verb::Probe),
-        };
-        match ask(&self.node, &command, &asked).result {
-            Ok(_) if verb == Verb::Probe => Vote::Granted,
-            Ok(said) => said.vote().0,
-            Err(error) => Vote::Failed(error),
-        }
+fn voted(node: &Node, question: Question) -> Vote {
+    // Nobody is turned away because of the answer before.
+    node.gate.open();
+    let (claim, attempt) = (Claim::of_key("job"), attempt());
+    let (command, verb) = match question {
+        Question::Acquire => (attempt.packed, Verb::Take(attempt.repair)),
+        Question::Release => (command::release(&claim), Verb::Drop),
+        Question::Extend => (command::keep(&claim, TTL), Verb::Keep),
+        Question::Probe => (command::probe(), Verb::Probe),
+    };
+    match ask(node, &command, &verb).result {
+        Ok(_) if question == Question::Probe => Vote::Granted,
+        Ok(said) => said.vote().0,
+        Err(error) => Vote::Failed(error),
     }
 }
 

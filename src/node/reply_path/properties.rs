@@ -9,19 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::answer::{LONGEST_PACKET, MOST_PACKETS, RawAnswer, Then, Verb};
-use super::check;
-use crate::wire::pack::LONGEST_REPLY;
-
-/// Four times the usual number of cases, for the many ways to be wrong.
-fn config() -> ProptestConfig {
-    let usual = ProptestConfig::default();
-    ProptestConfig {
-        cases: usual.cases * 4,
-        failure_persistence: None,
-        ..usual
-    }
-}
+use super::*;
 
 /// Whole replies, proper ones and others.
 fn replies() -> Vec<Vec<u8>> {
@@ -70,8 +58,8 @@ fn mutated(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u
 }
 
 /// What means yes to a question, with all that may happen to it, or any other reply.
-fn bytes(verb: Verb) -> impl Strategy<Value = Vec<u8>> {
-    let yes = || Just([verb.yes(), b"\r\n"].concat());
+fn bytes(question: Question) -> impl Strategy<Value = Vec<u8>> {
+    let yes = || Just([question.yes(), b"\r\n"].concat());
     prop_oneof![
         1 => yes(),
         4 => mutated(yes()),
@@ -83,19 +71,6 @@ fn bytes(verb: Verb) -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn answer() -> impl Strategy<Value = RawAnswer> {
-    let verb = select(&VERBS[..]).prop_flat_map(|verb| (Just(verb), bytes(verb)));
-    (verb, cuts(), select(&ENDS[..])).prop_map(|((verb, bytes), cuts, then)| RawAnswer {
-        verb,
-        bytes,
-        cuts,
-        then,
-    })
-}
-
-const VERBS: [Verb; 4] = [Verb::Acquire, Verb::Release, Verb::Extend, Verb::Probe];
-const ENDS: [Then; 2] = [Then::Silence, Then::End];
-
 fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![
         2 => Just(Vec::new()),
@@ -105,48 +80,60 @@ fn cuts() -> impl Strategy<Value = Vec<usize>> {
     ]
 }
 
+/// The answer with and without the end of the stream behind it.
+fn check_both(question: Question, bytes: &[u8], cuts: &[usize]) {
+    for ends in [false, true] {
+        let (bytes, cuts) = (bytes.to_vec(), cuts.to_vec());
+        check(&RawAnswer {
+            question,
+            bytes,
+            cuts,
+            ends,
+        });
+    }
+}
+
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(ProptestConfig {
+        // Twice the usual number of cases, for the many ways to be wrong.
+        cases: ProptestConfig::default().cases * 2,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn a_vote_comes_of_nothing_but_the_reply_that_grants_it(answer in answer()) {
-        check(&answer);
+    fn a_vote_comes_of_nothing_but_the_reply_that_grants_it(
+        (question, bytes) in select(&QUESTIONS[..]).prop_flat_map(|one| (Just(one), bytes(one))),
+        cuts in cuts(),
+    ) {
+        check_both(question, &bytes, &cuts);
     }
 }
 
 #[test]
 fn each_kind_of_reply_grants_what_it_says_and_nothing_else() {
-    for (verb, then) in VERBS
-        .into_iter()
-        .flat_map(|verb| ENDS.map(|then| (verb, then)))
-    {
-        for bytes in replies() {
-            let cuts = Vec::new();
-            check(&RawAnswer {
-                verb,
-                bytes,
-                cuts,
-                then,
-            });
+    for bytes in replies() {
+        for question in QUESTIONS {
+            check_both(question, &bytes, &[]);
         }
     }
 }
 
 #[test]
 fn a_reply_of_the_longest_size_is_read_and_one_more_byte_is_too_much_wherever_it_is_cut() {
-    let sizes = [LONGEST_REPLY - 1, LONGEST_REPLY, LONGEST_REPLY + 1];
-    for (size, first) in sizes
-        .into_iter()
-        .flat_map(|size| (1..=1024).step_by(93).map(move |n| (size, n)))
-    {
+    for size in LONGEST_REPLY - 1..=LONGEST_REPLY + 1 {
         let bytes = [&b"-"[..], &vec![b'x'; size - 3], b"\r\n"].concat();
-        let answer = RawAnswer {
-            verb: Verb::Probe,
-            bytes,
-            cuts: vec![first],
-            then: Then::End,
-        };
-        assert_eq!(answer.grants(), size <= LONGEST_REPLY);
-        check(&answer);
+        for first in (1..=LONGEST_PACKET).step_by(93) {
+            let (cuts, ends, question) = (vec![first], true, Question::Probe);
+            let bytes = bytes.clone();
+            let answer = RawAnswer {
+                question,
+                bytes,
+                cuts,
+                ends,
+            };
+            assert_eq!(answer.grants(), size <= LONGEST_REPLY);
+            check(&answer);
+        }
     }
 }

@@ -293,6 +293,7 @@ fn of_a_release_that_a_thread_sent_which_then_panicked_a_missing_key_says_nothin
     let is_lost = matches!(vote, Vote::Failed(NodeError::Closed { .. }));
     assert!(is_lost, "{vote}");
     assert!(votes.pop().flatten().is_none());
+    assert!(node.lanes.are_idle());
     // A release that was sent once is told what is so.
     assert!(matches!(release(), Vote::Missing));
 }
