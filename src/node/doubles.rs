@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -48,22 +47,10 @@ pub(super) use Event::{Fails, Late, Panics, Says, Stuck};
 /// to the introduction, and all others are replies to commands.
 pub(super) type Mood = dyn Fn(usize) -> Event + Send + Sync;
 
-/// A server, and each connection to it. Its clock goes on while a client waits for its replies.
-#[derive(Clone)]
+/// A server. Its clock goes on while a client waits for its replies.
 pub(super) struct Server {
-    shared: Arc<Shared>,
     /// Its place among the nodes of a cluster.
     place: usize,
-    /// Of a connection: its number, from 1, the steps that are done, and when something was sent last.
-    number: usize,
-    steps: usize,
-    sent_at: Timestamp,
-}
-
-/// The place of a node, and the commands that it was sent in one write.
-pub(super) type Write = (usize, Vec<Vec<u8>>);
-
-pub(super) struct Shared {
     pub(super) clock: FakeClock,
     mood: Mutex<Box<Mood>>,
     /// What the server does first, on whichever connection, but for the introductions.
@@ -81,16 +68,21 @@ pub(super) struct Shared {
     pub(super) waits: Mutex<Vec<bool>>,
 }
 
-impl Deref for Server {
-    type Target = Shared;
+/// The place of a node, and the commands that it was sent in one write.
+pub(super) type Write = (usize, Vec<Vec<u8>>);
 
-    fn deref(&self) -> &Shared {
-        &self.shared
-    }
+struct Connection {
+    server: Arc<Server>,
+    /// From 1.
+    number: usize,
+    /// How many steps are done.
+    steps: usize,
+    /// When something was sent last.
+    sent_at: Timestamp,
 }
 
 impl Server {
-    pub(super) fn new(mood: impl Fn(usize) -> Event + Clone + Send + Sync + 'static) -> Self {
+    pub(super) fn new(mood: impl Fn(usize) -> Event + Clone + Send + Sync + 'static) -> Arc<Self> {
         let [server] = Self::cluster(1, move |_, step| mood(step));
         server
     }
@@ -100,12 +92,13 @@ impl Server {
     pub(super) fn cluster<const N: usize>(
         pool_size: u32,
         mood: impl Fn(usize, usize) -> Event + Clone + Send + Sync + 'static,
-    ) -> [Self; N] {
+    ) -> [Arc<Self>; N] {
         let (clock, sent) = (FakeClock::new(), Arc::default());
         let common = Arc::new(lanes(pool_size));
         std::array::from_fn(|place| {
             let mood = mood.clone();
-            let shared = Shared {
+            Arc::new(Self {
+                place,
                 clock: clock.clone(),
                 mood: Mutex::new(Box::new(move |step| mood(place, step))),
                 events: Mutex::default(),
@@ -115,19 +108,12 @@ impl Server {
                 lanes: Arc::clone(&common),
                 connects: Mutex::default(),
                 waits: Mutex::default(),
-            };
-            Self {
-                shared: Arc::new(shared),
-                place,
-                number: 0,
-                steps: 0,
-                sent_at: Timestamp::from_nanos(0),
-            }
+            })
         })
     }
 
     /// A server that does as this list says, and then nothing more.
-    pub(super) fn of_list(events: impl IntoIterator<Item = Event>) -> Self {
+    pub(super) fn of_list(events: impl IntoIterator<Item = Event>) -> Arc<Self> {
         let server = Self::new(|step| if step < 2 { Says(Reply::Nil) } else { Late });
         server.events.lock().extend(events);
         server
@@ -142,63 +128,72 @@ impl Server {
     }
 
     /// How many connections are open.
-    pub(super) fn open(&self) -> usize {
+    pub(super) fn open(self: &Arc<Self>) -> usize {
         // One is the server itself, and one the node has.
-        Arc::strong_count(&self.shared).saturating_sub(2)
+        Arc::strong_count(self).saturating_sub(2)
     }
+}
 
+impl Connect for Arc<Server> {
+    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        let try_of = (self.clock.elapsed(), self.lanes.are_idle());
+        self.connects.lock().push(try_of);
+        if let Event::Away(error) = (self.mood.lock())(0) {
+            return Err(error);
+        }
+        Ok(Box::new(Connection {
+            server: Arc::clone(self),
+            number: self.connections(),
+            steps: 1,
+            sent_at: Timestamp::from_nanos(0),
+        }))
+    }
+}
+
+impl Connection {
     fn next(&self) -> Event {
-        let of_list = self.events.lock().front().cloned();
+        let of_list = self.server.events.lock().front().cloned();
         let of_list = of_list.filter(|_| self.steps > 1);
-        of_list.unwrap_or_else(|| (self.mood.lock())(self.steps))
+        of_list.unwrap_or_else(|| (self.server.mood.lock())(self.steps))
     }
 
     /// What is next is done.
     fn step(&mut self) {
         if self.steps > 1 {
-            self.events.lock().pop_front();
+            self.server.events.lock().pop_front();
         }
         self.steps = self.steps.saturating_add(1);
     }
 }
 
-impl Connect for Server {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
-        let try_of = (self.clock.elapsed(), self.lanes.are_idle());
-        self.connects.lock().push(try_of);
-        if let Event::Away(error) = self.next() {
-            return Err(error);
-        }
-        let mut connection = self.clone();
-        (connection.number, connection.steps) = (self.connections(), 1);
-        Ok(Box::new(connection))
-    }
-}
-
-impl Transport for Server {
+impl Transport for Connection {
     fn send(&mut self, commands: &[Cow<'_, [u8]>], _: Timestamp) -> Result<(), NodeError> {
-        if let Some(Stuck) = self.events.lock().front() {
+        if let Some(Stuck) = self.server.events.lock().front() {
             return Err(NodeError::TimedOut);
         }
         let commands = commands.iter().map(|command| command.to_vec());
-        self.sent.lock().push((self.place, commands.collect()));
-        self.sent_at = self.clock.now();
+        let write = (self.server.place, commands.collect());
+        self.server.sent.lock().push(write);
+        self.sent_at = self.server.clock.now();
         Ok(())
     }
 
     fn wait_for_reply(&mut self, until: Timestamp, _: Timestamp) -> bool {
-        let is_forgotten = self.number <= self.forgotten.load(Ordering::SeqCst);
+        let is_forgotten = self.number <= self.server.forgotten.load(Ordering::SeqCst);
         let is_late = is_forgotten || matches!(self.next(), Late);
-        let due = self.sent_at.saturating_add(*self.distance.lock());
-        let is_there = !is_late && due <= until;
         if is_late && !is_forgotten {
             self.step();
         }
-        let end = if is_late { until } else { until.min(due) };
+        let server = &self.server;
+        let due = self.sent_at.saturating_add(*server.distance.lock());
+        let is_there = !is_late && due <= until;
         if !is_there {
-            self.waits.lock().push(self.lanes.are_idle());
+            server.waits.lock().push(server.lanes.are_idle());
         }
-        self.clock.advance(end.saturating_since(self.clock.now()));
+        let end = if is_there { due } else { until };
+        server
+            .clock
+            .advance(end.saturating_since(server.clock.now()));
         is_there
     }
 
@@ -226,7 +221,7 @@ impl Transport for Server {
 }
 
 /// A node in front of this server, with one slot and a timeout of a second, unless `adapt` says otherwise. Its slots are made.
-pub(super) fn node(server: &Server, adapt: impl FnOnce(&mut Setup<'_>)) -> Arc<Node> {
+pub(super) fn node(server: &Arc<Server>, adapt: impl FnOnce(&mut Setup<'_>)) -> Arc<Node> {
     let clock = Clock::from(server.clock.clone());
     node_on(&clock, &server.clock, server, adapt)
 }
@@ -235,12 +230,12 @@ pub(super) fn node(server: &Server, adapt: impl FnOnce(&mut Setup<'_>)) -> Arc<N
 pub(super) fn node_on(
     clock: &Clock,
     timers: &FakeClock,
-    server: &Server,
+    server: &Arc<Server>,
     adapt: impl FnOnce(&mut Setup<'_>),
 ) -> Arc<Node> {
     let mut setup = Setup {
         name: format!("node-{}", server.place).into(),
-        connector: Box::new(server.clone()),
+        connector: Box::new(Arc::clone(server)),
         pool_size: 1,
         common_lanes: Arc::clone(&server.lanes),
         timeout: SECOND,

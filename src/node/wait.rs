@@ -132,7 +132,7 @@ mod tests {
     use crate::wire::transport::refusal;
 
     /// A server that is never reached, and a node in front of it.
-    fn away(pool_size: u32) -> (Server, Arc<Node>) {
+    fn away(pool_size: u32) -> (Arc<Server>, Arc<Node>) {
         let server = Server::new(|_| Event::Away(NodeError::TimedOut));
         let node = doubles::node(&server, |setup| setup.pool_size = pool_size);
         (server, node)

@@ -17,7 +17,7 @@ use crate::spans::Caller;
 use crate::sync::AtomicBool;
 use crate::wire::resp::Reply;
 
-fn server(events: impl IntoIterator<Item = Event>) -> (Server, Arc<Node>) {
+fn server(events: impl IntoIterator<Item = Event>) -> (Arc<Server>, Arc<Node>) {
     let server = Server::of_list(events);
     let node = doubles::node(&server, |_| ());
     (server, node)

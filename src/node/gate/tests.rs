@@ -47,7 +47,7 @@ const CLOSES_LATE: Does = ("broke", |step| match step {
 /// What is no connection that can be used.
 const REFUSALS: [Does; 7] = [REFUSES, LOGIN, CLOSES, TURNS_AWAY, LOADS, CLUSTER, NO_REDIS];
 
-fn server(does: Does, timeout: Duration) -> (Server, Arc<Node>) {
+fn server(does: Does, timeout: Duration) -> (Arc<Server>, Arc<Node>) {
     let server = Server::new(does.1);
     // The probes would be tries of their own, so their time stands still.
     let (clock, timers) = (Clock::from(server.clock.clone()), FakeClock::new());
@@ -78,7 +78,7 @@ fn assert_vote(node: &Node, does: Does) {
 }
 
 /// A server that does this, and a gate whose pauses are as long as they get.
-fn shut_for_long(does: Does, timeout: Duration) -> (Server, Arc<Node>) {
+fn shut_for_long(does: Does, timeout: Duration) -> (Arc<Server>, Arc<Node>) {
     let (server, node) = server(does, timeout);
     for _ in 0..10 {
         server.clock.advance(LONGEST_PAUSE);

@@ -19,7 +19,7 @@ const SILENT: Mood = |_| Late;
 const CUT: Mood = |_| closes();
 const REFUSES: Mood = |_| error("LOADING wait");
 
-fn start(mood: Mood) -> (Server, Arc<Node>) {
+fn start(mood: Mood) -> (Arc<Server>, Arc<Node>) {
     let server = Server::new(mood);
     // A probe runs while a request of the same thread waits for its reply, and needs a connection as well.
     let node = doubles::node(&server, |setup| setup.pool_size = 2);
@@ -105,7 +105,7 @@ fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_t
 
 /// Asks for a lock of a server that is silent, so that an undo goes behind it.
 #[track_caller]
-fn undo(server: &Server, node: &Node, name: &str) {
+fn undo(server: &Arc<Server>, node: &Node, name: &str) {
     server.set(SILENT);
     let verb = doubles::acquire_of(&format!("job {name}"));
     assert_eq!(doubles::asked(node, &verb).leftover, Leftover::Undone);

@@ -36,7 +36,7 @@ fn cluster<const N: usize>(
     distances: [Duration; N],
     pool_size: u32,
     mood: fn(usize) -> Event,
-) -> ([Server; N], [Arc<Node>; N]) {
+) -> ([Arc<Server>; N], [Arc<Node>; N]) {
     let servers = Server::cluster(pool_size, move |_, step| mood(step));
     set_distances(&servers, distances);
     let nodes = servers.each_ref().map(|server| {
@@ -48,7 +48,7 @@ fn cluster<const N: usize>(
     (servers, nodes)
 }
 
-fn set_distances<const N: usize>(servers: &[Server; N], distances: [Duration; N]) {
+fn set_distances<const N: usize>(servers: &[Arc<Server>; N], distances: [Duration; N]) {
     for (server, distance) in servers.iter().zip(distances) {
         *server.distance.lock() = distance;
     }
@@ -152,7 +152,7 @@ fn no_lane_is_held_while_a_connection_is_made() {
 }
 
 /// A node whose threads wait for each other in real time, in front of a server that does as this list says.
-fn for_threads(name: &str, events: impl IntoIterator<Item = Event>) -> (Server, Arc<Node>) {
+fn for_threads(name: &str, events: impl IntoIterator<Item = Event>) -> (Arc<Server>, Arc<Node>) {
     let server = Server::of_list(events);
     let node = node_on(&Clock::system(), &FakeClock::new(), &server, |setup| {
         setup.name = name.into();

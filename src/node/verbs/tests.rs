@@ -8,7 +8,7 @@ use crate::wire::resp::Reply;
 /// the nodes. Returns the order in which the nodes were sent the second release.
 fn order<const N: usize>(closed: usize) -> Vec<usize> {
     let says = |place, _| Says(Reply::Int(if place == 0 { 2 } else { 1 }));
-    let servers: [Server; N] = Server::cluster(1, says);
+    let servers: [Arc<Server>; N] = Server::cluster(1, says);
     let nodes = servers
         .each_ref()
         .map(|server| doubles::node(server, |_| ()));
