@@ -196,9 +196,10 @@ impl Node {
     fn retire(&self, generation: u64) {
         // If another thread was first, the connections of the next generation are good.
         let next = generation.wrapping_add(1);
-        let _already_retired =
-            self.generation
-                .compare_exchange(generation, next, Ordering::AcqRel, Ordering::Acquire);
+        let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
+        let _already_retired = self
+            .generation
+            .compare_exchange(generation, next, set, seen);
     }
 
     /// Does something later on a thread of the manager, if the node is still there.
@@ -213,6 +214,11 @@ impl Node {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// As `listening_refused` has it.
+    fn next_generation(&self) -> u64 {
+        self.generation().wrapping_add(1)
     }
 
     fn generation(&self) -> u64 {

@@ -4,41 +4,34 @@ use std::sync::Arc;
 
 use crate::sync::Mutex;
 
-/// Open from a failure of the node until its next reply.
+/// Open from a failure of the node until its next reply: then it has the failure.
 #[derive(Default)]
-pub(super) struct Breaker(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    failure: Option<Arc<str>>,
-    openings: u64,
-}
+pub(super) struct Breaker(Mutex<Option<Arc<str>>>);
 
 impl Breaker {
     /// Returns how the node failed, if the breaker is open.
     pub(super) fn failure(&self) -> Option<Arc<str>> {
-        self.0.lock().failure.clone()
+        self.0.lock().clone()
     }
 
-    /// Opens the breaker; returns the number of this opening, or none if it was open before.
-    pub(super) fn open(&self, failure: impl FnOnce() -> String) -> Option<u64> {
-        let mut state = self.0.lock();
-        if state.failure.is_some() {
+    /// Opens the breaker; returns this opening, or none if it was open before.
+    pub(super) fn open(&self, failure: impl FnOnce() -> String) -> Option<Arc<str>> {
+        let mut open = self.0.lock();
+        if open.is_some() {
             return None;
         }
-        state.failure = Some(failure().into());
-        state.openings = state.openings.wrapping_add(1);
-        Some(state.openings)
+        *open = Some(failure().into());
+        open.clone()
     }
 
     /// Closes the breaker; returns whether it was open.
     pub(super) fn close(&self) -> bool {
-        self.0.lock().failure.take().is_some()
+        self.0.lock().take().is_some()
     }
 
-    /// Whether this opening still lasts.
-    pub(super) fn has_been_open_since(&self, opening: u64) -> bool {
-        let state = self.0.lock();
-        state.failure.is_some() && state.openings == opening
+    /// Whether this opening still lasts. Another one with the same words is none.
+    pub(super) fn has_been_open_since(&self, opening: &Arc<str>) -> bool {
+        let open = self.0.lock();
+        open.as_ref().is_some_and(|open| Arc::ptr_eq(open, opening))
     }
 }

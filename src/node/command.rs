@@ -121,24 +121,13 @@ pub(crate) fn take(claim: &Claim, ttl: Duration, times: Times) -> Packed {
     };
     if let (None, "", [key]) = (&claim.fence, how, resource.keys.as_slice()) {
         let (key, value) = (key.as_str().into(), claim.value.as_bytes().into());
-        let words = [
-            "SET".into(),
-            key,
-            value,
-            "NX".into(),
-            "PX".into(),
-            millis(ttl),
-        ];
-        return Packed::new("acquire", &words);
+        let [set, nx, px] = ["SET", "NX", "PX"].map(Word::from);
+        return Packed::new("acquire", &[set, key, value, nx, px, millis(ttl)]);
     }
+    let mut arguments = Arguments::of(claim).lasting(ttl);
     // A reader, too, asks by the fenced protocol. Its extension and its release are classic, which is what `of` is for.
-    let fence = claim.fence.as_ref();
-    let arguments = Arguments {
-        fence,
-        how,
-        ..Arguments::of(claim)
-    };
-    arguments.lasting(ttl).pack("acquire", &TAKE_SCRIPT)
+    (arguments.fence, arguments.how) = (claim.fence.as_ref(), how);
+    arguments.pack("acquire", &TAKE_SCRIPT)
 }
 
 /// Extends a lock. With the fenced protocol, it sets a key again that is gone, if no other client can have had the lock.
@@ -168,10 +157,11 @@ pub(crate) fn release_value(resource: &Resource, value: &[u8], fence: Option<&Fe
 /// less than [`FENCE_IDLE`] only for a lock that nobody asks for again, since a counter that ends too early breaks the order of tokens.
 pub(super) fn undo(claim: &Claim, idle: Duration) -> Packed {
     let how = if claim.resource.is_read() { "r" } else { "u" };
+    let of_holder = Arguments::of(claim);
     let arguments = Arguments {
         how,
         idle,
-        ..Arguments::of(claim)
+        ..of_holder
     };
     arguments.pack("release", &DROP_SCRIPT)
 }
@@ -184,14 +174,10 @@ pub(crate) fn rest(claim: &Claim, ttl: Duration) -> Packed {
 /// Gives a lock back and asks for it again as `next`, which is of the same key, in one step. The own key of `next` counts as a vote, so
 /// the command can be repeated. Only for a lock on one key.
 pub(crate) fn pass(held: &Claim, next: &Claim, ttl: Duration) -> Packed {
-    let how = "a";
-    let arguments = Arguments {
-        how,
-        ..Arguments::of(next)
-    };
-    let is_classic = arguments.fence.is_none();
-    let mut words = arguments.lasting(ttl).words();
-    if is_classic {
+    let mut arguments = Arguments::of(next).lasting(ttl);
+    arguments.how = "a";
+    let mut words = arguments.words();
+    if arguments.fence.is_none() {
         words.extend([Word::from(""); 5]);
     }
     words.push(held.value.as_bytes().into());
@@ -250,10 +236,8 @@ pub(super) const SHORTEST_LISTENING: Duration = Duration::from_millis(1);
 pub(super) fn listen(bell: &str, span: Duration) -> Packed {
     let span = Duration::from_millis(whole_millis(span.max(SHORTEST_LISTENING)));
     let seconds = format!("{:.3}", span.as_secs_f64());
-    Packed::new(
-        "listen",
-        &["BLPOP".into(), bell.into(), seconds.as_str().into()],
-    )
+    let words = ["BLPOP", bell, &seconds].map(Word::from);
+    Packed::new("listen", &words)
 }
 
 /// What to do with the marker of a node that was perhaps never in use.
@@ -273,15 +257,13 @@ pub(crate) fn open(rules: &Rules, action: MarkerAction) -> Packed {
         MarkerAction::Open => "open",
         MarkerAction::Close => "close",
     };
-    let (marker, config) = (rules.marker.as_str(), rules.config.as_str());
-    let rest = [
-        "1".into(),
-        marker.into(),
-        action.into(),
-        millis(rules.quarantine),
-        config.into(),
-    ];
-    Packed::new("open", &eval(OPEN, rest))
+    let (marker, config) = (rules.marker.as_str().into(), rules.config.as_str().into());
+    let quarantine = millis(rules.quarantine);
+    eval(
+        "open",
+        OPEN,
+        &["1".into(), marker, action.into(), quarantine, config],
+    )
 }
 
 /// How many keys a server looks at in one step of a scan. It takes less than half a millisecond.
@@ -304,41 +286,23 @@ pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
     ];
     Packed {
         longest_reply: LONGEST_PAGE,
-        ..Packed::new("scan", &eval(SCAN, rest))
+        ..eval("scan", SCAN, &rest)
     }
-}
-
-/// Asks for the value of a key.
-pub(crate) fn get(key: &str) -> Packed {
-    Packed::new("get", &["GET".into(), key.into()])
-}
-
-/// Asks for one section of `INFO`: servers before 7.0 return only one at a time.
-pub(crate) fn info(section: &str) -> Packed {
-    Packed::new("info", &["INFO".into(), section.into()])
-}
-
-/// Asks for the server's wall clock.
-pub(crate) fn time() -> Packed {
-    Packed::new("time", &["TIME".into()])
 }
 
 /// Asks a server for its run id, on a new connection.
 pub(super) fn introduce() -> Packed {
-    Packed::new("introduce", &eval(INTRODUCE, ["0".into()]))
+    eval("introduce", INTRODUCE, &["0".into()])
 }
 
 /// Asks a node that failed whether it is back. The probe is a script, as are the commands of locks, so that a server which
 /// answers it gives locks too. A server whose writes are paused answers `PING`, but no script.
 pub(crate) fn probe() -> Packed {
-    Packed::new("probe", &eval(PROBE, ["0".into()]))
+    eval("probe", PROBE, &["0".into()])
 }
 
 /// A plain `EVAL` of a script that is short, or rarely needed. The words behind the text are the number of keys, the keys
 /// and the arguments.
-fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Vec<Word<'a>> {
-    ["EVAL".into(), text.into()]
-        .into_iter()
-        .chain(rest)
-        .collect()
+fn eval(name: &'static str, text: &str, rest: &[Word<'_>]) -> Packed {
+    Packed::new(name, &[&["EVAL".into(), text.into()], rest].concat())
 }

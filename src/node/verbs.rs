@@ -61,7 +61,8 @@ impl Ballot {
 impl Node {
     /// Asks the node for its vote.
     pub(crate) fn acquire(&self, attempt: &Attempt) -> Ballot {
-        let answer = ask(self, &attempt.packed, &attempt.verb());
+        let verb = Verb::Take(attempt.repair.clone());
+        let answer = ask(self, &attempt.packed, &verb);
         self.ballot(Some(answer)).0
     }
 
@@ -110,18 +111,12 @@ impl Node {
     }
 }
 
-impl Attempt {
-    fn verb(&self) -> Verb {
-        Verb::Take(self.repair.clone())
-    }
-}
-
 /// Asks these nodes for their votes. Returns a ballot for each node that is asked.
 pub(crate) fn acquire_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     attempt: &Attempt,
 ) -> SmallVec<[Option<Ballot>; 5]> {
-    ask_all(nodes, &attempt.packed, &attempt.verb())
+    ask_all(nodes, &attempt.packed, &Verb::Take(attempt.repair.clone()))
         .map(|(node, answer)| Some(node.ballot(Some(answer?)).0))
         .collect()
 }
@@ -298,12 +293,12 @@ pub(crate) fn question_all<'n>(
     let mut all: Vec<(&Node, Answers)> = nodes.map(none).collect();
     for question in Question::ALL {
         let command = match question {
-            Question::Marker => command::get(marker_key),
-            Question::Info(section) => command::info(section),
-            Question::Time => command::time(),
+            Question::Marker => Packed::new("get", &["GET".into(), marker_key.into()]),
+            // Servers before 7.0 return only one section at a time.
+            Question::Info(section) => Packed::new("info", &["INFO".into(), section.into()]),
+            Question::Time => Packed::new("time", &["TIME".into()]),
         };
-        let asked = all.iter();
-        let asked = asked.map(|(node, so_far)| (*node, so_far.is_to_be_asked()));
+        let asked = all.iter().map(|(node, it)| (*node, it.is_to_be_asked()));
         let asked: Vec<_> = asked.collect();
         let verb = Verb::Ask(question);
         let answers = ask_all(asked.into_iter(), &command, &verb);

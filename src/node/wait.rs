@@ -38,8 +38,7 @@ impl Node {
     /// Lets one more client listen. Half of the connections are left for others, and the server must not forbid it.
     pub(crate) fn listener(&self) -> Option<Listener<'_>> {
         let most = self.pool.max_size() / 2;
-        let refused = self.generation().wrapping_add(1);
-        if self.listening_refused.load(Ordering::Relaxed) == refused {
+        if self.listening_refused.load(Ordering::Relaxed) == self.next_generation() {
             return None;
         }
         let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
@@ -103,9 +102,10 @@ impl Listener<'_> {
             Ok(Said::Rang(true)) => ListenOutcome::Release,
             Ok(Said::Rang(false)) => ListenOutcome::Nothing,
             Ok(Said::Vote(Vote::Failed(error), _)) if forbids_to_block(&error) => {
-                let refused = self.node.generation().wrapping_add(1);
-                let listening_refused = &self.node.listening_refused;
-                listening_refused.store(refused, Ordering::Relaxed);
+                let refused = self.node.next_generation();
+                self.node
+                    .listening_refused
+                    .store(refused, Ordering::Relaxed);
                 ListenOutcome::Failed
             }
             Ok(_) | Err(_) => ListenOutcome::Failed,

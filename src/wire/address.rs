@@ -50,7 +50,12 @@ impl Address {
     }
 
     fn host_and_port(&self) -> Option<(&str, u16)> {
-        host_and_port(self.0.addr())
+        match self.0.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Some((host, *port))
+            }
+            ConnectionAddr::Unix(_) | _ => None,
+        }
     }
 
     /// The host and port, if the host is a name and not an IP address.
@@ -85,11 +90,8 @@ impl Address {
     pub(crate) fn identity(&self) -> String {
         if let Some(path) = self.path() {
             // Escaped, so that paths that are not UTF-8 stay different.
-            return path
-                .as_os_str()
-                .as_encoded_bytes()
-                .escape_ascii()
-                .to_string();
+            let path = path.as_os_str().as_encoded_bytes();
+            return path.escape_ascii().to_string();
         }
         let name = self.name();
         match name.strip_prefix("localhost:") {
@@ -122,25 +124,15 @@ impl Address {
         lookups: Option<&Arc<ScheduledThreadPool>>,
         security: &Security,
     ) -> Box<dyn Connect> {
-        let resolver = self
-            .host_name()
-            .zip(lookups)
-            .map(|((host, port), lookups)| Resolver::new(host, port, clock, lookups));
+        let resolver = self.host_name().zip(lookups);
+        let resolver =
+            resolver.map(|((host, port), lookups)| Resolver::new(host, port, clock, lookups));
         Box::new(Connector {
             address: self,
             clock: clock.clone(),
             resolver,
             security: security.clone(),
         })
-    }
-}
-
-fn host_and_port(address: &ConnectionAddr) -> Option<(&str, u16)> {
-    match address {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            Some((host, *port))
-        }
-        ConnectionAddr::Unix(_) | _ => None,
     }
 }
 

@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 use std::io;
 use std::net::TcpStream;
-use std::sync::Arc;
 
 use super::pack::LONGEST_REPLY;
 use super::resp::{self, NoReply, Reply};
 use super::stream::Stream;
-use super::transport::{NO_REPLY, Transport, closed, is_timeout};
+use super::transport::{NO_REPLY, Transport, closed, unless_late};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 
@@ -57,12 +56,10 @@ impl<S: Stream> Connection<S> {
     }
 
     fn broken(&self, error: io::Error) -> NodeError {
-        if self.bytes.is_empty() || is_timeout(&error) {
-            closed(error)
-        } else {
-            let source = Arc::new(error);
-            NodeError::Broken { source }
+        if self.bytes.is_empty() {
+            return closed(error);
         }
+        unless_late(error, |source| NodeError::Broken { source })
     }
 }
 
@@ -128,48 +125,5 @@ impl<S: Stream> Transport for Connection<S> {
 
     fn socket(&self) -> Option<&TcpStream> {
         self.stream.socket().filter(|_| !self.has_surplus())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::fd::OwnedFd;
-    use std::os::unix::net::UnixStream;
-    use std::{io::Write, time::Duration};
-
-    use socket2::Socket;
-
-    use super::*;
-    use crate::clock::Clock;
-    use crate::wire::stream::Plain;
-
-    #[test]
-    fn a_connection_is_ready_when_a_reply_is_there_as_a_whole() {
-        let clock = Clock::system();
-        let (mut peer, ours) = UnixStream::pair().unwrap();
-        let socket = Socket::from(OwnedFd::from(ours));
-        let mut connection = Connection::over(Plain::over(socket, &clock).unwrap());
-        let deadline = clock.now().saturating_add(Duration::from_mins(1));
-        for part in ["*2\r\n", ":1\r\n:", "2"] {
-            peer.write_all(part.as_bytes()).unwrap();
-            assert!(!connection.wait_for_reply(clock.now(), deadline), "{part}");
-        }
-        peer.write_all(b"\r\n+OK\r\n+").unwrap();
-        for reply in [
-            Reply::Array(vec![Reply::Int(1), Reply::Int(2)]),
-            Reply::Okay,
-        ] {
-            // It stays ready until it is received.
-            for _ in 0..2 {
-                assert!(connection.wait_for_reply(clock.now(), deadline));
-            }
-            assert_eq!(connection.recv(clock.now()).unwrap(), reply);
-        }
-        assert!(connection.has_surplus());
-        assert!(!connection.wait_for_reply(clock.now(), deadline));
-        drop(peer);
-        assert!(connection.wait_for_reply(clock.now(), deadline));
-        let error = connection.recv(deadline).unwrap_err();
-        assert!(matches!(error, NodeError::Broken { .. }), "{error}");
     }
 }

@@ -63,25 +63,23 @@ pub(crate) fn is_timeout(error: &io::Error) -> bool {
 
 /// The error for a connection that could not be made.
 pub(crate) fn unconnected(error: io::Error) -> NodeError {
-    if is_timeout(&error) {
-        NodeError::TimedOut
-    } else {
-        NodeError::Connect {
-            source: Arc::new(error),
-        }
-    }
+    unless_late(error, |source| NodeError::Connect { source })
 }
 
 /// The error for a connection that the server closed before any byte of the reply.
 pub(crate) fn closed(error: impl Into<io::Error>) -> NodeError {
-    let error = error.into();
+    unless_late(error.into(), |source| NodeError::Closed { source })
+}
+
+/// The error that `node_error` makes of this one, unless there was no time.
+pub(super) fn unless_late(
+    error: io::Error,
+    node_error: fn(Arc<io::Error>) -> NodeError,
+) -> NodeError {
     if is_timeout(&error) {
-        NodeError::TimedOut
-    } else {
-        NodeError::Closed {
-            source: Arc::new(error),
-        }
+        return NodeError::TimedOut;
     }
+    node_error(Arc::new(error))
 }
 
 /// Makes a server's words fit for an error message: one line, of bounded length, without parts of tokens.

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::super::command::probe;
-use super::super::doubles::{Event, Fails, Says, Server, error, release_of};
+use super::super::doubles::{Event, Fails, Says, Server, error};
 use super::*;
 use crate::clock::Clock;
 use crate::wire::transport::{Connect, closed};
@@ -76,16 +76,6 @@ fn what_a_server_says_of_itself_comes_before_the_first_reply_and_harms_nobody() 
 }
 
 #[test]
-fn nothing_that_a_node_of_a_cluster_replies_counts() {
-    let cluster = Says(Reply::Text("CLUSTER".into()));
-    let mut connection = connection([cluster, okay(), okay()], gone(), 1);
-    let error = recv(&mut connection).unwrap_err();
-    assert!(matches!(error, NodeError::InCluster), "{error}");
-    assert!(recv(&mut connection).is_err());
-    assert!(!connection.is_idle());
-}
-
-#[test]
 fn a_server_that_refuses_once_and_closes_has_answered_all_that_was_sent() {
     let refusal = || error("ERR max number of clients reached");
     let mut refused = connection([refusal()], gone(), 2);
@@ -107,15 +97,6 @@ fn a_server_that_refuses_once_and_closes_has_answered_all_that_was_sent() {
         let mut shy = connection([introduction], gone(), 1);
         assert!(recv(&mut shy).is_err_and(|error| error.is_closed()));
     }
-}
-
-#[test]
-fn the_text_of_a_script_goes_along_once() {
-    let command = release_of("job");
-    let mut scripts = Vec::new();
-    let lengths = [(); 3].map(|()| bytes_for(&command, &mut scripts).len());
-    assert!(lengths[0] > lengths[1], "{lengths:?}");
-    assert_eq!(lengths[1], lengths[2]);
 }
 
 #[test]

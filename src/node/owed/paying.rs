@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::mem::take;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Closing, LONGEST_TRY, REPEATED_FOR, Release, SILENT_FOR, State};
@@ -127,9 +128,9 @@ impl Node {
 
     /// Asks whether the node is back, for as long as this opening of its breaker lasts. Each pause is twice as long as the one before,
     /// up to a bound.
-    pub(in super::super) fn probe_after(&self, pause: Duration, opening: u64) {
+    pub(in super::super) fn probe_after(&self, pause: Duration, opening: Arc<str>) {
         self.later(pause, move |node| {
-            if !node.breaker.has_been_open_since(opening) {
+            if !node.breaker.has_been_open_since(&opening) {
                 return;
             }
             // A real command, because a stopped server still accepts connections.

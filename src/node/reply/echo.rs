@@ -73,16 +73,4 @@ mod tests {
             assert_eq!(replies, expected, "{text}");
         }
     }
-
-    #[test]
-    fn the_kind_of_a_reply_says_nothing_of_what_is_in_it() {
-        for (reply, expected) in [
-            (Reply::Text("secret".into()), "a line of 6 bytes"),
-            (Reply::Bulk("secret".into()), "a string of 6 bytes"),
-            (Reply::Array(vec![Reply::Okay]), "an array of 1"),
-            (Reply::Error(ServerError::new("ERR secret")), "an error"),
-        ] {
-            assert_eq!(kind(&reply), expected);
-        }
-    }
 }

@@ -131,11 +131,7 @@ impl Rows<'_> {
 
     /// What is asked for, if anything is.
     fn attempt(&self) -> Option<&Claim> {
-        if let Verb::Take(repair) | Verb::Pass(repair) = self.verb {
-            Some(&repair.claim)
-        } else {
-            None
-        }
+        self.verb.repair().map(|repair| &repair.claim)
     }
 }
 

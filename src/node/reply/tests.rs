@@ -73,14 +73,9 @@ fn shown(said: &Said) -> String {
         }
         Said::Shown(all) => {
             let each = all.iter().map(|one| {
-                let token = if let Vote::Held { token, .. } = &one.vote {
-                    token.as_deref()
-                } else {
-                    None
-                };
                 let has_value = one.content.is_some();
                 let is_reader = if one.is_reader { " as a reader" } else { "" };
-                format!("{} {token:?} {has_value}{is_reader}", one.vote)
+                format!("{} {has_value}{is_reader}", one.vote)
             });
             each.collect::<Vec<_>>().join(" + ")
         }
@@ -256,34 +251,24 @@ fn a_vote_on_several_resources_is_what_tells_most() {
 }
 
 #[test]
-fn one_whom_several_nodes_have_woken_is_woken() {
-    let both = Woken::default().and(0).and(3);
-    assert!([0, 3].into_iter().all(|place| both.has(place)));
-    assert!(both.any() && !both.has(1));
-    assert_eq!(both.and(3), both);
-    assert_eq!(both.or(Woken::default()), both);
-    assert_eq!(Woken::default().or(both), both);
-}
-
-#[test]
 fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
-    let row = "held by me, for another 1.5s Some(\"me\") true";
+    let row = "held by me, for another 1.5s true";
     assert_all(
         &of_one(),
         &format!(
             "
-        S *1 :-2 => no key None false
-        S *1 :-3 => the key is not a lock: it holds a value of another type~ None false
+        S *1 :-2 => no key false
+        S *1 :-3 => the key is not a lock: it holds a value of another type~ false
         S *3 :-1 :2 $2 me => the key is not a lock: it never expires; its value has 2 bytes; \
-             choose another resource or key_prefix, or delete the key None true
-        S *2 :-1 $2 me => the key is not a lock: it never expires; c~ None false
+             choose another resource or key_prefix, or delete the key true
+        S *2 :-1 $2 me => the key is not a lock: it never expires; c~ false
         S *3 :1500 :2 $2 me => {row}
         S *4 :1500 :2 $2 me :1 => {row}
-        S *3 :0 :0 $0  => held by an empty value, for another 1.0ms Some(\"\") true
-        S *3 :1500 :9000 $2 me => held by me\u{2026} (9000 bytes), for another 1.5s Some(\"me\u{2026} (9000 bytes)\") true
-        S *3 :9000 :3 :4000 => read by 3, oldest for another 4.0s, last for another 9.0s None false
-        S *2 $6 READER $2 me => held by another None true as a reader
-        S -OOM_no => the server answered OOM no ~ None false
+        S *3 :0 :0 $0  => held by an empty value, for another 1.0ms true
+        S *3 :1500 :9000 $2 me => held by me\u{2026} (9000 bytes), for another 1.5s true
+        S *3 :9000 :3 :4000 => read by 3, oldest for another 4.0s, last for another 9.0s false
+        S *2 $6 READER $2 me => held by another true as a reader
+        S -OOM_no => the server answered OOM no ~ false
 
         S ! +OK|:1|:-2|$-1|$2 me|*0|*1 :-1|*2 :-2 $2 me|*1 :-4|*1 :1500|*1 $2 -2|*2 :1500 $2 me|*3 :-2 :2 $2 me
         S ! *3 :1500 :0 :2|*3 :1500 :-1 :2|*3 :1500 :2 :-1|*3 :-1 :2 :2|*3 :-2 :2 :2|*4 :1500 :2 :2 :2|*3 :1500 :2 $-1
@@ -295,8 +280,8 @@ fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
     assert_all(
         &command::show(&["a".into(), "b".into()]),
         "
-        S *2 *1 :-2 -OOM_no => no key None false + the server answered OOM no ~ None false
-        S -OOM_no => the server answered OOM no ~ None false + the server answered OOM no ~ None false
+        S *2 *1 :-2 -OOM_no => no key false + the server answered OOM no ~ false
+        S -OOM_no => the server answered OOM no ~ false + the server answered OOM no ~ false
         S ! *1 :-2|*1 *1 :-2|*3 *1 :-2 *1 :-2 *1 :-2
         ",
     );

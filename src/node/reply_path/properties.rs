@@ -16,15 +16,16 @@ fn replies() -> Vec<Vec<u8>> {
     // With spaces for the ends of lines.
     let whole = "+OK |:1 |:2 |+PONG |$-1 |*-1 |_ |:0 |*1 :-2 |*1 :-1 |*1 :-3 |*1 :59999 |*2 :59999 $4 abcd |*2 :-1 $1 x |*2 :-2 $1 x \
         |*2 :5 $-1 |*2 :59999 :3 |*2 :59999 :-1 |*2 :-1 :3 |*2 :5 $01 x |$2 OK |-ERR |-LOADING |!5 ERR_x |=6 txt:OK |#t |,1 |(1 \
-        |%1 +a :1 |~1 :1 ||1 +a +b +OK |>1 +OK |*2 :1 :1 |:+1 |+ok ||*1 |x|*1 \n|$1000000 |*1000000000 |=-1 \
+        |%1 +a :1 |~1 :1 ||1 +a +b +OK |>1 +OK |*2 :1 :1 |:+1 |+ok ||*1 |x|*1 \n|$1000000 |*9223372036854775807 |=-1 \
         |%-9223372036854775808 ";
     let replies = whole.split('|').map(|reply| reply.replace(' ', "\r\n"));
     replies.map(String::into_bytes).collect()
 }
 
-/// Replies, and parts that many kinds of replies have.
-fn piece() -> impl Strategy<Value = Vec<u8>> {
+/// What means yes to a question, another reply, or a part that many kinds of replies have.
+fn piece(question: Question) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
+        9 => Just([question.yes(), b"\r\n"].concat()),
         6 => select(replies()),
         2 => r"[-+:$*%|~_,#!=(>][0-9OKa-z +-]{0,4}(\r\n|\r|\n)?".prop_map(String::into_bytes),
         2 => vec(any::<u8>(), 0..8),
@@ -34,41 +35,24 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A byte that means something in a reply, or any.
-fn byte() -> impl Strategy<Value = u8> {
-    prop_oneof![select(b"\r\n +-:$*01OKPNG\0".to_vec()), any::<u8>()]
-}
-
-/// The bytes with one byte wrong, more or less, or without what is behind it.
-fn mutated(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
-    (bytes, any::<Index>(), byte(), 0..4).prop_map(|(mut bytes, at, byte, kind)| {
+/// A piece, or some; perhaps with one byte wrong, more or less, or without what is behind it.
+fn bytes(question: Question) -> impl Strategy<Value = Vec<u8>> {
+    let count = prop_oneof![5 => Just(1_usize), 3 => 0..4_usize];
+    let pieces = count.prop_flat_map(move |count| vec(piece(question), count));
+    // A byte that means something in a reply, or any.
+    let byte = prop_oneof![select(b"\r\n +-:$*01OKPNG\0".to_vec()), any::<u8>()];
+    (pieces, any::<Index>(), byte, 0..8).prop_map(|(pieces, at, byte, change)| {
+        let mut bytes = pieces.concat();
         let at = at.index(bytes.len() + 1);
-        match kind {
+        match change {
             0 => bytes.truncate(at),
             1 => bytes.insert(at, byte),
             2 if at < bytes.len() => drop(bytes.remove(at)),
-            _ => {
-                if let Some(old) = bytes.get_mut(at) {
-                    *old = byte;
-                }
-            }
+            3 if at < bytes.len() => bytes[at] = byte,
+            _ => {}
         }
         bytes
     })
-}
-
-/// What means yes to a question, with all that may happen to it, or any other reply.
-fn bytes(question: Question) -> impl Strategy<Value = Vec<u8>> {
-    let yes = || Just([question.yes(), b"\r\n"].concat());
-    prop_oneof![
-        1 => yes(),
-        4 => mutated(yes()),
-        2 => (yes(), piece()).prop_map(|(yes, more)| [yes, more].concat()),
-        2 => (piece(), yes()).prop_map(|(before, yes)| [before, yes].concat()),
-        4 => piece(),
-        4 => mutated(piece()),
-        1 => vec(piece(), 0..4).prop_map(|pieces| pieces.concat()),
-    ]
 }
 
 fn cuts() -> impl Strategy<Value = Vec<usize>> {

@@ -36,16 +36,6 @@ fn other_spellings_are_none() {
     assert_eq!(parse(b"+\xff\r\n"), Err(NoReply::Malformed));
 }
 
-#[test]
-fn a_count_takes_no_memory_before_its_items_have_come() {
-    for bytes in [
-        &b"*9223372036854775807\r\n:1\r\n"[..],
-        b"$9223372036854775807\r\nx",
-    ] {
-        assert_eq!(parse(bytes), Err(NoReply::Unfinished));
-    }
-}
-
 /// Any reply.
 fn reply() -> impl Strategy<Value = Reply> {
     let text = "[A-Z]{1,8}( [ -~]{1,12})?";
