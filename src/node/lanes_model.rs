@@ -89,6 +89,8 @@ mod clock {
 }
 
 const ROOMY: usize = 9;
+/// How many lanes there are at most to nodes that are near. No scene of far ones has more.
+const NEAR: usize = 2;
 
 /// What the threads of a model share.
 #[derive(Clone)]
@@ -143,17 +145,22 @@ impl Scene {
             return "alone";
         }
         let before = self.batches.fetch_add(1, Ordering::SeqCst);
-        assert!(before < self.most, "more batches than lanes");
+        assert!(before < self.most.min(NEAR), "more batches than lanes");
         assert!(others.len() < self.room, "a batch without room");
         for other in others {
             assert_eq!(other.job.places, own.places, "other nodes in one batch");
             self.send(other.job);
             other.answer(other.job.number);
         }
+        self.end(lane);
+        "led"
+    }
+
+    fn end(&self, lane: Lane<'_>) {
         self.batches.fetch_sub(1, Ordering::SeqCst);
         // It is given back once, though it is dropped as well.
         lane.give_back(Some(self.round_trip));
-        "led"
+        drop(lane);
     }
 
     /// Takes a lane, or none if none is free. Nobody waits.
@@ -167,8 +174,8 @@ impl Scene {
 }
 
 /// Checks all interleavings, with at most three preemptions of a thread, of two threads that want something of these nodes, the
-/// first with this clock, while another has a lane and then drops it. Each wish is sent once, in one of these ways, and all lanes
-/// are free in the end.
+/// first with this clock, while another has all lanes and then gives them back. Each wish is sent once, in one of these ways, and
+/// all lanes are free in the end.
 fn check(
     scene: impl Fn() -> Scene + Send + Sync + 'static,
     nodes: [usize; 2],
@@ -179,21 +186,24 @@ fn check(
     builder.preemption_bound = Some(3);
     builder.check(move || {
         let scene = scene();
-        let lane = scene.take_lane();
+        let held: Vec<_> = (0..scene.most).map(|_| scene.take_lane()).collect();
+        scene.batches.store(scene.most, Ordering::SeqCst);
         let clocks = [first, || Clock::Still];
         let threads = [0, 1].map(|place| {
             let (scene, clock, places) = (scene.clone(), clocks[place], nodes[place]);
             let number = place.saturating_add(1);
             thread::spawn(move || scene.ask(Wish { number, places }, &clock()))
         });
-        drop(lane);
+        held.into_iter().for_each(|lane| scene.end(lane));
         for (thread, sent) in threads.into_iter().zip(&scene.sent[1..]) {
             let way = thread.join().unwrap();
             assert!(ways.contains(&way), "{way}");
             assert_eq!(sent.load(Ordering::SeqCst), 1, "not sent once");
         }
         assert!(scene.lanes.are_idle());
-        let free: Vec<_> = (0..scene.most.min(2)).map(|_| scene.take_lane()).collect();
+        let free: Vec<_> = (0..scene.most.min(NEAR))
+            .map(|_| scene.take_lane())
+            .collect();
         assert!(free.iter().all(|lane| !lane.is_given_back()));
         assert!(scene.take_lane().is_given_back(), "too many lanes");
     });

@@ -321,6 +321,3 @@ pub(crate) fn question_all<'n>(
     let answers = all.into_iter().map(|(_, answers)| answers);
     answers.map(Facts::of).collect()
 }
-
-#[cfg(test)]
-mod tests;

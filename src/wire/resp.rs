@@ -157,14 +157,6 @@ fn number(line: &[u8]) -> Result<i64, NoReply> {
     number.filter(|_| is_canonical).ok_or(NoReply::Malformed)
 }
 
-/// The reply that these bytes are, and nothing else.
-#[cfg(test)]
-pub(crate) fn whole(bytes: &[u8]) -> Reply {
-    let (reply, length) = parse(bytes).unwrap();
-    assert_eq!(length, bytes.len());
-    reply
-}
-
 /// What the redis crate has read.
 #[cfg(test)]
 pub(crate) fn of_redis(value: &redis::Value) -> Option<Reply> {

@@ -8,7 +8,7 @@ use crate::claim::{Fence, Kind};
 use crate::clock::{FakeClock, Timestamp};
 use crate::fencing::{FencingToken, Rules};
 use crate::node::command;
-use crate::wire::resp::whole;
+use crate::wire::resp::parse;
 
 static RULES: LazyLock<Arc<Rules>> = LazyLock::new(|| {
     let rules = Rules::new("", 3, Duration::from_mins(1), Duration::from_secs(1));
@@ -58,7 +58,9 @@ fn told(command: &Packed, letter: char, reply: &str) -> Option<String> {
     let mut wire = reply.replace(' ', "\r\n").replace('_', " ");
     wire.push_str("\r\n");
     let clock = Clock::from(FakeClock::new());
-    let said = Said::read(&verb(letter), command, &whole(wire.as_bytes()), &clock)?;
+    let (reply, length) = parse(wire.as_bytes()).unwrap();
+    assert_eq!(length, wire.len());
+    let said = Said::read(&verb(letter), command, &reply, &clock)?;
     Some(shown(&said))
 }
 

@@ -91,6 +91,38 @@ fn count(lanes: &Lanes) -> usize {
     taken.len()
 }
 
+/// The order in which so many nodes are sent a release, of which the first wakes a client, with no open connections to so many of
+/// them.
+fn order<const N: usize>(closed: usize) -> Vec<usize> {
+    let (servers, nodes) = cluster([Duration::ZERO; N], 1, says_one);
+    servers[0].set(|_| Says(Reply::Int(2)));
+    let release = || {
+        let all = nodes.iter().map(|node| (&**node, true));
+        release_all(all, &release_of("job"), MINUTE)
+    };
+    release();
+    let to_close = nodes.iter().take(closed);
+    to_close.for_each(|node| node.retire(node.generation()));
+    servers[0].sent.lock().clear();
+    let released = release();
+    assert!(released.waiting.any());
+    let names = released.nodes.iter().map(|report| report.node.to_string());
+    assert!(names.eq((0..N).map(|place| format!("node-{place}"))));
+    let sent = servers[0].sent.lock();
+    sent.iter().map(|(place, _)| *place).collect()
+}
+
+#[test]
+fn the_first_node_is_sent_a_release_as_the_last_of_the_first_majority() {
+    assert_eq!(order::<1>(0), [0]);
+    assert_eq!(order::<2>(0), [1, 0]);
+    assert_eq!(order::<3>(0), [1, 0, 2]);
+    assert_eq!(order::<4>(0), [2, 1, 0, 3]);
+    assert_eq!(order::<5>(0), [2, 1, 0, 3, 4]);
+    // Nodes with open connections wait for no connection to another.
+    assert_eq!(order::<3>(2), [2, 1, 0]);
+}
+
 #[test]
 fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
     for far in [[SILENT, SILENT], [SILENT, NEAR], [NEAR, SILENT]] {
