@@ -194,7 +194,9 @@ fn check(
             let number = place.saturating_add(1);
             thread::spawn(move || scene.ask(Wish { number, places }, &clock()))
         });
-        held.into_iter().for_each(|lane| scene.end(lane));
+        for lane in held {
+            scene.end(lane);
+        }
         for (thread, sent) in threads.into_iter().zip(&scene.sent[1..]) {
             let way = thread.join().unwrap();
             assert!(ways.contains(&way), "{way}");

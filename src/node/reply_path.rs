@@ -196,6 +196,13 @@ fn check_at(node: &Node, inbox: &Inbox, answer: &RawAnswer) {
     let bytes = answer.bytes.escape_ascii();
     assert_eq!(vote.is_granted(), answer.grants(), "{bytes} {vote}");
     assert!(inbox.0.lock().is_none());
+    // What breaks off within a reply is not asked for again.
+    let is_closed = matches!(
+        vote,
+        Vote::Failed(NodeError::Closed { .. } | NodeError::Connect { .. })
+    );
+    let ends_before = answer.ends && answer.bytes.is_empty();
+    assert_eq!(is_closed, ends_before, "{bytes} {vote}");
 
     // A reply that comes now answers nothing, so no later command may get it.
     if !answer.ends {

@@ -178,7 +178,7 @@ mod tests {
             words in vec(prop_oneof![
                 vec(any::<u8>(), 0..300).prop_map(Ok),
                 (any::<u64>(), 0..64_u32).prop_map(|(number, bits)| Err(number >> bits)),
-                (0..20_u32, 0..2_u64).prop_map(|(digits, less)| Err(10_u64.pow(digits) - less)),
+                (0..20_u32, 0..2_u64).prop_map(|(digits, less)| Err(10_u64.saturating_pow(digits).saturating_sub(less))),
             ], 1..12)
         ) {
             let words: Vec<Word<'_>> = words

@@ -43,6 +43,17 @@ fn okay() -> Event {
 }
 
 #[test]
+fn nothing_is_received_after_a_receive_that_failed_and_the_connection_does_not_come_back() {
+    let replies = [Fails(NodeError::TimedOut), okay()];
+    let mut connection = connection(replies, gone(), 1);
+    assert!(matches!(recv(&mut connection), Err(NodeError::TimedOut)));
+    assert!(recv(&mut connection).is_err());
+    // The undo may still go behind the command.
+    send_probe(&mut connection);
+    assert!(!connection.is_idle());
+}
+
+#[test]
 fn what_a_server_says_of_itself_comes_before_the_first_reply_and_harms_nobody() {
     let bulk = |id: &[u8]| Says(Reply::Bulk(id.to_vec()));
     for (introduction, expected) in [
