@@ -9,7 +9,7 @@
 //! - `request`: a command, what follows from its verb, and what goes out where no reply comes.
 //! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
-//! - `breaker`, `gate`: what a node remembers of failures.
+//! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -18,7 +18,6 @@ use std::time::Duration;
 use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
 
-mod breaker;
 pub(crate) mod command;
 mod connection;
 #[cfg(test)]
@@ -37,7 +36,6 @@ mod round;
 pub(crate) mod verbs;
 pub(crate) mod wait;
 
-use self::breaker::Breaker;
 use self::connection::Slots;
 use self::gate::Gate;
 use self::lanes::Lanes;
@@ -46,7 +44,7 @@ pub(crate) use self::reply::Leftover;
 use crate::clock::{self, Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
-use crate::sync::{self, AtomicU32, AtomicU64};
+use crate::sync::{self, AtomicU32, AtomicU64, Mutex};
 use crate::wire::transport::Connect;
 
 /// How soon after a failure the node is tried again.
@@ -62,7 +60,8 @@ pub(crate) struct Node {
     timers: Timers,
     /// Goes up when the server has closed connections. Idle connections of an earlier generation are discarded.
     generation: AtomicU64,
-    breaker: Breaker,
+    /// The breaker, which keeps callers away: how the node failed, from then until its next reply.
+    failure: Mutex<Option<Arc<str>>>,
     gate: Gate,
     /// How many connections are busy with listening for releases.
     listening: AtomicU32,
@@ -117,7 +116,7 @@ impl Node {
             clock: setup.clock.clone(),
             timers: setup.timers.clone(),
             generation: AtomicU64::new(0),
-            breaker: Breaker::default(),
+            failure: Mutex::default(),
             gate: Gate::default(),
             listening: AtomicU32::new(0),
             listening_refused: AtomicU64::new(0),
@@ -163,21 +162,23 @@ impl Node {
 
     /// Whether the breaker is closed: the node has not failed lately.
     pub(crate) fn is_well(&self) -> bool {
-        self.recent_failure().is_none()
+        self.failure.lock().is_none()
     }
 
     /// Why the breaker is open, if it is.
     pub(crate) fn recent_failure(&self) -> Option<Arc<str>> {
-        self.breaker.failure()
+        self.failure.lock().clone()
     }
 
     /// Opens the breaker if the error is one of the node. Returns whether it was closed before.
     fn open_breaker(&self, error: &NodeError) -> bool {
-        let is_of_node = error.is_of_node();
-        let opening = is_of_node.then(|| self.breaker.open(|| error.to_string()));
-        let Some(opening) = opening.flatten() else {
+        let mut failure = self.failure.lock();
+        if failure.is_some() || !error.is_of_node() {
             return false;
-        };
+        }
+        let opening: Arc<str> = error.to_string().into();
+        *failure = Some(Arc::clone(&opening));
+        drop(failure);
         self.probe_after(FIRST_PROBE, opening);
         self.stats.opened.count();
         true
@@ -185,7 +186,7 @@ impl Node {
 
     /// Closes the breaker, because the node has answered. Returns whether it was open.
     fn close_breaker(&self) -> bool {
-        let was_open = self.breaker.close();
+        let was_open = self.failure.lock().take().is_some();
         if was_open {
             self.stats.closed.count();
         }

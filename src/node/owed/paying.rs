@@ -130,7 +130,9 @@ impl Node {
     /// up to a bound.
     pub(in super::super) fn probe_after(&self, pause: Duration, opening: Arc<str>) {
         self.later(pause, move |node| {
-            if !node.breaker.has_been_open_since(&opening) {
+            // Another opening with the same words is another one.
+            let open = node.failure.lock().clone();
+            if !open.is_some_and(|open| Arc::ptr_eq(&open, &opening)) {
                 return;
             }
             // A real command, because a stopped server still accepts connections.
