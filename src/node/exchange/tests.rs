@@ -127,15 +127,6 @@ fn a_request_that_is_left_without_an_answer_by_a_panic_is_undone() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_reads_nothing_more() {
-    let (server, node) = server([number(1)]);
-    let given_up = Arc::new(AtomicBool::new(true));
-    let answer = asked(&node, &listen(SECOND * 60, Some(given_up)));
-    assert!(is_time_out(&answer));
-    assert_eq!(server.events.lock().len(), 1);
-}
-
-#[test]
 fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behind_the_others() {
     // A reply that comes later answers nothing.
     let (server, node) = server([number(1), Late, number(9)]);
