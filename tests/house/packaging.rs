@@ -4,64 +4,50 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::repository::{files, read, root};
+use super::repository::{read, root};
 
-/// The files that `cargo package` packs, but for those that Cargo writes itself.
-#[track_caller]
-fn packed(package: &str) -> Vec<String> {
-    let output = Command::new(env!("CARGO"))
-        .args("package --list --locked --offline --allow-dirty --package".split(' '))
-        .arg(package)
-        .current_dir(root())
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let is_ours = |name: &&str| !name.starts_with(".cargo") && !name.starts_with("Cargo.");
-    text.lines().filter(is_ours).map(str::to_owned).collect()
-}
+/// Of a package, what has to be packed, and where else its files may stand.
+const PACKAGES: [(&str, &str, &[&str]); 2] = [
+    (
+        "redlatch",
+        "src/lib.rs src/wire/scripts/drop.lua README.md LICENSE CHANGELOG.md docs/guide.md docs/alerts.yml docs/redlatch.svg",
+        &["src/", "docs/", "CONTRIBUTING.md", "SECURITY.md"],
+    ),
+    (
+        "redlatch-cli",
+        "src/main.rs README.md LICENSE CHANGELOG.md",
+        &["src/", "packaging/"],
+    ),
+];
 
 #[test]
-fn the_library_is_packed_with_its_pages_and_without_its_tests() {
-    let packed = packed("redlatch");
-    let expected = [
-        "src/lib.rs",
-        "src/wire/scripts/drop.lua",
-        "README.md",
-        "LICENSE",
-        "CHANGELOG.md",
-        "docs/alerts.yml",
-        "docs/redlatch.svg",
-    ];
-    for file in expected {
-        assert!(packed.iter().any(|name| name == file), "{file}");
-    }
-    for (page, _) in files("docs", "md") {
-        assert!(packed.contains(&page), "{page}");
-    }
-    for file in packed {
-        let extension = Path::new(&file).extension();
-        let is_of = |kinds: &[&str]| kinds.iter().any(|kind| extension == Some(kind.as_ref()));
-        let is_ours = file.starts_with("src/")
-            || file.starts_with("docs/") && is_of(&["md", "svg", "yml"])
-            || !file.contains('/') && is_of(&["md"])
-            || file == "LICENSE";
-        assert!(is_ours, "{file} is no file for users");
-    }
-}
-
-#[test]
-fn the_command_is_packed_with_what_deploys_it_and_without_its_tests() {
-    let packed = packed("redlatch-cli");
-    for file in ["src/main.rs", "README.md", "LICENSE", "CHANGELOG.md"] {
-        assert!(packed.iter().any(|name| name == file), "{file}");
-    }
-    for file in packed {
-        let is_ours = file.starts_with("src/")
-            || file.starts_with("packaging/")
-            || ["README.md", "LICENSE", "CHANGELOG.md"].contains(&&*file);
-        assert!(is_ours, "{file} is no file for users");
+fn a_package_has_its_pages_and_what_deploys_it_and_none_of_its_tests() {
+    for (package, needed, places) in PACKAGES {
+        let output = Command::new(env!("CARGO"))
+            .args("package --list --locked --offline --allow-dirty --package".split(' '))
+            .arg(package)
+            .current_dir(root())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let packed: Vec<&str> = text.lines().collect();
+        let needed: Vec<&str> = needed.split(' ').collect();
+        for file in &needed {
+            assert!(packed.contains(file), "{package}: {file}");
+        }
+        for file in packed {
+            // Cargo writes some files itself.
+            let is_ours = [".cargo", "Cargo."]
+                .iter()
+                .chain(places)
+                .any(|place| file.starts_with(place));
+            assert!(
+                is_ours || needed.contains(&file),
+                "{file} is no file for users"
+            );
+        }
     }
 }
 

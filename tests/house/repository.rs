@@ -43,6 +43,16 @@ pub(super) fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
     found
 }
 
+/// Whether the library, its tests or the command have the test that is called so.
+pub(super) fn has_test(test: &str) -> bool {
+    static SOURCES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+        let folders = ["src", "tests", "cli"].into_iter();
+        folders.flat_map(|folder| files(folder, "rs")).collect()
+    });
+    let function = format!("fn {}(", test.rsplit("::").next().unwrap());
+    SOURCES.iter().any(|(_, text)| text.contains(&function))
+}
+
 /// Of these files, those which are not of modules for tests alone.
 pub(super) fn that_ship(files: Vec<(String, String)>) -> Vec<Code> {
     let code = files.into_iter().map(|(name, text)| {
