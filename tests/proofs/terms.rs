@@ -32,6 +32,8 @@
 //! holds there holds where it grants less. Of the counter is left whose token it is, for extensions make a key again only
 //! where that is their own.
 //!
+//! To the nodes, a pass is a release, and an attempt of another client behind it. So it is one of the orders of these two.
+//!
 //! Not in the model: two extensions of one lock at the same time, connections that break while a heal is under way, and writers
 //! that wait, for whom a node refuses readers. Of all states that differ by the names of nodes only, one is looked at. What
 //! makes no difference any more is forgotten (`State::forget`).
@@ -66,13 +68,11 @@ struct World {
     /// What each client wants.
     subjects: [Subject; CLIENTS],
     /// Whether the holder leaves a node out that can't be reached, and gives up on others that don't answer. Otherwise it
-    /// waits, as a contender does. Nor does it pass its lock on to the next holder then.
+    /// waits, as a contender does. Nor does it hand its token on to another holder then.
     gives_up: bool,
     /// Whether the holder has the lock on two nodes, and nothing of it has reached the third. Otherwise nobody has asked for
     /// anything.
     is_held: bool,
-    /// Whether the release and the attempt of the next client may go to each node in one command.
-    passes: bool,
     /// How many terms each client has at most: one for the acquisition, and one for each extension.
     terms: [Term; CLIENTS],
 }
@@ -130,10 +130,6 @@ enum Rule {
     SetOnHalf,
     /// The release of several resources deletes the first key only.
     LeavesOneKey,
-    /// A pass sets the new key whatever is there.
-    PassesBlindly,
-    /// A guard is valid until its pass has arrived.
-    PassesTooEarly,
 }
 
 impl Checked for World {}
@@ -208,7 +204,6 @@ impl World {
             subjects,
             gives_up: false,
             is_held: false,
-            passes: false,
             terms,
         };
         let (classic, fenced) = (Protocol::Classic, Protocol::Fenced);
@@ -216,7 +211,6 @@ impl World {
             match word {
                 "gives-up" => world.gives_up = true,
                 "held" => world.is_held = true,
-                "passes" => world.passes = true,
                 "fenced" => world.protocols = [fenced; CLIENTS],
                 "fenced-holder" => world.protocols = [fenced, classic, classic],
                 "classic-holder" => world.protocols = [classic, fenced, fenced],
@@ -242,10 +236,8 @@ fn no_promise_is_broken() {
         // Beside clients of the other protocol, which heed no counter and no marker, or leave them.
         ([Lock; 3], [2, 1, 0], "held fenced-holder"),
         ([Lock; 3], [2, 1, 0], "held classic-holder"),
-        // To the nodes, a pass is a release, and an attempt of another client behind it.
-        ([Lock; 3], [2, 1, 0], "held passes gives-up"),
-        ([Lock; 3], [1, 1, 1], "held passes"),
-        ([Lock; 3], [1, 1, 1], "held passes fenced"),
+        ([Lock; 3], [1, 1, 1], "held"),
+        ([Lock; 3], [1, 1, 1], "held fenced"),
         // Any number of valid readers, or one valid writer.
         ([Lock, Read, Read], [1, 1, 1], ""),
         ([Read, Lock, Read], [2, 1, 1], "held"),
@@ -267,7 +259,7 @@ fn no_promise_is_broken() {
 fn no_promise_is_broken_in_larger_worlds() {
     for (subjects, terms, words) in [
         ([Lock, Lock, Read], [2, 1, 1], "held classic-holder"),
-        ([Lock; 3], [2, 1, 0], "fenced restarts held passes gives-up"),
+        ([Lock; 3], [2, 1, 0], "fenced restarts held gives-up"),
         ([Lock, Read, Read], [2, 1, 1], "held"),
         ([Lock, Read, Read], [2, 1, 1], "fenced restarts held"),
         ([Read, Lock, Read], [2, 1, 1], "fenced restarts held"),
@@ -281,7 +273,6 @@ fn no_promise_is_broken_in_larger_worlds() {
 #[test]
 fn without_a_part_of_a_rule_a_promise_is_broken() {
     let free = |terms, words| World::of([Lock; 3], terms, &format!("gives-up {words}"));
-    let pass = |terms| free(terms, "held passes");
     let reader = |terms, words| World::of([Read, Lock, Read], terms, words);
     let both = |other| World::of([Both, other, Lock], [1, 1, 0], "");
     let fenced_readers = World::of([Lock, Read, Read], [1, 1, 0], "fenced restarts");
@@ -296,8 +287,6 @@ fn without_a_part_of_a_rule_a_promise_is_broken() {
         (free(extends, ""), Rule::NoUndo, NOTHING_LEFT, 11),
         (free(extends, ""), Rule::KeeperForgets, NOTHING_LEFT, 10),
         (free([3, 0, 0], ""), Rule::PassesOn, MAJORITY, 16),
-        (pass([1, 1, 1]), Rule::PassesBlindly, MAJORITY, 9),
-        (pass([1, 1, 0]), Rule::PassesTooEarly, EXCLUSION, 5),
         (reader([1, 1, 0], ""), Rule::ReadsPastWriters, EXCLUSION, 10),
         (reader(all, "held"), Rule::HealsTaken, EXCLUSION, 12),
         (reader(all, "held"), Rule::CountsAfterTheEnd, NO_REVIVAL, 14),

@@ -216,15 +216,6 @@ fn every_script_of_the_page_and_of_earlier_versions_is_played() {
     }
 }
 
-#[test]
-fn a_server_has_the_scripts_under_the_digests_that_are_called() {
-    let server = Server::start();
-    for script in SCRIPTS {
-        let digest = server.command(&["SCRIPT", "LOAD", script.text()]);
-        assert_eq!(of_redis(&digest), Some(Reply::Bulk(script.digest().into())));
-    }
-}
-
 /// The lines of all cases and single commands in any order, and time that passes.
 #[test]
 fn the_store_answers_any_sequence_of_calls_as_a_redis_server_does() {

@@ -40,8 +40,6 @@ pub(crate) struct Link {
     pub(crate) undo_arrives: bool,
     pub(crate) extension: Option<Term>,
     pub(crate) release: bool,
-    /// Whose release goes with the acquire, in one command.
-    pub(crate) passes_from: Option<Client>,
     /// A heal is under way whose guard has ended.
     pub(crate) is_orphan: bool,
 }
@@ -161,14 +159,6 @@ impl Node {
         };
         link.undo_arrives |= std::mem::take(&mut link.undo_is_behind);
         let standing = link.standing;
-        let passes_from = link.passes_from.take();
-        if let Some(from) = passes_from {
-            self.delete(world, from);
-        }
-        let is_blind = passes_from.is_some() && world.rule == Rule::PassesBlindly;
-        if is_blind {
-            self.locks = Default::default();
-        }
         let is_granted = self.grants(world, client, term);
         if is_granted {
             for resource in world.subjects[client].resources() {

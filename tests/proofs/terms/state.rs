@@ -84,15 +84,6 @@ impl World {
                     links.for_each(|link| link.is_orphan = false);
                 }
             });
-            // It does not matter to which of those that wait, as they want the same.
-            let is_idle = |next: &Client| state.holders[*next].phase == Phase::Idle;
-            let mut next = (1..CLIENTS).filter(|next| self.terms[*next] > 0 && is_idle(next));
-            let may_pass = self.passes && client == HOLDER && state.is_valid(client);
-            if let Some(next) = next.next().filter(|_| may_pass) {
-                steps.add(format!("{client} passes to {next}"), |state| {
-                    state.pass(self.rule, client, next);
-                });
-            }
         }
         if holder.is_extending && !is_patient {
             // The guard ends, and the lock goes to the next holder with its token.
@@ -221,10 +212,8 @@ impl State {
         let is_over = self.holders[client].phase == Phase::Over;
         let is_left = |node: &Node| {
             let link = &node.links[client];
-            let mut links = node.links.iter();
-            let is_passed = links.any(|link| link.passes_from == Some(client));
             let is_undone = link.set.is_some() || link.undo_arrives || link.is_orphan;
-            node.has_any(client) && !is_undone && !link.release && !is_passed
+            node.has_any(client) && !is_undone && !link.release
         };
         !is_over || !self.nodes.iter().any(is_left)
     }
@@ -309,17 +298,6 @@ impl State {
         for link in self.links_mut(client) {
             link.release |= link.standing == Standing::MayHaveKey;
         }
-    }
-
-    /// The guard ends, and the attempt of another client goes with the release.
-    fn pass(&mut self, rule: Rule, client: Client, next: Client) {
-        if rule != Rule::PassesTooEarly {
-            self.end_guard(client, Standing::Undone);
-            self.holders[client].phase = Phase::Over;
-        }
-        self.begin(next, None);
-        let links = self.links_mut(next);
-        links.for_each(|link| link.passes_from = Some(client));
     }
 
     /// Forgets what makes no difference any more, so that fewer states are looked at. Opens the nodes that lost their data and have

@@ -57,14 +57,6 @@ impl Lock {
     fn is_free(self) -> bool {
         self.key.is_none() && self.readers == AttemptSet::default()
     }
-
-    fn renumbered(self, numbers: &[AttemptId; MOST_ATTEMPTS]) -> Self {
-        Self {
-            key: self.key.map(|attempt| numbers[attempt]),
-            readers: self.readers.renumbered(numbers),
-            counter: self.counter,
-        }
-    }
 }
 
 impl Node {
@@ -90,11 +82,7 @@ impl Node {
             counters.max()
         };
         let counter = counter.expect("a resource");
-        let floor = if rule == Rule::FloorOfMissingCounters && counter > 0 {
-            counter
-        } else {
-            counter.max(self.open_at)
-        };
+        let floor = counter.max(self.open_at);
         let is_enough = rule == Rule::EqualIsEnough && claim.token == floor;
         if !is_free || (claim.token <= floor && !is_enough) {
             return false;
@@ -172,21 +160,6 @@ impl Node {
         for lock in saved.into_iter().chain([&mut self.locks[resource]]) {
             lock.key = lock.key.filter(|key| *key != id);
             lock.readers.remove(id);
-        }
-    }
-
-    /// Moves everything of an attempt to another number.
-    pub(crate) fn renumbered(&self, numbers: &[AttemptId; MOST_ATTEMPTS]) -> Self {
-        let locks = |locks: [Lock; RESOURCES]| locks.map(|lock| lock.renumbered(numbers));
-        Self {
-            locks: locks(self.locks),
-            saved: self.saved.map(locks),
-            votes: self.votes.renumbered(numbers),
-            renewed: self.renewed.renumbered(numbers),
-            acquires: self.acquires.renumbered(numbers),
-            extensions: self.extensions.renumbered(numbers),
-            releases: self.releases.renumbered(numbers),
-            ..*self
         }
     }
 }
@@ -294,15 +267,5 @@ impl AttemptSet {
         if is_so {
             self.remove(attempt);
         }
-    }
-
-    pub(crate) fn renumbered(self, numbers: &[AttemptId; MOST_ATTEMPTS]) -> Self {
-        let mut new = Self::default();
-        for (old, number) in numbers.iter().enumerate() {
-            if self.contains(old) {
-                new.insert(*number);
-            }
-        }
-        new
     }
 }
