@@ -8,7 +8,7 @@
 #![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use std::error::Error;
-use std::process::{Child, Command, ExitCode};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use redlatch::{KeepAlive, LockGuard, LockManager, LockStatus};
@@ -87,20 +87,25 @@ fn show(urls: &str) -> Result<(), Box<dyn Error>> {
     let _servers = servers_or_new_ones(&mut nodes)?;
     let observer = manager(&nodes, "observer")?;
     let names = ["A", "B", "C"];
-    let mut service = Service(Vec::new());
+    let mut service = Vec::new();
     for name in names {
         let mut command = Command::new(std::env::current_exe()?);
         let process = command
             .args(["--nodes", &nodes, "--worker", name])
             .spawn()?;
+        // It ends with this process, whatever fails below.
         tell_reaper("up", &process);
-        service.0.push(process);
+        service.push(process);
     }
     let first = leader(&observer, "")?;
     println!("kill -9 {first}, in the middle of its work");
     let place = names.iter().position(|name| *name == first);
+    let mut leading = service.remove(place.ok_or("another service uses this lock")?);
     // It can't release the lock.
-    service.kill(place.ok_or("another service uses this lock")?)?;
+    let is_killed = leading.kill();
+    tell_reaper("down", &leading);
+    leading.wait()?;
+    is_killed?;
     let killed = now();
     let second = leader(&observer, &first)?;
     let took = killed.elapsed();
@@ -111,7 +116,8 @@ fn show(urls: &str) -> Result<(), Box<dyn Error>> {
     }
     let third = leader(&observer, &second)?;
     println!("{third} followed {second}, which has resigned");
-    for process in &mut service.0 {
+    for mut process in service {
+        tell_reaper("down", &process);
         let status = process.wait()?;
         if !status.success() {
             return Err(format!("a process ended with {status}").into());
@@ -132,28 +138,6 @@ fn leader(observer: &LockManager, former: &str) -> Result<String, Box<dyn Error>
         pause(Duration::from_millis(50));
     }
     Err("nobody leads".into())
-}
-
-/// The processes, which end with this.
-struct Service(Vec<Child>);
-
-impl Service {
-    /// As `kill -9` does.
-    fn kill(&mut self, place: usize) -> std::io::Result<()> {
-        let mut process = self.0.remove(place);
-        let killed = process.kill();
-        tell_reaper("down", &process);
-        process.wait()?;
-        killed
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        while !self.0.is_empty() {
-            self.kill(0).ok();
-        }
-    }
 }
 
 /// One whole line at a time, because three processes write to one terminal.

@@ -53,42 +53,38 @@ const ALLOCATIONS: [(&str, Fanout); 2] = [
 
 /// Prints what this build reaches; returns whether nothing is worse than the baseline allows.
 pub(crate) fn compare(urls: &[String], effort: Effort) -> bool {
-    let _busy = Busy::start();
     let baseline = Baseline::read();
     println!("{}baseline  quotient", Case::HEAD);
-    let mut is_met = true;
-    for case in &CASES {
-        let sides = case.sides(urls);
-        let tries = if case.is_crowd() { 1 } else { TRIES };
-        let is_one_met = (0..tries).any(|_| {
-            let ratio = case.measure(&sides, effort.turns);
-            baseline.is_met(case.name, ratio)
-        });
-        is_met &= is_one_met || case.is_crowd();
-    }
-    for (name, fanout) in ALLOCATIONS {
-        is_met &= baseline.is_met(name, allocations(name, fanout, urls, effort.pairs));
-    }
+    let is_met = measure(urls, effort, |name, figure| baseline.is_met(name, figure));
     baseline.verdict(is_met)
 }
 
 /// Measures the figures anew and writes the file.
 pub(crate) fn renew(urls: &[String], effort: Effort) {
-    let _busy = Busy::start();
     println!("{}", Case::HEAD);
     let mut lines = vec![format!("processors: {}\n", processors())];
-    let mut note = |name: &str, figure: f64| {
+    measure(urls, effort, |name, figure| {
         println!();
         lines.push(format!("{name}: {figure:.2}\n"));
-    };
+        true
+    });
+    std::fs::write(path(), lines.concat()).unwrap();
+}
+
+/// Measures each figure, again if it is no good. Returns whether all are good that are judged.
+fn measure(urls: &[String], effort: Effort, mut is_good: impl FnMut(&str, f64) -> bool) -> bool {
+    let _busy = Busy::start();
+    let mut all_good = true;
     for case in &CASES {
         let sides = case.sides(urls);
-        note(case.name, case.measure(&sides, effort.turns));
+        let tries = if case.is_crowd() { 1 } else { TRIES };
+        let mut figures = (0..tries).map(|_| case.measure(&sides, effort.turns));
+        all_good &= figures.any(|figure| is_good(case.name, figure)) || case.is_crowd();
     }
     for (name, fanout) in ALLOCATIONS {
-        note(name, allocations(name, fanout, urls, effort.pairs));
+        all_good &= is_good(name, allocations(name, fanout, urls, effort.pairs));
     }
-    std::fs::write(path(), lines.concat()).unwrap();
+    all_good
 }
 
 impl Case {

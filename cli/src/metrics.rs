@@ -223,7 +223,7 @@ mod tests {
 
     use redlatch::LockManager;
     use redlatch::fake::FakeNode;
-    use redlatch_testing::open_metrics::parse;
+    use redlatch_testing::sample;
 
     use super::*;
 
@@ -294,9 +294,8 @@ mod tests {
                 });
                 let text = figures.text();
                 replace(&file, &text).unwrap();
-                let exposition = parse(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
                 [SUCCESS, DURATION, EXIT_CODE]
-                    .map(|metric| exposition.value(metric, &[("resource", name)]))
+                    .map(|metric| sample(&text, metric, &[("resource", name)]))
             };
             fs::remove_file(&file).ok();
             let first = run_of(name, &[(0, true), (3, false)]);

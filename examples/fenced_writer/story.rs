@@ -55,12 +55,6 @@ struct Client<L> {
     is_unchecked: bool,
 }
 
-/// A client that has the lock, and has read the balance under it.
-struct Entered {
-    guard: LockGuard,
-    balance: i64,
-}
-
 impl<L: Ledger> Client<L> {
     fn new(nodes: &str, ledger: L, is_unchecked: bool) -> Result<Self, redlatch::Error> {
         let builder = LockManager::builder().nodes(nodes.split(','));
@@ -76,17 +70,21 @@ impl<L: Ledger> Client<L> {
         guard.fencing_token().filter(|_| !self.is_unchecked)
     }
 
-    /// The token is claimed before anything is read.
-    fn enter(&mut self) -> Result<Entered, Box<dyn Error>> {
+    /// Takes the lock, and reads the balance under it. The token is claimed before anything is read.
+    fn enter(&mut self) -> Result<(LockGuard, i64), Box<dyn Error>> {
         let guard = self.locks.lock("ledger", TTL)?;
         let balance = self.ledger.balance(self.token(&guard))?;
-        Ok(Entered { guard, balance })
+        Ok((guard, balance))
     }
 
-    fn append(&mut self, entered: &Entered, amount: i64) -> Result<(), Box<dyn Error>> {
-        let token = self.token(&entered.guard);
-        let balance = entered.balance.saturating_add(amount);
-        self.ledger.append(token, amount, balance)
+    fn append(
+        &mut self,
+        guard: &LockGuard,
+        balance: i64,
+        amount: i64,
+    ) -> Result<(), Box<dyn Error>> {
+        let balance = balance.saturating_add(amount);
+        self.ledger.append(self.token(guard), amount, balance)
     }
 }
 
@@ -99,26 +97,23 @@ pub(crate) fn play<L: Ledger>(ledgers: [L; 2], is_unchecked: bool) -> Result<(),
     let mut a = Client::new(&nodes, of_a, is_unchecked)?;
     let mut b = Client::new(&nodes, of_b, is_unchecked)?;
     a.locks.open_nodes()?; // The servers are new.
-    let of_a = a.enter()?;
-    println!(
-        "A has the lock, has read the balance of {}, and stands still.",
-        of_a.balance
-    );
+    let (of_a, balance_of_a) = a.enter()?;
+    println!("A has the lock, has read the balance of {balance_of_a}, and stands still.");
 
     // Waits until A's lock has ended.
-    let of_b = b.enter()?;
-    b.append(&of_b, 100)?;
-    of_b.guard.unlock()?;
+    let (of_b, balance) = b.enter()?;
+    b.append(&of_b, balance, 100)?;
+    of_b.unlock()?;
     println!("A's lock has ended. B got the lock, and has appended 100.");
 
-    let was_refused = match a.append(&of_a, 1) {
+    let was_refused = match a.append(&of_a, balance_of_a, 1) {
         Ok(()) => false,
         Err(error) if error.is::<Refused>() => {
             println!("A goes on and writes: {error}");
             drop(of_a);
-            let again = a.enter()?;
-            a.append(&again, 1)?;
-            again.guard.unlock()?;
+            let (again, balance) = a.enter()?;
+            a.append(&again, balance, 1)?;
+            again.unlock()?;
             println!("A has started over with a new lock, and has appended 1.");
             true
         }

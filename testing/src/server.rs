@@ -22,12 +22,7 @@ pub struct Server {
     child: Child,
     port: u16,
     dir: PathBuf,
-    start: Start,
-}
-
-/// What a server is started with, also when it is started again.
-#[derive(Debug, Clone, Default)]
-struct Start {
+    /// What it is started with, also when it is started again.
     arguments: Vec<String>,
     clock: Option<Clock>,
 }
@@ -43,23 +38,21 @@ impl Server {
     /// is read before them; a sentinel also writes into it.
     #[track_caller]
     pub fn start_with(arguments: &[&str]) -> Self {
-        Self::start_as(&Start::of(arguments))
+        Self::start_as(arguments, None)
     }
 
     /// Starts a server to which a clock says the time; with more arguments, if there are any.
     #[track_caller]
     pub fn start_with_clock(clock: &Clock, arguments: &[&str]) -> Self {
-        let server = Self::start_as(&Start {
-            clock: Some(clock.clone()),
-            ..Start::of(arguments)
-        });
+        let server = Self::start_as(arguments, Some(clock));
         assert!(clock.is_heeded(), "the server has no LD_PRELOAD");
         server
     }
 
     #[track_caller]
-    fn start_as(start: &Start) -> Self {
-        Self::try_start_as(start).unwrap_or_else(|error| panic!("{error} (tests/run installs it)"))
+    fn start_as(arguments: &[&str], clock: Option<&Clock>) -> Self {
+        let server = Self::try_start_as(arguments, clock);
+        server.unwrap_or_else(|error| panic!("{error} (tests/run installs it)"))
     }
 
     /// Starts a server for a program that tells its user if there is none.
@@ -68,21 +61,28 @@ impl Server {
     ///
     /// [`NoServer`], where no server can be started.
     pub fn try_start() -> Result<Self, NoServer> {
-        Self::try_start_as(&Start::default())
+        Self::try_start_as(&[], None)
     }
 
-    fn try_start_as(start: &Start) -> Result<Self, NoServer> {
+    fn try_start_as(arguments: &[&str], clock: Option<&Clock>) -> Result<Self, NoServer> {
         // Another process may take a port between its choice and the start of the server, so a few are tried.
         for _ in 0..10 {
             let port = free_port();
             TAKEN.lock().insert(port);
             let dir = scratch_dir(port);
-            let start = start.in_dir(&dir);
+            let place = dir.display().to_string();
+            let arguments = arguments
+                .iter()
+                .map(|argument| argument.replace("{dir}", &place));
+            let arguments: Vec<String> = arguments.collect();
+            let child = spawn(port, &dir, &arguments, clock).map_err(|error| missing(&error))?;
+            let clock = clock.cloned();
             let mut server = Self {
-                child: spawn(port, &dir, &start).map_err(|error| missing(&error))?,
+                child,
                 port,
                 dir,
-                start,
+                arguments,
+                clock,
             };
             if server.is_up_soon() {
                 return Ok(server);
@@ -237,7 +237,8 @@ impl Server {
     #[track_caller]
     pub fn restart(&mut self) {
         let is_back = eventually(Duration::from_secs(60), || {
-            self.child = spawn(self.port, &self.dir, &self.start).unwrap();
+            let clock = self.clock.as_ref();
+            self.child = spawn(self.port, &self.dir, &self.arguments, clock).unwrap();
             let is_up = self.is_up_soon();
             if !is_up {
                 self.kill();
@@ -275,29 +276,12 @@ impl Drop for Server {
     }
 }
 
-impl Start {
-    fn of(arguments: &[&str]) -> Self {
-        Self {
-            arguments: arguments.iter().map(ToString::to_string).collect(),
-            ..Self::default()
-        }
-    }
-
-    fn in_dir(&self, dir: &Path) -> Self {
-        let mut start = self.clone();
-        for argument in &mut start.arguments {
-            *argument = argument.replace("{dir}", &dir.display().to_string());
-        }
-        start
-    }
-}
-
-fn spawn(port: u16, dir: &Path, start: &Start) -> io::Result<Child> {
+fn spawn(port: u16, dir: &Path, arguments: &[String], clock: Option<&Clock>) -> io::Result<Child> {
     let port = port.to_string();
-    let clock = start.clock.iter().flat_map(Clock::environment);
+    let clock = clock.into_iter().flat_map(Clock::environment);
     let is_file = |argument: &&String| !argument.starts_with("--");
-    let file = start.arguments.first().filter(is_file);
-    let arguments = start.arguments.iter().skip(file.iter().count());
+    let file = arguments.first().filter(is_file);
+    let arguments = arguments.iter().skip(file.iter().count());
     let child = Command::new("redis-server")
         .envs(clock)
         .args(file)

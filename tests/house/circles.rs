@@ -5,12 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::repository::{Code, files, library, planted, that_ship};
 use super::source::Path;
 
-/// What a path leads to: a module, or an item that this file has.
-enum Target<'a> {
-    Module(Path),
-    Item(&'a str, String),
-}
-
 /// The modules of a package, and what they import.
 #[derive(Default)]
 struct Package<'a> {
@@ -55,14 +49,20 @@ impl<'a> Package<'a> {
         package
     }
 
-    /// Follows a path that is written in this module. What other packages have leads nowhere.
-    fn follow(&self, module: &[String], path: &[String], most_steps: usize) -> Option<Target<'a>> {
+    /// The module that a path leads to which is written in this one, or where the item is that it names. What other packages
+    /// have leads nowhere.
+    fn follow(
+        &self,
+        module: &[String],
+        path: &[String],
+        most_steps: usize,
+    ) -> Option<(Path, Option<String>)> {
         let mut at = module.to_vec();
         for (step, name) in path.iter().enumerate() {
             let inner = [&at[..], std::slice::from_ref(name)].concat();
             let alias = self.aliases.get(&(at.clone(), name.clone()));
             let is_last = step + 1 == path.len();
-            let item = |at: &Path| Some(Target::Item(self.files.get(at)?, name.clone()));
+            let item = |at: Path| Some((at, Some(name.clone())));
             match (name.as_str(), alias) {
                 ("crate", _) => at.clear(),
                 ("self", _) => {}
@@ -72,16 +72,16 @@ impl<'a> Package<'a> {
                 _ if self.declared.contains(&inner) && alias.is_none() => return None,
                 (_, Some(alias)) if most_steps > 0 => {
                     match self.follow(&at, alias, most_steps - 1) {
-                        Some(Target::Module(module)) => at = module,
-                        None if step > 0 => return item(&at),
+                        Some((module, None)) => at = module,
+                        None if step > 0 => return item(at),
                         found => return found,
                     }
                 }
-                _ if step > 0 => return item(&at),
+                _ if step > 0 => return item(at),
                 _ => return None,
             }
         }
-        Some(Target::Module(at))
+        Some((at, None))
     }
 
     /// For each file, the files that it imports names from, and these names.
@@ -89,19 +89,18 @@ impl<'a> Package<'a> {
         let mut imports = Imports::new();
         for (module, path) in &self.paths {
             let file = self.files[module];
-            let target = match path.split_last() {
-                Some((last, all_of)) if last == "*" => match self.follow(module, all_of, 9) {
-                    Some(Target::Module(of)) => self.files.get(&of).map(|of| (*of, last.clone())),
-                    _ => None,
-                },
-                _ => match self.follow(module, path, 9) {
-                    Some(Target::Item(of, name)) => Some((of, name)),
-                    _ => None,
-                },
+            let (path, all) = match path.split_last() {
+                Some((last, all_of)) if last == "*" => (all_of, Some(last)),
+                _ => (&path[..], None),
             };
-            if let Some((of, name)) = target.filter(|(of, _)| *of != file) {
-                let names = imports.entry(file).or_default().entry(of).or_default();
-                names.insert(name);
+            let Some((of, item)) = self.follow(module, path, 9) else {
+                continue;
+            };
+            // A path to a module is no import, unless it takes all names of it.
+            let (of, name) = (self.files.get(&of), item.as_ref().xor(all));
+            if let (Some(of), Some(name)) = (of.filter(|of| **of != file), name) {
+                let names = imports.entry(file).or_default().entry(*of).or_default();
+                names.insert(name.clone());
             }
         }
         imports

@@ -2,9 +2,8 @@
 
 use super::repository::{files, has_test, root};
 
-/// A file has one subject and about this many lines at most; one of tests may have some more.
+/// A file has one subject and this many lines at most.
 const LONGEST_FILE: usize = 400;
-const LONGEST_FILE_OF_TESTS: usize = 450;
 
 /// Where the packages of the repository have their files.
 const FOLDERS: &[&str] = &[
@@ -22,19 +21,8 @@ fn rust_files() -> Vec<(String, String)> {
 fn files_are_short_and_named_after_their_subject_and_say_it() {
     for (name, text) in rust_files() {
         let lines = text.lines().count();
-        // In other files, tests stand in a module.
-        let is_of_tests = name.split('/').any(|folder| folder == "tests")
-            || text.contains("\n#[test]\n")
-            || text.contains("\nproptest! {");
-        let most = if is_of_tests {
-            LONGEST_FILE_OF_TESTS
-        } else {
-            LONGEST_FILE
-        };
-        assert!(
-            lines <= most,
-            "{name} has {lines} lines: split it by subject"
-        );
+        let is_short = lines <= LONGEST_FILE;
+        assert!(is_short, "{name} has {lines} lines: split it by subject");
         let stem = name.rsplit('/').next().unwrap().trim_end_matches(".rs");
         let says_nothing = ["mod", "util", "utils", "helper", "helpers", "common"].contains(&stem);
         assert!(!says_nothing, "{name}: name it after what is in it");

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use redlatch_testing::{Server, eventually, now};
 
-use crate::effort::Effort;
 use crate::locker::Locker;
 use crate::report::{Report, short, times};
 use crate::samples::Samples;
@@ -13,6 +12,10 @@ use crate::who::{Who, crates};
 
 /// Who has not returned so long after the end is waiting for the node itself, which then goes on.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often the node is faulty, and for how long.
+const FAULTS: u32 = 5;
+const FAULT: Duration = Duration::from_secs(2);
 
 /// The node whose fault it is.
 const VICTIM: usize = 2;
@@ -34,10 +37,10 @@ struct Outcome {
 }
 
 /// On servers of its own, because it ends them.
-pub(crate) fn one_of_five(report: &mut Report, _: &[String], effort: Effort) {
+pub(crate) fn one_of_five(report: &mut Report, _: &[String]) {
     let mut rows = Vec::new();
     for (kind, name) in [(Kind::Dead, "1 of 5 dead"), (Kind::Hung, "1 of 5 hung")] {
-        let outcomes: Vec<_> = crates().map(|who| suffer(kind, who, effort)).collect();
+        let outcomes: Vec<_> = crates().map(|who| suffer(kind, who)).collect();
         let rslock = faster(&outcomes[3].times, &outcomes[4].times);
         for (who, outcome) in crates().zip(&outcomes) {
             rows.push(outcome.row(&format!("{name}: {}", who.name()), rslock));
@@ -84,12 +87,12 @@ impl Outcome {
     }
 }
 
-fn suffer(kind: Kind, who: Who, effort: Effort) -> Outcome {
+fn suffer(kind: Kind, who: Who) -> Outcome {
     let mut servers = Server::cluster(5);
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let locker = who.locker(&urls);
     let mut outcome = Outcome::default();
-    for n in 0..effort.faults {
+    for n in 0..FAULTS {
         let is_well = eventually(PATIENCE, || has_vote_of(&servers[VICTIM], &*locker));
         assert!(is_well, "all nodes vote before the fault");
         let victim = &mut servers[VICTIM];
@@ -98,7 +101,7 @@ fn suffer(kind: Kind, who: Who, effort: Effort) -> Outcome {
             Kind::Hung => victim.stop(),
         }
         // Longer each time, so that the node is back at various moments between two looks at it.
-        let span = effort.fault + Duration::from_millis(61) * n;
+        let span = FAULT + Duration::from_millis(61) * n;
         outcome.is_stuck |= thread::scope(|scope| {
             let caller = scope.spawn(|| outcome.call(&*locker, span));
             let is_stuck = !eventually(span + PATIENCE, || caller.is_finished());

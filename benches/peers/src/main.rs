@@ -1,13 +1,11 @@
-//! The crate beside `redlock` 2 and `rslock` 0.10, on the same work in one run: `cargo run --release [-- --quick] [--write] [SECTION..]`.
+//! The crate beside `redlock` 2 and `rslock` 0.10, on the same work in one run: `cargo run --release [-- [--write] [SECTION..]]`.
 //!
 //! All sides are on the same servers in one process, and take turns, so that noise meets all of them. `--write` puts the
 //! tables into docs/benchmarks.md.
 
 use redlatch_testing::Server;
 
-mod alone;
 mod crowd;
-mod effort;
 mod faults;
 mod link;
 #[path = "../../lock/locker.rs"]
@@ -24,7 +22,6 @@ mod samples;
 mod tasks;
 mod who;
 
-use crate::effort::{Effort, FULL, QUICK};
 use crate::report::Report;
 
 fn main() {
@@ -32,7 +29,6 @@ fn main() {
         return;
     }
     let has = |wanted: &str| std::env::args().any(|argument| argument == wanted);
-    let effort = if has("--quick") { QUICK } else { FULL };
     let named: Vec<String> = std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with("--"))
@@ -44,7 +40,7 @@ fn main() {
     let mut report = Report::default();
     for (name, measure) in SECTIONS {
         if is_wanted(name) {
-            measure(&mut report, &urls, effort);
+            measure(&mut report, &urls);
         }
     }
     if has("--write") {
@@ -52,10 +48,10 @@ fn main() {
     }
 }
 
-type Section = fn(&mut Report, &[String], Effort);
+type Section = fn(&mut Report, &[String]);
 
 const SECTIONS: [(&str, Section); 4] = [
-    ("alone", alone::all),
+    ("alone", own_keys::alone),
     ("own-keys", own_keys::all),
     ("one-lock", one_lock::all),
     ("faults", faults::one_of_five),

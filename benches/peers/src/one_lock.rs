@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::crowd::{self, Crowd};
-use crate::effort::Effort;
 use crate::report::{Report, short};
 use crate::tasks;
 use crate::who::{Rslock, SIDES, Who, crates};
@@ -14,10 +13,10 @@ const PROCESSES: usize = 4;
 /// What a process of the crowd is started with, and then its side, its span and the servers.
 const CONTENDER: &str = "--contender";
 
-pub(crate) fn all(report: &mut Report, urls: &[String], effort: Effort) {
-    let crowds = SIDES.map(|who| (who, threads(who, urls, effort.threads)));
+pub(crate) fn all(report: &mut Report, urls: &[String]) {
+    let crowds = SIDES.map(|who| (who, threads(who, urls, Duration::from_secs(20))));
     let mut rows = rows("8 threads", &crowds);
-    let crowd = |who| (who, processes(who, urls, effort.processes));
+    let crowd = |who| (who, processes(who, urls, Duration::from_secs(30)));
     let crowds: Vec<_> = crates().map(crowd).collect();
     rows.extend(self::rows("4 processes", &crowds));
     let head = [

@@ -24,11 +24,9 @@ pub(crate) enum Workers {
     Two,
 }
 
-pub(crate) const RAW: Who = Who::Raw(Fanout::Overlapped);
-
 /// What is compared: raw TCP, and the crates, each in all of its ways.
 pub(crate) const SIDES: [Who; 6] = [
-    RAW,
+    Who::Raw(Fanout::Overlapped),
     Who::Redlatch(Fanout::Sequential),
     Who::Redlatch(Fanout::Overlapped),
     Who::Redlock,

@@ -1,28 +1,24 @@
-//! The crate and its peers on the same keys: while one has a lock, the others are refused, and what a peer does under a key
-//! that readers hold changes nothing. `cargo test --test interop`
+//! The crate and its peers on the same keys: while one has a lock, the others are refused. What a peer can do under a key that
+//! readers hold is in `tests/servers/interop`. `cargo test --test interop`
 
 use std::time::Duration;
 
 use redlatch::{Error, LockGuard, LockManager};
-use redlatch_testing::{Server, eventually};
+use redlatch_testing::Server;
 use tokio::runtime::{Builder, Runtime};
 
 /// Of all locks, and longer than any test takes.
 const TTL: Duration = Duration::from_mins(1);
-const LONGER: Duration = Duration::from_hours(1);
-const BOUND: Duration = Duration::from_mins(1);
+const KEY: &str = "ledger";
 
 /// A lock of a peer: its value, and how to give it back.
 trait Port {
     fn name(&self) -> &'static str;
 
     /// One attempt. Whether it has got the lock, which it keeps in mind.
-    fn lock(&mut self, key: &str, ttl: Duration) -> bool;
+    fn lock(&mut self) -> bool;
 
-    /// Prolongs the lock that it has or had; `None` if it has no such call.
-    fn extend(&mut self, ttl: Duration) -> Option<bool>;
-
-    /// Gives back the lock that it has or had.
+    /// Prolongs the lock that it has, if it has such a call, and gives it back.
     fn unlock(&mut self);
 }
 
@@ -36,16 +32,10 @@ impl Port for Redlock<'_> {
         "redlock"
     }
 
-    fn lock(&mut self, key: &str, ttl: Duration) -> bool {
-        let ttl_ms = usize::try_from(ttl.as_millis()).unwrap();
-        let lock = self.manager.lock(key.as_bytes(), ttl_ms).unwrap();
-        let has_it = lock.is_some();
-        self.held = lock.or(self.held.take());
-        has_it
-    }
-
-    fn extend(&mut self, _: Duration) -> Option<bool> {
-        None
+    fn lock(&mut self) -> bool {
+        let ttl_ms = usize::try_from(TTL.as_millis()).unwrap();
+        self.held = self.manager.lock(KEY.as_bytes(), ttl_ms).unwrap();
+        self.held.is_some()
     }
 
     fn unlock(&mut self) {
@@ -64,24 +54,19 @@ impl Port for Rslock {
         "rslock"
     }
 
-    fn lock(&mut self, key: &str, ttl: Duration) -> bool {
-        let lock = self.runtime.block_on(self.manager.lock(key, ttl));
+    fn lock(&mut self) -> bool {
+        let lock = self.runtime.block_on(self.manager.lock(KEY, TTL));
         if let Err(error) = &lock {
             assert!(matches!(error, rslock::LockError::Unavailable), "{error}");
         }
-        let has_it = lock.is_ok();
-        self.held = lock.ok().or(self.held.take());
-        has_it
-    }
-
-    fn extend(&mut self, ttl: Duration) -> Option<bool> {
-        let lock = self.held.as_ref().unwrap();
-        let extended = self.runtime.block_on(self.manager.extend(lock, ttl));
-        Some(extended.is_ok())
+        self.held = lock.ok();
+        self.held.is_some()
     }
 
     fn unlock(&mut self) {
         let lock = self.held.as_ref().unwrap();
+        let extended = self.runtime.block_on(self.manager.extend(lock, TTL));
+        extended.unwrap();
         self.runtime.block_on(self.manager.unlock(lock));
     }
 }
@@ -120,14 +105,14 @@ fn with_each(test: impl Fn(&[Server], &LockManager, &mut dyn Port)) {
 
 type Take<'m> = Box<dyn Fn() -> Result<LockGuard, Error> + 'm>;
 
-/// All in which we have the lock on "ledger".
+/// All in which we have the lock.
 fn ways(manager: &LockManager) -> Vec<(&'static str, Take<'_>)> {
-    let shared = manager.rw_lock("ledger").ttl(TTL);
+    let shared = manager.rw_lock(KEY).ttl(TTL);
     let writer = shared.clone();
     let several = |names: [&str; 2]| manager.request_all(names).ttl(TTL);
-    let (first, last) = (several(["ledger", "zoo"]), several(["an", "ledger"]));
+    let (first, last) = (several([KEY, "zoo"]), several(["an", KEY]));
     vec![
-        ("lock", Box::new(|| manager.try_lock("ledger", TTL))),
+        ("lock", Box::new(|| manager.try_lock(KEY, TTL))),
         ("read", Box::new(move || shared.try_read())),
         ("write", Box::new(move || writer.try_write())),
         ("the first of several", Box::new(move || first.try_lock())),
@@ -135,97 +120,23 @@ fn ways(manager: &LockManager) -> Vec<(&'static str, Take<'_>)> {
     ]
 }
 
-/// What is under the keys of all locks of a server, without the time that they have left. What those who wait leave beside them
-/// is not in it.
-fn values(servers: &[Server]) -> Vec<String> {
-    let script = "local all = {} \
-                  for _, key in ipairs(redis.call('KEYS', '*')) do \
-                    if not key:find(':redlatch:', 1, true) then table.insert(all, key) end \
-                  end \
-                  table.sort(all) \
-                  for i, key in ipairs(all) do \
-                    local value = redis.call('TYPE', key).ok \
-                    if value == 'string' then \
-                      value = redis.call('GET', key) \
-                    elseif value == 'zset' then \
-                      value = table.concat(redis.call('ZRANGE', key, '0', '-1', 'WITHSCORES'), ' ') \
-                    end \
-                    all[i] = key .. ' = ' .. value \
-                  end \
-                  return table.concat(all, ', ')";
-    let value = |server: &Server| {
-        let reply = server.command(&["EVAL", script, "0"]);
-        // The values of peers are any bytes.
-        let bytes: Vec<u8> = redis::from_redis_value(reply).unwrap();
-        bytes.escape_ascii().to_string()
-    };
-    servers.iter().map(value).collect()
-}
-
 #[test]
-fn a_peer_is_refused_while_we_read_write_or_hold_several() {
+fn a_peer_and_we_refuse_each_other_however_we_have_the_lock() {
     with_each(|servers, manager, port| {
         for (way, take) in ways(manager) {
             let case = format!("{}, {way}", port.name());
             let guard = take().unwrap();
-            let before = values(servers);
-            assert!(!port.lock("ledger", LONGER), "{case}");
-            assert_eq!(before, values(servers), "{case}");
+            assert!(!port.lock(), "{case}");
             guard.check().unwrap();
             guard.unlock().unwrap();
-            assert!(port.lock("ledger", TTL), "{case}");
-            port.unlock();
-            take().unwrap().unlock().unwrap();
-        }
-    });
-}
-
-#[test]
-fn we_are_refused_while_a_peer_has_the_lock() {
-    with_each(|servers, manager, port| {
-        assert!(port.lock("ledger", TTL));
-        let before = values(servers);
-        for (way, take) in ways(manager) {
-            let case = format!("{}, {way}", port.name());
+            assert!(port.lock(), "{case}");
             let Err(Error::Held { resource, .. }) = take() else {
                 panic!("{case}");
             };
-            assert_eq!(&*resource, "ledger", "{case}");
-            assert_eq!(before, values(servers), "{case}");
+            assert_eq!(&*resource, KEY, "{case}");
+            // Ours have not meddled with it.
+            port.unlock();
+            assert!(servers.iter().all(|server| server.get(KEY).is_none()));
         }
-        // Ours have not meddled with it.
-        assert_ne!(port.extend(TTL), Some(false), "{}", port.name());
-        port.unlock();
-        assert_eq!(values(servers), [""; 3]);
-    });
-}
-
-#[test]
-fn a_peer_that_is_late_with_its_own_lock_harms_no_reader() {
-    with_each(|servers, manager, port| {
-        // It ends soon, and the peer does not know.
-        assert!(eventually(BOUND, || port.lock("ledger", Duration::from_secs(3))));
-        let shared = manager.rw_lock("ledger").ttl(TTL);
-        let readers = [(); 2].map(|()| shared.try_read_for(BOUND).unwrap());
-        let before = values(servers);
-        for ttl in [LONGER, Duration::from_millis(100)] {
-            assert_ne!(port.extend(ttl), Some(true), "{}", port.name());
-        }
-        port.unlock();
-        assert_eq!(before, values(servers), "{}", port.name());
-        for server in servers {
-            let left = server.pttl("ledger");
-            assert!(
-                (30_000..=60_000).contains(&left),
-                "{}: {left} ms",
-                port.name()
-            );
-        }
-        for reader in readers {
-            reader.extend(TTL).unwrap();
-            reader.unlock().unwrap();
-        }
-        assert!(port.lock("ledger", TTL), "{}", port.name());
-        port.unlock();
     });
 }

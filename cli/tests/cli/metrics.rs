@@ -8,8 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use redlatch_testing::eventually;
-use redlatch_testing::open_metrics::parse;
+use redlatch_testing::{eventually, sample};
 
 use crate::nodes::{Nodes, REDLATCH};
 use crate::process::{LIMIT, Running};
@@ -17,8 +16,7 @@ use crate::process::{LIMIT, Running};
 /// A sample of the lock `job` in a text.
 #[track_caller]
 fn value(text: &str, name: &str) -> Option<f64> {
-    let exposition = parse(text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
-    exposition.value(&format!("redlatch_{name}"), &[("resource", "job")])
+    sample(text, &format!("redlatch_{name}"), &[("resource", "job")])
 }
 
 /// Whether this whole number is the value of a sample in the file `job.prom`.
@@ -92,9 +90,7 @@ fn the_file_tells_of_the_lock_and_of_the_run_from_its_start_to_its_end() {
     let text = fs::read_to_string(&path).unwrap();
     let held = [("resource", "job"), ("reason", "held")];
     assert_eq!(
-        parse(&text)
-            .unwrap()
-            .value("redlatch_failed_calls_total", &held),
+        sample(&text, "redlatch_failed_calls_total", &held),
         Some(1.0)
     );
 }
