@@ -19,7 +19,7 @@ mod ledger;
 #[path = "../fenced_writer/story.rs"]
 mod story;
 
-use crate::ledger::Postgres;
+use crate::ledger::{REMOVE, TABLES};
 
 fn main() -> ExitCode {
     example("fenced_postgres", |arguments| {
@@ -28,11 +28,11 @@ fn main() -> ExitCode {
             [database, "--unchecked"] => (database, true),
             _ => return Err(WrongUse("fenced_postgres DATABASE [--unchecked]").into()),
         };
-        let connect = || Client::connect(database, NoTls).map(Postgres::new);
+        let connect = || Client::connect(database, NoTls);
         let mut ledger = connect()?;
-        ledger.create()?;
+        ledger.batch_execute(TABLES)?;
         let result = story::play([connect()?, connect()?], is_unchecked);
-        ledger.remove()?;
+        ledger.batch_execute(REMOVE)?;
         result
     })
 }

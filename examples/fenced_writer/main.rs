@@ -14,11 +14,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use redlatch_testing::{WrongUse, example};
+use rusqlite::Connection;
 
 mod ledger;
 mod story;
 
-use crate::ledger::Sqlite;
+use crate::ledger::TABLES;
 
 fn main() -> ExitCode {
     example("fenced_writer", |arguments| {
@@ -36,7 +37,8 @@ fn main() -> ExitCode {
 }
 
 fn run(path: &Path, is_unchecked: bool) -> Result<(), Box<dyn Error>> {
-    let ledgers = [Sqlite::open(path)?, Sqlite::open(path)?];
-    ledgers[0].create()?;
+    // Each waits for the transaction of the other: for 5 s, if nothing else is said.
+    let ledgers = [Connection::open(path)?, Connection::open(path)?];
+    ledgers[0].execute_batch(TABLES)?;
     story::play(ledgers, is_unchecked)
 }
