@@ -35,7 +35,8 @@
 //! Not in the model: clocks that differ, counters that end when they are idle, a node that loses everything and then reads
 //! an older snapshot, and one that goes to another process and back while no acquire comes in between.
 //!
-//! Nodes are all alike: of all states that differ by their names only, one is looked at.
+//! Nodes are all alike: of all states that differ by their names only, one is looked at. So are clients that want the same: they
+//! are numbered in the order of what they propose at first.
 
 use std::collections::HashSet;
 
@@ -175,7 +176,7 @@ fn nothing_is_revived(world: &World, state: &State) -> bool {
         is_late && (!attempt.is_reader() || !world.repeats)
     };
     let mut late = (0..MOST_ATTEMPTS).filter(|id| is_promised(&state.attempts[*id]));
-    !late.any(|id| state.has_quorum(|node| node.renewed.contains(id)))
+    !late.any(|id| state.has_quorum(|node| node.renewed[id]))
 }
 
 impl World {

@@ -11,6 +11,9 @@ pub(crate) const MOST_ATTEMPTS: usize = 6;
 /// The number of an attempt, which also stands for the random value of its key.
 pub(crate) type AttemptId = usize;
 
+/// For each attempt, whether it is in the set.
+pub(crate) type AttemptSet = [bool; MOST_ATTEMPTS];
+
 /// A token, or a counter of tokens. Nobody proposes 0: it is the counter that does not exist.
 pub(crate) type Token = u8;
 
@@ -99,10 +102,10 @@ impl Node {
     fn read(&mut self, rule: Rule, id: AttemptId, most: Token) -> bool {
         let lock = &mut self.locks[0];
         let is_free = lock.key.is_none() || rule == Rule::ReadsPastWriters;
-        if !is_free || lock.readers.contains(id) {
+        if !is_free || lock.readers[id] {
             return false;
         }
-        lock.readers.insert(id);
+        lock.readers[id] = true;
         if lock.counter > 0 && rule != Rule::ReadersDontCount {
             lock.counter = most.min(lock.counter + 1);
         }
@@ -116,7 +119,7 @@ impl Node {
             || !self.is_closed && claim.token > self.open_at;
         let mut is_renewed = true;
         for lock in &mut self.locks[claim.subject.resources()] {
-            let is_own = lock.key == Some(id) || lock.readers.contains(id);
+            let is_own = lock.key == Some(id) || lock.readers[id];
             // The key is made again if the node has granted nothing since, and lost nothing.
             let is_last = lock.counter == claim.token || rule == Rule::BlindExtension;
             let is_remade = lock.is_free() && is_open && is_last && !claim.subject.is_reader();
@@ -132,7 +135,7 @@ impl Node {
     /// leaves none.
     fn release(&mut self, id: AttemptId, claim: Claim) {
         for lock in &mut self.locks[claim.subject.resources()] {
-            lock.readers.remove(id);
+            lock.readers[id] = false;
             if claim.subject.is_reader() {
                 continue;
             }
@@ -159,7 +162,7 @@ impl Node {
         let saved = self.saved.as_mut().map(|locks| &mut locks[resource]);
         for lock in saved.into_iter().chain([&mut self.locks[resource]]) {
             lock.key = lock.key.filter(|key| *key != id);
-            lock.readers.remove(id);
+            lock.readers[id] = false;
         }
     }
 }
@@ -176,42 +179,42 @@ impl World {
         if is_asking && self.undoes {
             // A client that is still asking no longer waits for a node, and sends a release behind the acquire.
             add(format!("{id} undoes at {place}"), &|node| {
-                node.releases.insert(id);
-                node.votes.remove(id);
+                node.releases[id] = true;
+                node.votes[id] = false;
             });
         }
-        if node.acquires.contains(id) {
+        if node.acquires[id] {
             add(format!("an acquire of {id} arrives at {place}"), &|node| {
                 let most = self.largest_proposal + 1;
                 let is_granted = node.acquire(self.rule, id, attempt.claim, most);
                 // Otherwise it leaves a key behind that nobody counts any more.
-                if is_granted && is_asking && !node.releases.contains(id) {
-                    node.votes.insert(id);
+                if is_granted && is_asking && !node.releases[id] {
+                    node.votes[id] = true;
                 }
-                node.acquires.remove_if(is_once, id);
+                node.acquires[id] &= !is_once;
             });
         }
-        if node.extensions.contains(id) {
+        if node.extensions[id] {
             add(
                 format!("an extension of {id} arrives at {place}"),
                 &|node| {
                     // The answer to an extension that no promise asks about is forgotten.
                     let is_renewed = node.extend(self.rule, id, attempt.claim);
                     if is_renewed && attempt.extension == Extension::Late {
-                        node.renewed.insert(id);
+                        node.renewed[id] = true;
                     }
-                    node.extensions.remove_if(is_once, id);
+                    node.extensions[id] &= !is_once;
                 },
             );
         }
-        if node.releases.contains(id) {
+        if node.releases[id] {
             add(format!("a release of {id} arrives at {place}"), &|node| {
                 node.release(id, attempt.claim);
-                node.releases.remove_if(is_once, id);
+                node.releases[id] &= !is_once;
             });
         }
         for (resource, lock) in node.locks.iter().enumerate() {
-            if lock.key == Some(id) || lock.readers.contains(id) {
+            if lock.key == Some(id) || lock.readers[id] {
                 // Early or late: no clock has a say.
                 add(
                     format!("{id}'s key of {resource} ends at {place}"),
@@ -242,30 +245,6 @@ impl World {
                     node.saved = Some(node.locks);
                 });
             }
-        }
-    }
-}
-
-/// A set of attempts, as bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct AttemptSet(u8);
-
-impl AttemptSet {
-    pub(crate) fn contains(self, attempt: AttemptId) -> bool {
-        self.0 & (1 << attempt) != 0
-    }
-
-    pub(crate) fn insert(&mut self, attempt: AttemptId) {
-        self.0 |= 1 << attempt;
-    }
-
-    pub(crate) fn remove(&mut self, attempt: AttemptId) {
-        self.0 &= !(1 << attempt);
-    }
-
-    fn remove_if(&mut self, is_so: bool, attempt: AttemptId) {
-        if is_so {
-            self.remove(attempt);
         }
     }
 }

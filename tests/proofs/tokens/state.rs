@@ -80,13 +80,27 @@ impl World {
             } else {
                 1..=self.largest_proposal
             };
+            // Clients that want the same are alike: they are numbered in the order of what they propose at first.
+            let firsts = || state.attempts.iter().enumerate().step_by(self.attempts);
+            let is_in_order = |(other, first): (usize, &Attempt), token: Token| {
+                let [lower, higher] = if other < id {
+                    [first.claim.token, token]
+                } else {
+                    [token, first.claim.token]
+                };
+                let is_alike = first.claim.subject == attempt.claim.subject;
+                first.phase == Phase::NotBegun || !is_alike || lower <= higher
+            };
             for token in proposals {
+                if is_first && !firsts().all(|first| is_in_order(first, token)) {
+                    continue;
+                }
                 steps.add(format!("{id} begins with {token}"), |state| {
                     state.begin(id, token);
                 });
             }
         }
-        if attempt.phase == Phase::Asking && state.has_quorum(|node| node.votes.contains(id)) {
+        if attempt.phase == Phase::Asking && state.has_quorum(|node| node.votes[id]) {
             steps.add(format!("{id} returns"), |state| {
                 state.return_guard(self.rule, id);
             });
@@ -112,7 +126,7 @@ impl State {
             let one_reads = subject.is_reader() || attempt.is_reader();
             let is_held = attempt.phase == Phase::Holding;
             if is_held && one_reads && subject.excludes(attempt.claim.subject) {
-                newer_than.insert(other);
+                newer_than[other] = true;
             }
         }
         let may_win = subject.is_reader() || token > newest;
@@ -124,7 +138,7 @@ impl State {
             ..Attempt::default()
         };
         for node in &mut self.nodes {
-            node.acquires.insert(id);
+            node.acquires[id] = true;
         }
     }
 
@@ -134,11 +148,13 @@ impl State {
         let overtakes = std::mem::take(&mut attempt.newer_than);
         for (other, attempt) in self.attempts.iter_mut().enumerate() {
             let is_held = attempt.phase == Phase::Holding;
-            attempt.is_overtaken |= is_held && overtakes.contains(other);
+            attempt.is_overtaken |= is_held && overtakes[other];
         }
         if rule != Rule::ExtendsByVotes {
             // They make no difference any more.
-            self.nodes.iter_mut().for_each(|node| node.votes.remove(id));
+            self.nodes
+                .iter_mut()
+                .for_each(|node| node.votes[id] = false);
         }
     }
 
@@ -152,12 +168,12 @@ impl State {
         attempt.extension = Extension::None;
         (attempt.newer_than, attempt.is_overtaken) = Default::default();
         for attempt in &mut self.attempts {
-            attempt.newer_than.remove(id);
+            attempt.newer_than[id] = false;
         }
         for node in &mut self.nodes {
-            node.releases.insert(id);
-            node.votes.remove(id);
-            node.renewed.remove(id);
+            node.releases[id] = true;
+            node.votes[id] = false;
+            node.renewed[id] = false;
         }
     }
 
@@ -173,11 +189,11 @@ impl State {
         };
         for node in &mut self.nodes {
             // While an attempt has a guard, its only releases are undos, and they stay where messages are repeated.
-            let is_undone = node.releases.contains(id) && rule != Rule::UndoneIsExtended;
-            if !is_undone && (node.votes.contains(id) || rule != Rule::ExtendsByVotes) {
-                node.extensions.insert(id);
+            let is_undone = node.releases[id] && rule != Rule::UndoneIsExtended;
+            if !is_undone && (node.votes[id] || rule != Rule::ExtendsByVotes) {
+                node.extensions[id] = true;
             }
-            node.renewed.remove(id);
+            node.renewed[id] = false;
         }
     }
 
