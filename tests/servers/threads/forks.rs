@@ -162,9 +162,9 @@ fn end(guards: Vec<LockGuard>) -> bool {
 type Job = Box<dyn Fn() + Send>;
 
 /// Each takes mutexes of the managers and guards, and has them for a good part of the time.
-fn jobs(manager: &LockManager, remote: &LockManager, held: &[LockGuard]) -> [Job; 7] {
+fn jobs(manager: &LockManager, remote: &LockManager, held: &[LockGuard]) -> [Job; 8] {
     let watches: Vec<LeaseWatch> = held.iter().take(12).map(LockGuard::watch).collect();
-    let [line, slots, waits, agenda] = [(); 4].map(|()| manager.clone());
+    let [line, slots, waits, agenda, breakers] = [(); 5].map(|()| manager.clone());
     let lanes = || -> Job {
         let remote = remote.clone();
         Box::new(move || drop(remote.try_lock("a", TTL)))
@@ -174,6 +174,7 @@ fn jobs(manager: &LockManager, remote: &LockManager, held: &[LockGuard]) -> [Job
         Box::new(move || drop(slots.semaphore("permits", PERMITS).try_lock())),
         Box::new(move || drop(waits.stats())),
         Box::new(move || drop(keep(&agenda, "again"))),
+        Box::new(move || drop(format!("{breakers:?}"))),
         Box::new(move || {
             for watch in &watches {
                 watch.wait_lost(Duration::ZERO);
