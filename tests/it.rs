@@ -107,8 +107,6 @@ mod servers {
         #[cfg(target_os = "linux")]
         pub(crate) mod pass;
         #[cfg(target_os = "linux")]
-        pub(crate) mod pass_trouble;
-        #[cfg(target_os = "linux")]
         pub(crate) mod queue;
         pub(crate) mod wake_up;
         #[cfg(target_os = "linux")]

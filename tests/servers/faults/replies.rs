@@ -54,7 +54,7 @@ fn too_slow_an_acquire_fails_although_every_node_said_yes_and_gives_all_back() {
 fn assert_leave_no_key(run: impl FnOnce(&LockManager, &dyn Fn())) {
     let servers = Server::cluster(3);
     let builder = over(&servers).node_timeout(Duration::from_millis(300));
-    let manager = builder.build().unwrap();
+    let manager = builder.pool_size(2).build().unwrap();
     run(&manager, &|| servers[1..].iter().for_each(Server::stop));
     servers[1..].iter().for_each(Server::resume);
     assert_nothing_left(&servers);

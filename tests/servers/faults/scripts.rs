@@ -12,21 +12,6 @@ use crate::waiters::BOUND;
 const TTL: Duration = Duration::from_mins(1);
 
 #[test]
-fn a_script_is_sent_once_on_a_connection_and_then_called_by_its_digest() {
-    let servers = [Server::start()];
-    let manager = over(&servers).build().unwrap();
-    for _ in 0..5 {
-        let guard = manager.try_lock("job", TTL).unwrap();
-        guard.extend(TTL).unwrap();
-        guard.unlock().unwrap();
-    }
-    // The introduction, an extension and a release; then four extensions and four releases.
-    let calls = ["eval", "evalsha"].map(|command| servers[0].count(command));
-    assert_eq!(calls, [3, 8]);
-    assert_eq!(servers[0].keys(), 0);
-}
-
-#[test]
 fn servers_that_forget_their_scripts_are_sent_them_again() {
     let servers = Server::cluster(3);
     let flush = || {

@@ -6,11 +6,19 @@ use redlatch_testing::Server;
 use crate::managers::{BOTH, with_protocol};
 use crate::servers::faults::nodes::granted;
 use crate::servers::fenced::setup::{CONFIG, TTL, open, unavailable};
+use crate::servers::waiting::pass::wanted;
+use crate::waiters::got;
 
 type Take = fn(&LockManager) -> Result<LockGuard, Error>;
 
-const TAKES: [Take; 5] = [
+const TAKES: [Take; 6] = [
     |manager| manager.try_lock("job", TTL),
+    // From another thread, in one command with the release.
+    |manager| {
+        let (guard, waiting) = wanted(manager);
+        guard.unlock()?;
+        Ok(got(waiting))
+    },
     |manager| manager.request("job").holder("web-3").try_lock(),
     |manager| manager.request_all(["job", "work"]).try_lock(),
     |manager| manager.semaphore("jobs", 2).try_lock(),
@@ -99,11 +107,16 @@ fn a_server_under_two_names_is_no_majority() {
             protocol,
         } = nodes;
         drop(other);
+        let manager = with_protocol(protocol).nodes(&urls).build().unwrap();
         for guard in guards {
             guard.extend(TTL).unwrap_err();
+            // A lease that says that both names have the key.
+            let text = guard.into_lease().to_string();
+            let counted = text.split(':').nth(4).unwrap();
+            let forged = text.replace(&format!(":{counted}:"), ":111:");
+            assert_one_alias(&unavailable(manager.adopt(forged.parse().unwrap())));
         }
         // Nobody has the lock, and no majority is possible.
-        let manager = with_protocol(protocol).nodes(&urls).build().unwrap();
         assert_one_alias(&unavailable(manager.try_lock("job", TTL)));
         assert_eq!(twice.get("job"), None);
     }

@@ -1,4 +1,4 @@
-//! Work under a lock, guards without their manager, and the child of a fork.
+//! Work under a lock, and the child of a fork.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -37,16 +37,6 @@ fn work_under_a_lock_is_done_once_and_its_result_comes_back_whatever_becomes_of_
     let panics = || work(&|_| panic!("the work fails"));
     assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
     assert_eq!(nodes[0].token_of("report"), None);
-}
-
-#[test]
-fn a_guard_outlives_its_manager_and_still_releases() {
-    let (_, nodes, manager) = over_fakes(3);
-    let guard = manager.lock("report", TTL).unwrap();
-    drop(manager);
-    guard.extend(TTL).unwrap();
-    guard.unlock().unwrap();
-    assert!(nodes.iter().all(|node| node.token_of("report").is_none()));
 }
 
 #[test]

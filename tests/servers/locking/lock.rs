@@ -8,21 +8,9 @@ use redlatch::fake::FakeNode;
 use redlatch::{Error, LockManager, LockStatus, NodeError, Vote};
 use redlatch_testing::Server;
 
-use crate::managers::{BOTH, invalid_field, over, over_fakes, patient, processes_by};
+use crate::managers::{BOTH, invalid_field, over, over_fakes, processes_by};
 
 const TTL: Duration = Duration::from_secs(10);
-
-#[test]
-fn the_order_of_the_urls_does_not_matter() {
-    let servers = Server::cluster(5);
-    let urls: Vec<String> = servers.iter().map(Server::url).collect();
-    let mut expected: Vec<String> = servers.iter().map(Server::name).collect();
-    expected.sort();
-    for urls in [urls.clone(), urls.into_iter().rev().collect()] {
-        let votes = patient(urls).lock("report", TTL).unwrap().votes();
-        assert!(votes.iter().map(|report| &*report.node).eq(&expected));
-    }
-}
 
 #[test]
 fn a_request_takes_its_ttl_or_the_default() {
@@ -153,21 +141,4 @@ fn a_lease_is_serialised_as_its_text() {
     let text = error.to_string();
     assert!(text.contains("its token is damaged"), "{text}");
     assert!(serde_json::from_str::<Lease>("7").is_err());
-}
-
-#[test]
-fn two_urls_of_one_server_are_one_vote_for_the_adopter() {
-    let server = Server::start_with(&["--bind", "127.0.0.1", "127.0.0.2"]);
-    let other = server.url().replace("127.0.0.1", "127.0.0.2");
-    let third = Server::start();
-    let alone = patient([server.url()]);
-    let lease = alone.lock("job", TTL).unwrap().into_lease().to_string();
-    let lease = lease.replace(":1:job", ":111:job").parse().unwrap();
-    let manager = patient([server.url(), other, third.url()]);
-    let Err(Error::Unavailable { nodes, .. }) = manager.adopt(lease) else {
-        panic!("one server is no majority of three nodes");
-    };
-    let is_granted = |vote: &Vote| matches!(vote, Vote::Granted);
-    let granted = nodes.iter().filter(|node| is_granted(&node.vote));
-    assert_eq!(granted.count(), 1, "{nodes:?}");
 }

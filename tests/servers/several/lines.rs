@@ -123,41 +123,6 @@ fn one_who_waits_for_another_resource_is_no_reason_that_this_one_is_held() {
     got(waiting).unwrap_err();
 }
 
-#[test]
-fn nothing_is_passed_to_a_thread_that_waits_for_several_nor_from_a_guard_of_several() {
-    let (servers, never) = (cluster(3), Cancel::new());
-    let manager = over(&servers).build().unwrap();
-    let scripts = || servers[0].count("eval") + servers[0].count("evalsha");
-    let on_all = |name: &str, token: Option<&str>| {
-        servers
-            .iter()
-            .all(|server| server.get(name).as_deref() == token)
-    };
-    // On each connection, the scripts are called by their digests from the second time on.
-    drop(manager.lock_all(["a", "b"], TTL).unwrap());
-    let guard = manager.lock("a", TTL).unwrap();
-    let token = guard.token().to_owned();
-    let both = lines_up(&manager, &["a", "b"], &never);
-    let before = scripts();
-    drop(guard);
-    let both = got(both).unwrap();
-    // The release, and the attempt. A pass would be a third one, whose lock nobody wants.
-    assert_eq!(scripts() - before, 2);
-    assert_ne!(both.token(), token);
-    assert!(
-        ["a", "b"]
-            .iter()
-            .all(|name| on_all(name, Some(both.token())))
-    );
-
-    let one = lines_up(&manager, &["a"], &never);
-    let token = both.token().to_owned();
-    drop(both);
-    let one = got(one).unwrap();
-    assert_ne!(one.token(), token);
-    assert!(on_all("a", Some(one.token())) && on_all("b", None));
-}
-
 /// Sixteen threads take one of four resources again and again, and one takes all four. Returns how often the first of them was
 /// taken by others during each wait of that one.
 fn overtaken(manager: &LockManager, rounds: usize) -> Vec<usize> {

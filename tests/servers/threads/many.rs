@@ -78,36 +78,6 @@ fn sixty_four_threads_on_eight_resources_exclude_each_other_and_leave_no_key_and
 }
 
 #[test]
-fn guards_that_are_dropped_together_leave_no_key_on_a_stopped_server_though_the_pool_is_small() {
-    let servers = Server::cluster(3);
-    let builder = over(&servers).pool_size(2);
-    let manager = builder
-        .node_timeout(Duration::from_secs(1))
-        .build()
-        .unwrap();
-    let lock = |i| manager.lock(&format!("job-{i}"), TTL).unwrap();
-    let guards: Vec<_> = (0..12).map(lock).collect();
-    assert_eq!(servers[0].keys(), 12);
-
-    servers[0].stop();
-    within(BOUND, move || {
-        let dropped = guards.into_iter();
-        let threads: Vec<_> = dropped.map(|guard| thread::spawn(|| drop(guard))).collect();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    });
-    servers[0].resume();
-    for server in &servers {
-        assert!(
-            eventually(BOUND, || server.keys() == 0),
-            "{}",
-            server.name()
-        );
-    }
-}
-
-#[test]
 fn a_manager_is_built_without_a_connection() {
     let silent: Vec<Scripted> = (0..5).map(|_| Scripted::start(|_, _| ())).collect();
     for _ in 0..20 {

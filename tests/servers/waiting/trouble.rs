@@ -52,24 +52,6 @@ fn a_first_node_that_dies_or_hangs_under_one_who_listens_costs_it_a_poll() {
 }
 
 #[test]
-fn a_first_node_that_has_forgotten_the_lock_is_not_asked_all_the_time() {
-    let mut servers = cluster(3);
-    let [holder, waiter] = [(); 2].map(|()| process(&servers, DELAY));
-    let guard = holder.lock("job", TTL).unwrap();
-    let waiting = Waiting::listen(&waiter, &servers[0]);
-    servers[0].kill();
-    servers[0].restart();
-    // Its counts begin anew. Three hints that come to nothing, and an attempt after each delay, of five commands at most.
-    let polls = 12_u32;
-    pause(DELAY * polls);
-    let count = asked(&servers[0]);
-    assert!(count <= u64::from(polls + 2) * 4 * 5, "{count}");
-    assert!(!waiting.is_over());
-    assert_no_node_failed(&assert_is_had(guard, waiting, LONG));
-    assert_nothing_is_left(&servers);
-}
-
-#[test]
 fn something_else_under_the_keys_of_the_wake_up_harms_nobody() {
     let many = [vec!["RPUSH", BELL], vec!["1"; 10_000]].concat();
     let garbage: [&[&str]; 9] = [

@@ -4,69 +4,28 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockGuard, LockManager, Protocol};
+use redlatch::{Error, LockManager, Protocol};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::managers::{PATIENCE, over, processes_by};
-use crate::waiters::{
-    BOUND, LONG, SOON, TTL, Waiting, assert_no_node_failed, cluster, process, processes,
-};
+use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, assert_no_node_failed, cluster, process};
 
-/// One has the lock until the other listens at this server, and wakes it as a release by an operator does.
-#[track_caller]
-fn assert_wakes(
-    [holder, waiter]: [LockManager; 2],
-    server: &Server,
-    meanwhile: impl FnOnce(),
-) -> LockGuard {
-    let guard = holder.lock("job", TTL).unwrap();
-    let waiting = Waiting::listen(&waiter, server);
-    meanwhile();
-    let released = now();
-    holder.release("job", guard.token()).unwrap();
-    let (guard, at) = waiting.end();
-    assert!(at - released < SOON, "{:?}", at - released);
-    guard
-}
-
+/// By a path, and by a release as operators do it.
 #[test]
-fn a_release_wakes_one_who_waits_long_before_its_next_look_also_where_its_connection_was_killed() {
+fn a_release_wakes_one_whose_connection_was_killed_long_before_its_next_look() {
     let server = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
     let url = format!("unix://{}/redis.sock", server.dir().display());
     let builder = LockManager::builder().node(url).node_timeout(PATIENCE);
-    let managers = processes_by(&builder.retry_delay(LONG, LONG), Protocol::Classic);
-    assert_no_node_failed(&assert_wakes(managers, &server, || ()));
-
-    let servers = cluster(3);
-    let managers = processes(Protocol::Classic, &servers, LONG);
-    let _guard = assert_wakes(managers, &servers[0], || {
-        servers[0].command(&["CLIENT", "KILL", "TYPE", "normal"]);
-        assert!(eventually(BOUND, || servers[0].blocked() == 1));
-    });
-}
-
-type Trouble = fn(&mut Server);
-
-/// It is down, it abstains, or it is full: it answers a look, and no attempt.
-const TROUBLES: [(Protocol, Trouble); 3] = [
-    (Protocol::Classic, Server::kill),
-    (Protocol::Fenced, |server| {
-        server.command(&["FLUSHALL"]);
-    }),
-    (Protocol::Classic, |server| {
-        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    }),
-];
-
-#[test]
-fn where_the_first_node_fails_one_waits_at_the_second() {
-    for (protocol, trouble) in TROUBLES {
-        let mut servers = cluster(3);
-        let managers = processes(protocol, &servers, LONG);
-        trouble(&mut servers[0]);
-        drop(assert_wakes(managers, &servers[1], || ()));
-    }
+    let [holder, waiter] = processes_by(&builder.retry_delay(LONG, LONG), Protocol::Classic);
+    let guard = holder.lock("job", TTL).unwrap();
+    let waiting = Waiting::listen(&waiter, &server);
+    server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    assert!(eventually(BOUND, || server.blocked() == 1));
+    let released = now();
+    holder.release("job", guard.token()).unwrap();
+    let (_guard, at) = waiting.end();
+    assert!(at - released < SOON, "{:?}", at - released);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Cancel, KeepAlive, LockGuard, LockManager};
+use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager};
 use redlatch_testing::{eventually, within};
 
 use crate::waiters::{BOUND, TTL};
@@ -88,7 +88,8 @@ fn a_thread_of_the_same_manager_that_waits_is_seen_without_asking_a_node_and_no_
         let guard = manager.lock_all(names, TTL).unwrap();
         let told = told(&guard);
         nodes.iter().for_each(FakeNode::hang);
-        assert!(manager.request_all(names).try_lock().is_err());
+        let refused = manager.request_all(names).try_lock();
+        assert!(matches!(refused, Err(Error::Held { .. })), "{refused:?}");
         assert!(!guard.is_wanted() && told.try_recv().is_err());
         waits(&manager, names, || {
             told.recv_timeout(BOUND).unwrap();
