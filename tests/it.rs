@@ -27,8 +27,6 @@ mod kinds {
     pub(crate) mod broken;
     pub(crate) mod call;
     pub(crate) mod extend;
-    #[cfg(target_os = "linux")]
-    pub(crate) mod forked;
     pub(crate) mod keep;
     pub(crate) mod outcomes;
     pub(crate) mod refused;

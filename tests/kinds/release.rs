@@ -2,9 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
+use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, KeepAlive, LockGuard, LossCause, Vote};
+use redlatch::{Error, KeepAlive, LockGuard, LossCause, NodeError, Vote};
 
 use crate::kinds::outcomes::{assert_vanished, loss};
 use crate::kinds::world::{GRAIN, Kind, TTL, World, everywhere, ms, on_fakes};
@@ -172,6 +173,23 @@ const LATE: [fn(&FakeNode); 2] = [FakeNode::hang, |node| {
     node.flush();
     node.delay(ms(30));
 }];
+
+/// The first renewal tells it as well, in `kinds::keep`.
+#[test]
+fn a_lock_in_whose_place_there_is_something_that_never_ends_is_lost() {
+    everywhere(|world| {
+        for end in TOLD_BY {
+            let guard = world.take();
+            (0..world.quorum()).for_each(|node| world.usurp(node, Duration::MAX));
+            let cause = loss(end(guard));
+            assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
+            let is_no_lock = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::NotALock { .. }));
+            let no_locks = cause.nodes().iter().filter(|node| is_no_lock(&node.vote));
+            assert_eq!(no_locks.count(), world.quorum(), "{cause}");
+            (0..world.nodes()).for_each(|node| world.forget(node));
+        }
+    });
+}
 
 #[test]
 fn past_its_end_by_the_clock_a_lock_has_expired_whatever_late_answers_say_if_any_come() {

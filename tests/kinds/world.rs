@@ -303,8 +303,9 @@ impl World {
         match &self.site {
             Site::Fakes(nodes) => nodes[node].hold(key, value, ttl),
             Site::Servers(servers) => {
-                let ttl = ttl.as_millis().to_string();
-                servers[node].command(&["SET", key, value, "PX", &ttl]);
+                let words = ["SET", key, value, "PX", &ttl.as_millis().to_string()];
+                let is_forever = ttl == Duration::MAX;
+                servers[node].command(&words[..if is_forever { 3 } else { 5 }]);
             }
         }
     }

@@ -119,47 +119,28 @@ fn after_another_holder_was_met_the_first_node_alone_is_looked_at_until_it_would
 
 #[test]
 fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
-    for (protocol, are_new) in BOTH.into_iter().flat_map(|one| [(one, false), (one, true)]) {
-        let clock = FakeClock::new();
-        let nodes = FakeNode::cluster_on(7, &clock);
-        let build = || {
-            let builder = overlapped(protocol).fakes(&nodes);
-            builder.node_timeout(NODE_TIMEOUT).build().unwrap()
-        };
-        let mut manager = build();
-        if protocol == Protocol::Fenced {
-            manager.open_nodes().unwrap();
-            // A token is above the time of the opening.
-            clock.advance(ms(1));
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(7, &clock);
+    let builder = overlapped(Protocol::Classic).fakes(&nodes);
+    let manager = builder.node_timeout(NODE_TIMEOUT).build().unwrap();
+    // On new connections at first, and then on open ones.
+    for hung in [&nodes[..1], &nodes[2..4], &nodes[..3], &nodes[4..]] {
+        nodes.iter().for_each(|node| node.delay(ms(20)));
+        hung.iter().for_each(FakeNode::hang);
+        let started = clock.elapsed();
+        let guard = manager.try_lock("job", TTL).unwrap();
+        // All that hang at once cost what one does.
+        assert_eq!(clock.elapsed(), started + NODE_TIMEOUT, "{guard:?}");
+        for report in guard.votes() {
+            let is_hung = hung.iter().any(|node| *node.name() == *report.node);
+            let is_late = matches!(report.vote, Vote::Failed(NodeError::TimedOut));
+            assert_eq!((is_late, is_granted(&report)), (is_hung, !is_hung));
+            assert_eq!(report.elapsed == NODE_TIMEOUT, is_hung, "{report}");
         }
-        for hung in [&nodes[..1], &nodes[2..4], &nodes[..3], &nodes[4..]] {
-            if are_new {
-                manager = build();
-            }
-            for node in &nodes {
-                node.delay(ms(20));
-            }
-            hung.iter().for_each(FakeNode::hang);
-            let started = clock.elapsed();
-            let guard = manager.try_lock("job", TTL).unwrap();
-            // All that hang at once cost what one does.
-            let case = format!("{protocol:?} {are_new} {:?}", guard.votes());
-            assert_eq!(clock.elapsed(), started + NODE_TIMEOUT, "{case}");
-            for report in guard.votes() {
-                let is_hung = hung.iter().any(|node| *node.name() == *report.node);
-                let is_late = matches!(report.vote, Vote::Failed(NodeError::TimedOut));
-                assert_eq!(
-                    (is_late, is_granted(&report)),
-                    (is_hung, !is_hung),
-                    "{case}"
-                );
-                assert_eq!(report.elapsed == NODE_TIMEOUT, is_hung, "{case}");
-            }
-            nodes.iter().for_each(FakeNode::recover);
-            drop(guard);
-            clock.advance(Duration::from_secs(1));
-            assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
-        }
+        nodes.iter().for_each(FakeNode::recover);
+        drop(guard);
+        clock.advance(Duration::from_secs(1));
+        assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
     }
 }
 

@@ -1,14 +1,15 @@
-//! Keep-alive in real time: nodes that hang, thousands of locks, servers that come back; and keys that were replaced.
+//! Keep-alive in real time: thousands of locks, and servers that come back.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, Fanout, KeepAlive, LockGuard, LockManager, LossCause, NodeError};
-use redlatch::{NodeReport, Protocol, Vote};
+use redlatch::{Error, Fanout, KeepAlive, LockGuard, LockManager};
+use redlatch::{LossCause, NodeReport, Protocol, Vote};
 use redlatch_testing::{Server, Stalls, eventually, now, pause};
 
-use crate::managers::{BOTH, over, patient, processes_by, two_processes};
+use crate::managers::{over, patient, processes_by};
+use crate::waiters::slow_fakes;
 
 const BOUND: Duration = Duration::from_secs(100);
 const LONG: Duration = Duration::from_mins(10);
@@ -21,12 +22,6 @@ fn ms(ms: u64) -> Duration {
 fn kept(manager: &LockManager, name: &str, ttl: Duration) -> LockGuard {
     let request = manager.request(name).ttl(ttl);
     request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
-}
-
-fn fakes(n: usize) -> (Vec<FakeNode>, LockManager) {
-    let nodes = FakeNode::cluster(n);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    (nodes, manager)
 }
 
 #[test]
@@ -66,7 +61,7 @@ fn locks_that_can_not_be_renewed_do_not_delay_those_that_can() {
 
 #[test]
 fn no_hook_is_called_once_the_lock_was_given_back() {
-    let (_nodes, manager) = fakes(3);
+    let (_nodes, manager) = slow_fakes(3);
     let guard = manager.try_lock("job", ms(200)).unwrap();
     let (begun, has_begun) = mpsc::channel();
     let (go_on, goes_on) = mpsc::channel::<()>();
@@ -141,55 +136,6 @@ fn a_fenced_lock_is_not_set_again_on_a_server_that_was_away_for_longer_than_its_
     servers[2].kill();
     let cause = guard.wait_lost(BOUND).unwrap();
     assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
-}
-
-/// Commands that put something in place of a lock on "job".
-const REPLACED: [&str; 4] = [
-    "SET job x",
-    "SET job 0123456789abcdef0123456789abcdef01234567",
-    "DEL job, RPUSH job x",
-    "DEL job, RPUSH job x, PEXPIRE job 600000",
-];
-
-type Take = fn(&LockManager) -> Result<LockGuard, Error>;
-
-const LOCKS: [Take; 4] = [
-    |manager| manager.lock("job", LONG),
-    |manager| manager.request("job").ttl(LONG).holder("web-3").lock(),
-    |manager| manager.lock_all(["job", "other"], LONG),
-    |manager| manager.rw_lock("job").ttl(LONG).read(),
-];
-
-type Tell = fn(LockGuard) -> Result<(), Error>;
-
-const TOLD_BY: [Tell; 2] = [LockGuard::unlock, |guard| guard.extend(LONG)];
-
-/// The first renewal tells it as well, in `kinds::keep`.
-#[test]
-fn a_release_and_an_extension_find_a_lock_lost_whose_key_was_replaced() {
-    for protocol in BOTH {
-        let (servers, [manager, _]) = two_processes(protocol);
-        let cases = LOCKS.iter().flat_map(|take| REPLACED.map(|by| (take, by)));
-        for ((take, by), tell) in cases.flat_map(|case| TOLD_BY.map(|tell| (case, tell))) {
-            let guard = take(&manager).unwrap();
-            for server in &servers[..2] {
-                for command in by.split(", ") {
-                    server.command(&command.split(' ').collect::<Vec<_>>());
-                }
-            }
-            let of = format!("{guard:?} {by}");
-            let Err(Error::Lost { cause, .. }) = tell(guard) else {
-                panic!("{of} is not lost");
-            };
-            assert!(matches!(cause, LossCause::Taken { .. }), "{of}: {cause}");
-            let is_no_lock = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::NotALock { .. }));
-            let no_locks = cause.nodes().iter().filter(|node| is_no_lock(&node.vote));
-            assert_eq!(no_locks.count(), 2, "{of}: {cause}");
-            for server in &servers {
-                server.command(&["DEL", "job", "other"]);
-            }
-        }
-    }
 }
 
 #[test]

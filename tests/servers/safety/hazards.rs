@@ -8,7 +8,7 @@ use redlatch::{LockGuard, LockManager, Protocol};
 
 use crate::managers::{BOTH, processes_by, with_protocol};
 use crate::servers::fenced::setup::{CONFIG, open};
-use crate::servers::safety::rebirth::{Deployment, TTL, is_held_twice, with_socket};
+use crate::servers::safety::rebirth::{Deployment, TTL, hold_twice, with_socket};
 
 /// Both hold the lock by their own account. With fencing, the second one has the larger token; where their majorities have
 /// no node in common, only because all clients here have one clock.
@@ -101,20 +101,17 @@ fn two_that_adopt_the_same_lease_both_hold_it_with_the_same_token() {
 #[test]
 fn a_name_that_moves_to_another_server_or_fails_over_and_comes_back_has_two_holders() {
     for (protocol, comes_back) in BOTH.into_iter().flat_map(|one| [(one, false), (one, true)]) {
-        let deployment = Deployment::new(protocol);
+        let mut deployment = Deployment::new(protocol);
         let other = with_socket();
         // As one whose quarantine is over.
         open(&other, CONFIG);
-        let (mut before, mut then) = (&deployment.forgetful, &other);
         if comes_back {
-            (before, then) = (then, before);
+            deployment.lead_to(&other);
         }
-        deployment.lead_to(before);
-        deployment.steady[1].hold("job", "someone", 60_000);
-        let first = deployment.manager(protocol).try_lock("job", TTL).unwrap();
-        deployment.steady[1].command(&["DEL", "job"]);
-        deployment.lead_to(then);
-        let second = deployment.manager(protocol).try_lock("job", TTL).unwrap();
+        let moves = |it: &mut Deployment| {
+            it.lead_to(if comes_back { &it.forgetful } else { &other });
+        };
+        let [first, second] = hold_twice(&mut deployment, moves).unwrap();
         assert_two_hold(&first, &second);
         // The first one goes on as long as it likes: its connection leads to the server of before.
         first.extend(TTL * 2).unwrap();
@@ -126,15 +123,14 @@ fn a_name_that_moves_to_another_server_or_fails_over_and_comes_back_has_two_hold
 #[test]
 fn a_database_that_is_swapped_for_an_older_one_of_the_same_process_has_two_holders() {
     for protocol in BOTH {
-        let copy = |deployment: &mut Deployment| {
-            let copy = ["COPY", "redlatch:node", "redlatch:node", "DB", "1"];
-            deployment.forgetful.command(&copy);
-        };
-        let swap = |deployment: &mut Deployment| {
-            deployment.forgetful.command(&["SWAPDB", "0", "1"]);
-        };
-        let result = is_held_twice(protocol, copy, swap);
-        assert!(result.is_ok(), "{protocol:?}: {result:?}");
+        let mut deployment = Deployment::new(protocol);
+        let copy = ["COPY", "redlatch:node", "redlatch:node", "DB", "1"];
+        deployment.forgetful.command(&copy);
+        let [first, second] = hold_twice(&mut deployment, |it| {
+            it.forgetful.command(&["SWAPDB", "0", "1"]);
+        })
+        .unwrap();
+        assert_two_hold(&first, &second);
     }
 }
 

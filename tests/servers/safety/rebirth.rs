@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, Fanout, LockManager, NodeError, Protocol, Vote};
+use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, Protocol, Vote};
 use redlatch_testing::{Proxy, Server, eventually, side_by_side};
 
+use crate::kinds::outcomes::assert_unavailable;
 use crate::managers::{fenced, with_protocol};
 use crate::servers::faults::nodes::{granted, vote};
 use crate::waiters::BOUND;
@@ -18,11 +19,12 @@ pub(crate) const TTL: Duration = Duration::from_mins(1);
 
 /// Three servers, of which the second one forgets. It is reached by a path that can lead to another server.
 pub(crate) struct Deployment {
-    pub(crate) steady: [Server; 2],
+    steady: [Server; 2],
     pub(crate) forgetful: Server,
     path: PathBuf,
     /// Replaces the forgetful one, if it is there.
     replica: Option<Server>,
+    protocol: Protocol,
 }
 
 impl Deployment {
@@ -33,16 +35,17 @@ impl Deployment {
             path: forgetful.dir().join("address"),
             forgetful,
             replica: None,
+            protocol,
         };
         deployment.lead_to(&deployment.forgetful);
         if protocol == Protocol::Fenced {
-            deployment.manager(protocol).open_nodes().unwrap();
+            deployment.manager().open_nodes().unwrap();
         }
         deployment
     }
 
-    pub(crate) fn manager(&self, protocol: Protocol) -> LockManager {
-        let builder = with_protocol(protocol).nodes(self.steady.iter().map(Server::url));
+    fn manager(&self) -> LockManager {
+        let builder = with_protocol(self.protocol).nodes(self.steady.iter().map(Server::url));
         let builder = builder.node(format!("unix://{}", self.path.display()));
         builder.build().unwrap()
     }
@@ -57,24 +60,25 @@ pub(crate) fn with_socket() -> Server {
     Server::start_with(&["--unixsocket", "{dir}/redis.sock"])
 }
 
-pub(crate) type Step = fn(&mut Deployment);
+type Step = fn(&mut Deployment);
 
-/// Before the lock is taken, `prepare`; when it is held by one majority, `forget`. Returns whether another manager gets it
-/// then, as the vote of the server that forgot.
+/// When the lock is held by one majority, `forget`. Returns both guards if another manager gets it then, or the vote of the server
+/// that forgot.
 #[track_caller]
-pub(crate) fn is_held_twice(protocol: Protocol, prepare: Step, forget: Step) -> Result<(), Vote> {
-    let mut deployment = Deployment::new(protocol);
-    prepare(&mut deployment);
+pub(crate) fn hold_twice(
+    deployment: &mut Deployment,
+    forget: impl FnOnce(&mut Deployment),
+) -> Result<[LockGuard; 2], Vote> {
     // The first majority does without the second steady server, which had another key at that moment.
     deployment.steady[1].hold("job", "someone", 60_000);
-    let first = deployment.manager(protocol).try_lock("job", TTL).unwrap();
+    let first = deployment.manager().try_lock("job", TTL).unwrap();
     deployment.steady[1].command(&["DEL", "job"]);
 
-    forget(&mut deployment);
-    let second = deployment.manager(protocol).try_lock("job", TTL);
+    forget(deployment);
+    let second = deployment.manager().try_lock("job", TTL);
     first.check().expect("the first one still holds it");
     match second {
-        Ok(_guard) => Ok(()),
+        Ok(second) => Ok([first, second]),
         Err(Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) => {
             Err(vote(&nodes, &deployment.path.display().to_string()).clone())
         }
@@ -138,9 +142,14 @@ fn a_server_that_forgets_votes_twice_and_abstains_with_the_fenced_protocol() {
         ),
     ];
     side_by_side(cases, |(case, prepare, forget, is_marked)| {
-        let classic = is_held_twice(Protocol::Classic, prepare, forget);
+        let twice = |protocol| {
+            let mut deployment = Deployment::new(protocol);
+            prepare(&mut deployment);
+            hold_twice(&mut deployment, forget)
+        };
+        let classic = twice(Protocol::Classic);
         assert!(classic.is_ok(), "{case}: not even a danger: {classic:?}");
-        let vote = is_held_twice(Protocol::Fenced, prepare, forget);
+        let vote = twice(Protocol::Fenced);
         let Err(Vote::Failed(NodeError::Quarantined {
             remaining,
             has_marker,
@@ -166,48 +175,33 @@ fn over_fakes(n: usize, fanout: Fanout) -> (FakeClock, Vec<FakeNode>, LockManage
     (clock, nodes, builder.fanout(fanout).build().unwrap())
 }
 
-/// What an operator reads: which node, why, and for how long.
-#[test]
-fn an_error_says_in_one_line_who_abstains_why_and_until_when() {
-    let (_clock, nodes, manager) = over_fakes(3, Fanout::Sequential);
-    let text = manager.try_lock("job", TTL).unwrap_err().to_string();
-    assert!(!text.contains('\n'));
-    // What several nodes say is told once.
-    let line = ": abstains for another 101s: it has no marker, so it is new, or was flushed or restarted without \
-                persistence; open a brand-new deployment, and only that, with open_nodes() or 'redlatch open-nodes'";
-    assert_eq!(text.matches(line).count(), 1, "{text}");
-    assert!(
-        nodes[..2].iter().all(|node| text.contains(node.name())),
-        "{text}"
-    );
-    manager.open_nodes().unwrap();
-    drop(manager.try_lock("job", TTL).unwrap());
-    nodes[..2].iter().for_each(FakeNode::restart_persisted);
-    let text = manager.try_lock("job", TTL).unwrap_err().to_string();
-    let line = "abstains for another 101s: it was restarted";
-    assert!(text.contains(line), "{text}");
-}
-
 #[test]
 fn a_node_votes_again_when_its_quarantine_is_over_with_tokens_above_all_before() {
     let (clock, nodes, manager) = over_fakes(3, Fanout::Sequential);
     manager.open_nodes().unwrap();
     let token = manager.try_lock("job", TTL).unwrap().fencing_token();
-    let abstain = || {
+    // An operator reads in one line which nodes, for how long, and why. What several of them say is told once.
+    let abstain = |cause: &str| {
         let result = manager.try_lock("job", TTL);
-        assert!(
-            matches!(result, Err(Error::Unavailable { .. })),
-            "{result:?}"
-        );
+        assert_unavailable(&result);
+        let text = result.unwrap_err().to_string();
+        let told = format!(": abstains for another {cause}");
+        assert_eq!(text.matches(&told).count(), 1, "{text}");
+        assert!(!text.contains('\n'), "{text}");
+        let names = nodes.iter().map(FakeNode::name);
+        assert!(names.take(2).all(|name| text.contains(name)), "{text}");
     };
     nodes.iter().for_each(FakeNode::restart);
-    abstain();
+    abstain(
+        "101s: it has no marker, so it is new, or was flushed or restarted without persistence; open a brand-new deployment, \
+         and only that, with open_nodes() or 'redlatch open-nodes'",
+    );
     // A restart meanwhile begins it anew.
     clock.advance(Duration::from_secs(100));
     nodes.iter().for_each(FakeNode::restart_persisted);
-    abstain();
+    abstain("101s: it was restarted");
     clock.advance(Duration::from_millis(101_002));
-    abstain();
+    abstain("");
     clock.advance(Duration::from_millis(1));
     let guard = manager.try_lock("job", TTL).unwrap();
     assert!(guard.fencing_token() > token);

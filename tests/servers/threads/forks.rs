@@ -23,7 +23,7 @@ const PERMITS: u32 = 256;
 ///
 /// It leaves at once: what a process does at its exit may wait for a thread that the child does not have.
 #[track_caller]
-pub(crate) fn in_a_child(job: impl FnOnce() -> bool) {
+fn in_a_child(job: impl FnOnce() -> bool) {
     match fork::fork().unwrap() {
         fork::Fork::Child => leave(i32::from(!job())),
         fork::Fork::Parent(pid) => assert_ends_well(pid),
@@ -228,4 +228,6 @@ fn a_child_waits_for_no_thread_of_the_parent_and_takes_no_mutex_that_one_had_at_
             is_good && end(take(&mut held))
         });
     }
+    // The parent has all of them still.
+    assert!(held.iter().all(|guard| guard.extend(TTL).is_ok()));
 }
