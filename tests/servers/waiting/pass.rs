@@ -269,6 +269,10 @@ fn each_thread_has_its_own_ttl_and_label_and_a_larger_fencing_token() {
                 move || manager.request("job").ttl(ttl).holder(&label).lock()
             });
             let (old, fencing) = (guard.token().to_owned(), guard.fencing_token());
+            // A node that failed a moment ago is asked if it may have the key.
+            nodes[1].refuse();
+            manager.status("another").unwrap();
+            nodes[1].recover();
             guard.unlock().unwrap();
             guard = got(waiting).unwrap();
             assert_granted_by(&guard, 3);
