@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::shrink;
 use super::sync::Mutex;
 use crate::clock::Timestamp;
 use crate::lease::state::LeaseState;
-
-/// For how many locks there is always room once it is made.
-const ROOM: usize = 64;
 
 /// The locks of guards by their addresses, until their guards give them back.
 #[derive(Default)]
@@ -23,10 +21,7 @@ impl Held {
         let mut held = self.0.lock();
         // The caller has another reference, so this drops no lease under the mutex.
         held.remove(&address(lease));
-        let needed = held.len().max(ROOM);
-        if held.capacity() / 4 > needed {
-            held.shrink_to(needed);
-        }
+        shrink(&mut held);
     }
 
     /// Those of the slots that no guard of this manager has. A guard has its slot until its validity ends.

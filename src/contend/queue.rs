@@ -11,14 +11,12 @@ use super::nap;
 use super::sync::{Condvar, Mutex};
 use crate::clock::{Clock, Timestamp};
 use crate::contend::demand::Demand;
+use crate::contend::shrink;
 use crate::error::Error;
 use crate::lease::state::LeaseState;
 
 /// The longest time between two looks of a waiting thread at whether the holder's lock has ended.
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
-
-/// A queue that gets emptier shrinks to room for this many lines.
-const ROOM: usize = 64;
 
 /// The lines of a manager: one for each resource that a thread holds, asks for or waits for.
 pub(crate) struct Queue<H> {
@@ -57,10 +55,8 @@ pub(crate) struct Waiter<H> {
     admission: Mutex<Option<Admission<H>>>,
 }
 
-struct Admission<H> {
-    turn: u64,
-    handed_over: Option<H>,
-}
+/// The turn, and what the thread before has left for this one.
+struct Admission<H>(u64, Option<H>);
 
 /// The right to talk to the servers about a resource. Its drop gives it to the next thread.
 pub(crate) struct Turn<H> {
@@ -123,7 +119,7 @@ impl<H> Queue<H> {
             resource,
             waiter,
         };
-        let Admission { turn, handed_over } = place.wait(waiting)?;
+        let Admission(turn, handed_over) = place.wait(waiting)?;
         Ok((self.turn(resource, turn), handed_over))
     }
 
@@ -180,10 +176,7 @@ impl<H> Lines<H> {
 
     fn end(&mut self, resource: &str) {
         self.by_resource.remove(resource);
-        let needed = self.by_resource.len().max(ROOM);
-        if self.by_resource.capacity() / 4 > needed {
-            self.by_resource.shrink_to(needed);
-        }
+        shrink(&mut self.by_resource);
     }
 }
 
@@ -240,7 +233,7 @@ impl<H> Line<H> {
 
 impl<H> Waiter<H> {
     fn admit(&self, turn: u64, handed_over: Option<H>) {
-        *self.admission.lock() = Some(Admission { turn, handed_over });
+        *self.admission.lock() = Some(Admission(turn, handed_over));
         self.admitted.notify_one();
     }
 }
@@ -255,10 +248,6 @@ struct PlaceInLine<'q, H> {
 
 impl<H> PlaceInLine<'_, H> {
     fn wait(&self, waiting: &Waiting<'_>) -> Result<Admission<H>, Refusal> {
-        let admitted = |turn| Admission {
-            turn,
-            handed_over: None,
-        };
         let patience = &self.waiter.demand.patience;
         let mut is_in_line = false;
         // The turn whose lock is known to be waited for.
@@ -273,7 +262,7 @@ impl<H> PlaceInLine<'_, H> {
             let turn = lines.next_turn();
             let Some(line) = lines.by_resource.get_mut(self.resource) else {
                 // The line has ended before this thread was in it.
-                return Ok(admitted(lines.begin(self.resource)));
+                return Ok(Admission(lines.begin(self.resource), None));
             };
             if !is_in_line {
                 line.crowd().waiting.push_back(Arc::clone(&self.waiter));
@@ -284,7 +273,7 @@ impl<H> PlaceInLine<'_, H> {
             if is_first && over.is_some_and(|over| over <= now) {
                 line.remove(&self.waiter);
                 line.begin(turn);
-                return Ok(admitted(turn));
+                return Ok(Admission(turn, None));
             }
             let has_no_answer = line.lock.is_none() && line.met().is_none();
             let longest = waiting.answer_by.filter(|_| has_no_answer);
@@ -321,10 +310,10 @@ impl<H> Drop for PlaceInLine<'_, H> {
         }
         let admission = self.waiter.admission.lock().take();
         drop(lines);
-        if let Some(admission) = admission {
-            // What was handed over is dropped first, because a guard in it releases the lock.
-            drop(admission.handed_over);
-            self.queue.pass(self.resource, admission.turn);
+        if let Some(Admission(turn, handed_over)) = admission {
+            // It is dropped first, because a guard in it releases the lock.
+            drop(handed_over);
+            self.queue.pass(self.resource, turn);
         }
     }
 }

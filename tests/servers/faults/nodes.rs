@@ -60,26 +60,6 @@ fn assert_is_kept(guard: LockGuard) {
     });
 }
 
-/// Takes, extends and gives back a lock while two of the nodes are faulty, which are left out after a while.
-#[track_caller]
-fn assert_works_without(manager: &LockManager, faulty: &[String; 2]) {
-    let left_out = eventually(BOUND, || {
-        let manager = manager.clone();
-        let guard = within(BOUND, move || manager.lock("job", TTL)).unwrap();
-        let votes = guard.votes();
-        assert_eq!(granted(&votes), 3, "{votes:?}");
-        assert_is_kept(guard);
-        let is_open = |name| {
-            matches!(
-                vote(&votes, name),
-                Vote::Failed(NodeError::BreakerOpen { .. })
-            )
-        };
-        faulty.iter().all(|name| is_open(name))
-    });
-    assert!(left_out, "{faulty:?} cost their time again and again");
-}
-
 #[test]
 fn a_minority_that_is_dead_or_stopped_costs_no_lock_and_votes_again_afterwards() {
     type Act = fn(&mut Server);
@@ -97,7 +77,18 @@ fn a_minority_that_is_dead_or_stopped_costs_no_lock_and_votes_again_afterwards()
                 begin(&mut servers[i]);
             }
             assert_is_kept(guard);
-            assert_works_without(&manager, &pair.map(|i| servers[i].name()));
+            // They are left out after a while.
+            let faulty = pair.map(|i| servers[i].name());
+            let are_left_out = eventually(BOUND, || {
+                let manager = manager.clone();
+                let guard = within(BOUND, move || manager.lock("job", TTL)).unwrap();
+                let votes = guard.votes();
+                assert_eq!(granted(&votes), 3, "{votes:?}");
+                assert_is_kept(guard);
+                let is_open = |vote| matches!(vote, &Vote::Failed(NodeError::BreakerOpen { .. }));
+                faulty.iter().all(|name| is_open(vote(&votes, name)))
+            });
+            assert!(are_left_out, "{faulty:?} cost their time again and again");
             for i in pair {
                 end(&mut servers[i]);
             }

@@ -158,18 +158,6 @@ fn a_guard_that_is_dropped_while_a_heal_is_under_way_leaves_no_key() {
 }
 
 #[test]
-fn a_lease_that_is_made_while_a_heal_is_under_way_is_without_that_node() {
-    let five = Five::start(HEALED_LATE);
-    let lease = five.lock_that_is_healed().into_lease();
-    assert_eq!(lease.to_string().split(':').nth(4), Some("11110"));
-    five.assert_hears(Kind::Release, 0);
-    five.open(0);
-    five.assert_hears(Kind::Release, 1);
-    let others = five.nodes[..EMPTY].iter();
-    assert_eq!(others.flat_map(|it| it.heard_of(Kind::Release)).count(), 0);
-}
-
-#[test]
 fn an_extension_with_a_majority_holds_before_its_heals_are_answered() {
     let five = Five::start(HEALED_LATE);
     let guard = five.lock();

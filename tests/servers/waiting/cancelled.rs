@@ -1,6 +1,5 @@
 //! A wait for a lock that another thread cancels. While one listens at a server, or asks the nodes, it is cancelled in `kinds::waits`.
 
-use std::cell::Cell;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -54,16 +53,12 @@ fn one_who_listens_for_a_release_on_its_second_connection_is_cancelled_and_nothi
     let [holder, other] = [(); 2].map(|()| seldom(over(&servers)));
     let guard = holder.lock("job", LONG).unwrap();
     let listens = || servers.iter().any(|server| server.blocked() == 1);
-    let to_cut_off = Cell::new(true);
     assert_is_cancelled(&other, || {
-        let listens = listens();
-        if listens && to_cut_off.take() {
-            for server in &servers {
-                server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
-            }
-            return false;
+        assert!(eventually(BOUND, listens));
+        for server in &servers {
+            server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
         }
-        listens
+        eventually(BOUND, listens)
     });
     // The server notices that the connection is gone.
     assert!(eventually(BOUND, || !listens()));
