@@ -111,10 +111,6 @@ mod servers {
         pub(crate) mod wanted;
     }
 
-    /// At most so many holders at a time.
-    #[cfg(target_os = "linux")]
-    pub(crate) mod semaphore;
-
     /// One lock on several resources.
     pub(crate) mod several {
         #[cfg(target_os = "linux")]

@@ -7,16 +7,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redlatch::fake::FakeNode;
 use redlatch::{Cancel, Error, LockGuard, LockManager, Vote};
 use redlatch_testing::{eventually, pause, within};
 
-use crate::managers::{PATIENCE, over};
-use crate::waiters::{BOUND, TTL, cluster, got, line_up};
+use crate::managers::over;
+use crate::waiters::{BOUND, TTL, cluster, got, line_up, slow_fakes};
 
 fn fakes() -> LockManager {
-    let builder = LockManager::builder().fakes(&FakeNode::cluster(3));
-    builder.node_timeout(PATIENCE).build().unwrap()
+    slow_fakes(3).1
 }
 
 /// Which resource is in the way of a call for which no node was asked.

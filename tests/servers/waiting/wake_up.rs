@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockManager, Protocol};
+use redlatch::{Error, LockGuard, LockManager, LockRequest, Protocol};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
@@ -26,6 +26,36 @@ fn a_release_wakes_one_whose_connection_was_killed_long_before_its_next_look() {
     holder.release("job", guard.token()).unwrap();
     let (_guard, at) = waiting.end();
     assert!(at - released < SOON, "{:?}", at - released);
+}
+
+fn permit(manager: &LockManager) -> LockRequest<'_> {
+    manager.semaphore("exports", 3).ttl(TTL)
+}
+
+/// Also while the first node is down: the second one tells which slots are free, and wakes.
+#[test]
+fn as_many_are_woken_as_permits_are_given_back_at_once() {
+    for is_down in [false, true] {
+        let mut servers = cluster(3);
+        if is_down {
+            servers[0].kill();
+        }
+        let server = &servers[usize::from(is_down)];
+        let holder = process(&servers, LONG);
+        for _ in 0..3 {
+            let held: [LockGuard; 3] = [(); 3].map(|()| permit(&holder).try_lock().unwrap());
+            let waiters = [(); 3].map(|()| {
+                let process = process(&servers, LONG);
+                Waiting::at(server, move || permit(&process).try_lock_for(BOUND))
+            });
+            let released = now();
+            drop(held);
+            for waiting in waiters {
+                let (_guard, at) = waiting.end();
+                assert!(at - released < SOON, "{:?}", at - released);
+            }
+        }
+    }
 }
 
 #[test]
