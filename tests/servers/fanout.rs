@@ -125,7 +125,9 @@ fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
     let manager = builder.node_timeout(NODE_TIMEOUT).build().unwrap();
     // On new connections at first, and then on open ones.
     for hung in [&nodes[..1], &nodes[2..4], &nodes[..3], &nodes[4..]] {
-        nodes.iter().for_each(|node| node.delay(ms(20)));
+        for node in &nodes {
+            node.delay(ms(20));
+        }
         hung.iter().for_each(FakeNode::hang);
         let started = clock.elapsed();
         let guard = manager.try_lock("job", TTL).unwrap();

@@ -78,7 +78,7 @@ fn a_minority_that_is_dead_or_stopped_costs_no_lock_and_votes_again_afterwards()
             }
             assert_is_kept(guard);
             // They are left out after a while.
-            let faulty = pair.map(|i| servers[i].name());
+            let names = pair.map(|i| servers[i].name());
             let are_left_out = eventually(BOUND, || {
                 let manager = manager.clone();
                 let guard = within(BOUND, move || manager.lock("job", TTL)).unwrap();
@@ -86,9 +86,9 @@ fn a_minority_that_is_dead_or_stopped_costs_no_lock_and_votes_again_afterwards()
                 assert_eq!(granted(&votes), 3, "{votes:?}");
                 assert_is_kept(guard);
                 let is_open = |vote| matches!(vote, &Vote::Failed(NodeError::BreakerOpen { .. }));
-                faulty.iter().all(|name| is_open(vote(&votes, name)))
+                names.iter().all(|name| is_open(vote(&votes, name)))
             });
-            assert!(are_left_out, "{faulty:?} cost their time again and again");
+            assert!(are_left_out, "{names:?} cost their time again and again");
             for i in pair {
                 end(&mut servers[i]);
             }

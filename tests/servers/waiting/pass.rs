@@ -189,6 +189,8 @@ fn nobody_asks_meanwhile_and_one_who_leaves_gets_nothing_and_leaves_nothing() {
     }
 }
 
+type Take = fn(&LockManager) -> LockGuard;
+
 #[test]
 fn nothing_is_asked_for_one_who_has_cancelled_and_no_permit_is_passed_nor_anything_of_several() {
     let nodes = [Scripted::start(|peer, command| {
@@ -208,7 +210,6 @@ fn nothing_is_asked_for_one_who_has_cancelled_and_no_permit_is_passed_nor_anythi
     guard.unlock().unwrap();
     assert!(got(leaving).is_err());
 
-    type Take = fn(&LockManager) -> LockGuard;
     let permit: Take = |manager| manager.semaphore("job", 1).ttl(TTL).lock().unwrap();
     let one: Take = |manager| manager.lock("a", TTL).unwrap();
     let both: Take = |manager| manager.lock_all(["a", "b"], TTL).unwrap();
