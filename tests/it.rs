@@ -106,6 +106,7 @@ mod servers {
         pub(crate) mod pass;
         #[cfg(target_os = "linux")]
         pub(crate) mod queue;
+        pub(crate) mod trouble;
         pub(crate) mod wake_up;
         #[cfg(target_os = "linux")]
         pub(crate) mod wanted;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::repository::{Code, library, planted, read, root};
+use super::repository::{Code, files, library, planted, read, root};
 
 fn page() -> String {
     read("docs/architecture.md")
@@ -126,4 +126,23 @@ fn the_page_lists_every_public_type() {
     // The module that the last two are in.
     listed.remove("fake");
     assert_eq!(listed, public);
+}
+
+/// The tests of a file that no module names are not compiled, and nothing says so.
+#[test]
+fn every_file_of_the_integration_tests_is_a_module() {
+    let all = read("tests/it.rs");
+    let modules = all
+        .lines()
+        .filter_map(|line| line.strip_suffix(';')?.split_once("mod "));
+    let mut modules: Vec<&str> = modules.map(|(_, module)| module).collect();
+    let folders = ["fakes", "house", "kinds", "servers"];
+    for (file, _) in folders
+        .iter()
+        .flat_map(|it| files(&format!("tests/{it}"), "rs"))
+    {
+        let name = file.rsplit('/').next().unwrap().trim_end_matches(".rs");
+        let at = modules.iter().position(|module| *module == name);
+        modules.swap_remove(at.unwrap_or_else(|| panic!("{file} is no module")));
+    }
 }
