@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use redlatch::{Error, LockGuard, LockManager, LockRequest, Protocol};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
-use redlatch_testing::{Server, eventually, now, pause, within};
+use redlatch_testing::{Server, eventually, now, within};
 
 use crate::managers::{PATIENCE, over, processes_by};
-use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, assert_no_node_failed, cluster, process};
+use crate::waiters::{BOUND, LONG, SOON, TTL, Waiting, cluster, process};
 
 /// By a path, and by a release as operators do it.
 #[test]
@@ -56,28 +56,6 @@ fn as_many_are_woken_as_permits_are_given_back_at_once() {
             }
         }
     }
-}
-
-#[test]
-fn with_one_connection_a_poll_is_one_command_and_nobody_is_woken() {
-    let servers = cluster(3);
-    let delay = Duration::from_millis(500);
-    let builder = over(&servers).retry_delay(delay, delay);
-    let waiter = builder.pool_size(1).build().unwrap();
-    let guard = process(&servers, delay).lock("job", TTL).unwrap();
-    let scripts = || servers[0].count("eval") + servers[0].count("evalsha");
-    let at_first = scripts();
-    let waiting = Waiting::begin(&waiter);
-    // The release of the first attempt, and a look.
-    assert!(eventually(BOUND, || scripts() >= at_first + 2));
-    let before = scripts();
-    pause(delay * 5);
-    let looks = scripts() - before;
-    assert!((1..=6).contains(&looks), "{looks}");
-    guard.unlock().unwrap();
-    assert_no_node_failed(&waiting.end().0);
-    let announced = ["blpop", "sadd"].map(|command| servers[0].count(command));
-    assert_eq!(announced, [0, 0]);
 }
 
 /// Waits for so long for a lock that a server does not give. The server answers looks and those who listen as it likes.

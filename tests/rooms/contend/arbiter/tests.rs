@@ -140,16 +140,17 @@ fn hints_that_come_to_nothing_at_once_are_heeded_a_few_times_and_then_slept_on()
 
 #[test]
 fn the_first_node_that_does_not_fail_is_looked_at_and_no_other() {
-    let (world, resource) = (world(), Resource::of_key("job"));
-    world.hold(0..3, DELAY / 2);
-    world.nodes[0].refuse();
-    // That would show if it were asked.
-    world.nodes[2].hang();
-    let over = DELAY / 2 + PRECISION;
-    assert_eq!(
-        world.next(&mut world.begin(&resource)),
-        (ArbiterFirst, over)
-    );
+    let resource = Resource::of_key("job");
+    for pool_size in [1, 4] {
+        let world = world_with(LockManager::builder().pool_size(pool_size));
+        world.hold(0..3, DELAY / 2);
+        world.nodes[0].refuse();
+        // That would show if it were asked. Who has one connection does not listen, and is not announced.
+        world.nodes[2].hang();
+        let next = world.next(&mut world.begin(&resource));
+        assert_eq!(next, (ArbiterFirst, DELAY / 2 + PRECISION));
+        assert_eq!(world.have(WAITING), [false, pool_size > 1, false]);
+    }
 }
 
 #[test]
