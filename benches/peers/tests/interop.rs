@@ -1,5 +1,5 @@
 //! The crate and its peers on the same keys: while one has a lock, the others are refused. What a peer can do under a key that
-//! readers hold is in `tests/servers/interop`. `cargo test --test interop`
+//! readers hold is in `tests/scripts/page.txt`. `cargo test --test interop`
 
 use std::time::Duration;
 
