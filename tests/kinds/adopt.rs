@@ -28,42 +28,28 @@ fn forged(lease: &Lease, part: &str, other: &str) -> Lease {
     text.replace(part, other).parse().unwrap()
 }
 
+/// What a guard and its lease say alike.
+macro_rules! identity {
+    ($of:expr) => {{
+        let resources: Vec<_> = $of.resources().into_iter().map(str::to_owned).collect();
+        let token = $of.token().to_owned();
+        let (fencing, slot, is_read) = ($of.fencing_token(), $of.slot(), $of.is_read());
+        (resources, token, fencing, slot, is_read)
+    }};
+}
+
 #[test]
 fn a_lease_is_adopted_by_another_process_which_extends_the_lock_and_gives_it_back() {
     everywhere(|world| {
         let guard = world.take();
-        let (token, fencing) = (guard.token().to_owned(), guard.fencing_token());
-        let is_read = world.is(Kind::Reader);
-        let told = (
-            world.names(),
-            token.as_str(),
-            fencing,
-            guard.slot(),
-            is_read,
-        );
+        let told = identity!(guard);
         let lease: Lease = guard.into_lease().to_string().parse().unwrap();
         assert_eq!(lease.resource(), world.shown());
-        let names = lease.resources().iter().map(ToString::to_string).collect();
-        let (slot, is_read) = (lease.slot(), lease.is_read());
-        let shown = (names, lease.token(), lease.fencing_token(), slot, is_read);
-        assert_eq!(shown, told);
+        assert_eq!(identity!(lease), told);
         let again = copy(&lease);
 
         let adopted = world.managers[1].adopt(lease).unwrap();
-        let names = adopted
-            .resources()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        let (slot, is_read) = (adopted.slot(), adopted.is_read());
-        let shown = (
-            names,
-            adopted.token(),
-            adopted.fencing_token(),
-            slot,
-            is_read,
-        );
-        assert_eq!(shown, told);
+        assert_eq!(identity!(adopted), told);
         let granted = |vote: &Vote| matches!(vote, Vote::Granted);
         assert!(adopted.votes().iter().all(|report| granted(&report.vote)));
         assert!(adopted.remaining() < TTL && adopted.remaining() > TTL / 2);

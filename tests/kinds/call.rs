@@ -11,47 +11,20 @@ pub(crate) enum Call<'m> {
     Write(RwLock<'m>),
 }
 
-impl<'m> Call<'m> {
-    fn map(
-        self,
-        request: impl FnOnce(LockRequest<'m>) -> LockRequest<'m>,
-        lock: impl FnOnce(RwLock<'m>) -> RwLock<'m>,
-    ) -> Self {
-        match self {
-            Self::Lock(plain) => Self::Lock(request(plain)),
-            Self::Read(read) => Self::Read(lock(read)),
-            Self::Write(write) => Self::Write(lock(write)),
+macro_rules! options {
+    ($($name:ident: $value:ty),*) => {$(
+        pub(crate) fn $name(self, value: $value) -> Self {
+            match self {
+                Self::Lock(request) => Self::Lock(request.$name(value)),
+                Self::Read(lock) => Self::Read(lock.$name(value)),
+                Self::Write(lock) => Self::Write(lock.$name(value)),
+            }
         }
-    }
+    )*};
+}
 
-    pub(crate) fn ttl(self, ttl: Duration) -> Self {
-        self.map(|request| request.ttl(ttl), |lock| lock.ttl(ttl))
-    }
-
-    pub(crate) fn keep_alive(self, keep: KeepAlive) -> Self {
-        self.map(
-            |request| request.keep_alive(keep),
-            |lock| lock.keep_alive(keep),
-        )
-    }
-
-    pub(crate) fn at_least(self, minimum: Duration) -> Self {
-        self.map(
-            |request| request.at_least(minimum),
-            |lock| lock.at_least(minimum),
-        )
-    }
-
-    pub(crate) fn holder(self, label: &str) -> Self {
-        self.map(|request| request.holder(label), |lock| lock.holder(label))
-    }
-
-    pub(crate) fn cancelled_by(self, cancel: &Cancel) -> Self {
-        self.map(
-            |request| request.cancelled_by(cancel),
-            |lock| lock.cancelled_by(cancel),
-        )
-    }
+impl Call<'_> {
+    options!(ttl: Duration, at_least: Duration, keep_alive: KeepAlive, holder: &str, cancelled_by: &Cancel);
 
     pub(crate) fn try_lock(&self) -> Result<LockGuard, Error> {
         match self {

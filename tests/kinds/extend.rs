@@ -69,6 +69,7 @@ fn an_extension_after_expiry_is_lost_and_leaves_the_successor_alone() {
         world.assert_nothing_is_left();
         // The next one has it while the guard still exists.
         let second = world.rival(1).try_lock().unwrap();
+        assert!(world.release(0, first.token()).is_err());
         assert_is_over(world, first, assert_expired);
         second.check().unwrap();
         assert_eq!(world.left_on().len(), 5);

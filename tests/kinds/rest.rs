@@ -49,41 +49,31 @@ fn assert_rests(world: &World, token: &str) {
 fn nobody_gets_a_lock_that_rests_before_its_minimum_is_over_and_everybody_after_it() {
     on_fakes(but_readers(|world| {
         // The longest is kept in full; its keys stay for the drift longer than max_ttl.
-        for minimum in [ms(500), MINIMUM, TTL * 60] {
-            let guard = guard(world, minimum);
-            let (token, fencing) = (guard.token().to_owned(), guard.fencing_token());
-            world.clock().advance(ms(100));
-            guard.unlock().unwrap();
-            assert_rests(world, &token);
-            world.clock().advance(minimum.saturating_sub(ms(101)));
-            assert_rests(world, &token);
-            world.clock().advance(minimum / 50 + ms(7));
-            let next = world.call(1).try_lock().unwrap();
-            assert!(!world.is_fenced() || next.fencing_token() > fencing);
-            drop(next);
-            world.assert_free();
-        }
-    }));
-}
-
-#[test]
-fn the_minimum_is_counted_from_the_end_of_the_acquisition_and_by_the_slowest_clock() {
-    on_fakes(but_readers(|world| {
-        for minimum in [ms(1), ms(99), ms(7_777), MINIMUM] {
+        for minimum in [ms(101), ms(500), ms(7_777), MINIMUM, TTL * 60] {
+            // It is counted from the end of the acquisition.
             world.fakes().iter().for_each(|node| node.delay(ms(20)));
             let guard = guard(world, minimum);
             world.fakes().iter().for_each(FakeNode::recover);
-            let before = world.clock().elapsed();
+            let (token, fencing) = (guard.token().to_owned(), guard.fencing_token());
+            world.clock().advance(ms(100));
+            let (left, before) = (minimum.saturating_sub(ms(100)), world.clock().elapsed());
             guard.unlock().unwrap();
             assert_eq!(world.clock().elapsed(), before);
             for node in 0..world.nodes() {
                 let ttl = world.left(node).unwrap();
                 // On a node whose clock runs fast by the drift, it is over by that much sooner.
                 let rest = ttl.saturating_sub(ttl / 100 + ms(2));
-                let is_exact = rest >= minimum && rest < minimum + ms(3);
+                let is_exact = rest >= left && rest < left + ms(3);
                 assert!(is_exact, "{ttl:?} for {minimum:?}");
             }
-            world.clock().advance(minimum * 2 + ms(10));
+            assert_rests(world, &token);
+            world.clock().advance(left.saturating_sub(ms(1)));
+            assert_rests(world, &token);
+            world.clock().advance(minimum / 50 + ms(7));
+            let next = world.call(1).try_lock().unwrap();
+            assert!(!world.is_fenced() || next.fencing_token() > fencing);
+            drop(next);
+            world.assert_free();
         }
     }));
 }
@@ -182,11 +172,17 @@ fn a_lock_that_another_has_left_at_rest_is_lost_and_the_cause_says_so() {
 }
 
 #[test]
-fn a_minimum_that_is_over_is_none_and_one_may_be_longer_than_max_hold() {
+fn a_minimum_ends_with_its_time_or_its_holder_and_may_be_longer_than_max_hold() {
     on_fakes(but_readers(|world| {
         let short = guard(world, ms(5_000));
         world.clock().advance(ms(5_000));
         short.unlock().unwrap();
+        world.assert_free();
+        // Nobody adopts it, as if its process had ended: it has its ttl, and no minimum.
+        drop(guard(world, MINIMUM).into_lease());
+        world.clock().advance(TTL.saturating_sub(ms(1)));
+        world.assert_nobody_gets_it();
+        world.clock().advance(ms(1));
         world.assert_free();
 
         let call = call(world, MINIMUM).ttl(ms(1_000));
@@ -205,18 +201,6 @@ fn a_minimum_that_is_over_is_none_and_one_may_be_longer_than_max_hold() {
         world.clock().advance(ms(3_000));
         let cause = loss(kept.unlock());
         assert!(matches!(cause, LossCause::MaxHold { .. }), "{cause}");
-        world.assert_free();
-    }));
-}
-
-#[test]
-fn a_holder_that_dies_keeps_the_lock_for_its_ttl_and_not_for_its_minimum() {
-    on_fakes(but_readers(|world| {
-        // Nobody adopts it, as if its process had ended.
-        drop(guard(world, MINIMUM).into_lease());
-        world.clock().advance(TTL.saturating_sub(ms(1)));
-        world.assert_nobody_gets_it();
-        world.clock().advance(ms(1));
         world.assert_free();
     }));
 }
