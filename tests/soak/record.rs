@@ -2,17 +2,15 @@
 //!
 //! A process may be stopped between an event and its line, so lines come late. So the judge hears them when all are there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use redlatch_history::{
-    Asks, Assumed, Checker, Event, Given, Nanos, On, Rule, Says, Span, Violation, Way, What,
-};
+use redlatch_history::{Assumed, Checker, Event, Nanos, Rule, Says, Violation, What};
 
 use crate::ask::{FIRST_SEMAPHORE, each, when_calm};
 use crate::options::{Kind, Options, PERMITS, SEMAPHORES};
-use crate::told::{Told, call, clock};
+use crate::told::{Told, clock};
 
 /// What the driver and the listeners of all workers write into.
 pub(crate) type Shared = Arc<Mutex<Record>>;
@@ -85,7 +83,6 @@ impl Record {
             is_exact: false,
         });
         self.events.sort_by_key(|event| event.at);
-        self.number_tokens();
         // A long run has many: they are not copied.
         let events = std::mem::take(&mut self.events);
         for event in &events {
@@ -107,24 +104,6 @@ impl Record {
         }
     }
 
-    /// Puts the number of each token, which people can tell from others, in its place.
-    fn number_tokens(&mut self) {
-        let mut tokens: HashMap<Arc<str>, usize> = HashMap::new();
-        for event in &mut self.events {
-            let token = match &mut event.what {
-                What::Gets(given) => &mut given.token,
-                What::Asks(Asks {
-                    adopts: Some(leased),
-                    ..
-                }) => &mut leased.token,
-                _ => continue,
-            };
-            let next = tokens.len();
-            let number = *tokens.entry(Arc::clone(token)).or_insert(next);
-            *token = format!("t{number}").into();
-        }
-    }
-
     fn count_event(&mut self, event: &Event) {
         self.count(match &event.what {
             What::Fails(why) => format!("calls that failed: {why:?}"),
@@ -143,41 +122,4 @@ impl Record {
 /// Whether two have what one may have.
 pub(crate) fn is_overlap(found: &Violation) -> bool {
     matches!(found.rule, Rule::Exclusion | Rule::Readers | Rule::Permits)
-}
-
-/// Shows at the start of a run that it can fail: what is told reaches the judge, in the order of time.
-pub(crate) fn self_check(options: &Options) {
-    let locked = |client: u32, at: Nanos| {
-        let given = Given {
-            token: client.to_string().into(),
-            fencing: None,
-            slot: None,
-            end: Some(Span::exactly(at + 500)),
-        };
-        let asks = What::Asks(Asks {
-            client,
-            on: On::new(Way::Lock, [0]),
-            ttl: None,
-            adopts: None,
-        });
-        let call = Some(call(client, 0, 1));
-        [(at - 1, asks), (at, What::Gets(given))]
-            .map(|(at, what)| Told::Happened(Event { at, call, what }))
-    };
-    // A worker that was stopped tells it late.
-    for (first, second, rules) in [
-        (100, 599, &[Rule::Exclusion][..]),
-        (599, 100, &[Rule::Exclusion]),
-        (100, 600, &[]),
-        (600, 100, &[]),
-    ] {
-        let mut record = Record::default();
-        for (client, told) in [(1, locked(1, first)), (2, locked(2, second))] {
-            for told in told {
-                record.hear(client, told);
-            }
-        }
-        let found = record.judge(options).into_iter().map(|found| found.rule);
-        assert_eq!(found.collect::<Vec<_>>(), rules);
-    }
 }

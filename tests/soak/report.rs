@@ -9,7 +9,7 @@ use redlatch_testing::{Clock, pause};
 
 use crate::keys;
 use crate::options::{Options, USAGE};
-use crate::record::{self, SECTIONS, is_overlap};
+use crate::record::{SECTIONS, is_overlap};
 use crate::site::{self, Made};
 use crate::worker::{self, Role};
 
@@ -33,7 +33,6 @@ pub(crate) fn run() -> ExitCode {
     // Says so where there is none.
     options.clocks = Clock::if_there().is_some();
     println!("soak: {}", options.command());
-    record::self_check(&options);
     keys::self_check();
     let limit = options.length * 4 + PATIENCE;
     thread::spawn(move || {
