@@ -192,9 +192,8 @@ impl Checker {
         }
     }
 
-    /// Takes the next event. Returns whether it breaks no rule.
-    pub fn hear(&mut self, event: &Event) -> bool {
-        let before = self.found.len();
+    /// Takes the next event.
+    pub fn hear(&mut self, event: &Event) {
         self.now = event.at;
         match (&event.what, event.call) {
             (What::Dies(client), _) => self.dies(*client),
@@ -215,7 +214,6 @@ impl Checker {
             }
             (_, None) => {}
         }
-        before == self.found.len()
     }
 
     fn gets(&mut self, call: Call, given: &Given) {

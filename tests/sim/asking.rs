@@ -62,7 +62,6 @@ impl State {
     }
 
     pub(super) fn sent(&mut self, node: usize, message: &Message) {
-        self.count("commands");
         if message.verb == Verb::Look {
             self.count("looked while waiting");
         }

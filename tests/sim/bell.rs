@@ -35,11 +35,9 @@ impl State {
             self.note(|| format!("       n{node} #{id} listens"));
             return self.push(until + late, Event::Unblock(id));
         };
-        self.count(if matches!(&reply, Reply::Array(_)) {
-            "the bell had rung"
-        } else {
-            "no bell to listen to"
-        });
+        if matches!(&reply, Reply::Array(_)) {
+            self.count("the bell had rung");
+        }
         self.reply(id, reply);
     }
 

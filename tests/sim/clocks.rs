@@ -11,7 +11,7 @@ pub(crate) const SECOND: Nanos = 1_000_000_000;
 pub(crate) const BEGINNING: Nanos = 1_000 * SECOND;
 
 /// A clock that started at some time and gains `rate` millionths.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clockwork {
     epoch: Nanos,
     rate: i64,

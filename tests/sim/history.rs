@@ -10,6 +10,7 @@ use crate::Lease;
 
 const SEMAPHORE: usize = 0;
 
+#[derive(Default)]
 pub(super) struct Record {
     events: Vec<Event>,
     calls: u64,
@@ -31,11 +32,8 @@ impl Record {
             is_exact: !plan.may_stop_after_a_look(),
         };
         Self {
-            events: Vec::new(),
-            calls: 0,
             checker: Checker::new(assumed),
-            asking: HashMap::new(),
-            violation: None,
+            ..Self::default()
         }
     }
 
@@ -67,9 +65,7 @@ impl State {
         }
         let at = self.now;
         let event = Event { at, call, what };
-        self.judges(|checker| {
-            checker.hear(&event);
-        });
+        self.judges(|checker| checker.hear(&event));
         self.record.events.push(event);
     }
 

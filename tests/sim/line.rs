@@ -31,6 +31,12 @@ impl Line {
             self.world.block(until, Some(self.id));
         }
     }
+
+    fn gives_up(&self) {
+        let (id, client, mut state) = (self.id, self.client, self.world.state());
+        let node = state.network.connections[id].node;
+        state.note(|| format!("c{client} <- n{node} #{id} no reply in time"));
+    }
 }
 
 impl Transport for Line {
@@ -71,12 +77,16 @@ impl Transport for Line {
         Ok(())
     }
 
-    fn wait_for_reply(&mut self, until: Timestamp, _: Timestamp) -> bool {
-        if let Some(is_ready) = self.world.state().has_come_in_records() {
-            return is_ready;
+    fn wait_for_reply(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
+        let in_records = self.world.state().has_come_in_records();
+        let has_come = in_records.unwrap_or_else(|| {
+            let has_come = self.wait(until);
+            self.world.may_die();
+            has_come
+        });
+        if !has_come && until >= deadline {
+            self.gives_up();
         }
-        let has_come = self.wait(until);
-        self.world.may_die();
         has_come
     }
 
@@ -90,9 +100,8 @@ impl Transport for Line {
         if has_come {
             return Err(closed(io::ErrorKind::UnexpectedEof));
         }
-        let (id, client) = (self.id, self.client);
-        let node = state.network.connections[id].node;
-        state.note(|| format!("c{client} <- n{node} #{id} no reply in time"));
+        drop(state);
+        self.gives_up();
         Err(NodeError::TimedOut)
     }
 

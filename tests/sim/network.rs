@@ -9,6 +9,7 @@ pub(super) struct Network {
     pub(super) open: Vec<Vec<usize>>,
 }
 
+#[derive(Default)]
 pub(super) struct Connection {
     pub(super) client: usize,
     pub(super) node: usize,
@@ -43,15 +44,6 @@ impl Direction {
         };
         self.arrival = at.max(self.arrival + 1);
         Some(self.arrival)
-    }
-}
-
-impl Network {
-    pub(super) fn new(nodes: usize) -> Self {
-        Self {
-            connections: Vec::new(),
-            open: vec![Vec::new(); nodes],
-        }
     }
 }
 
@@ -121,10 +113,8 @@ impl State {
     pub(super) fn send(&mut self, id: usize, message: Message, is_behind: bool) {
         let connection = &self.network.connections[id];
         let (client, node, verb) = (connection.client, connection.node, message.verb);
-        match self.network.connections[id]
-            .unread
-            .sends(&message, is_behind)
-        {
+        let unread = &mut self.network.connections[id].unread;
+        match unread.sends(&message, is_behind) {
             Ok(Some(what)) => self.count(what),
             Ok(None) => {}
             Err(when) => self.fail(format!("P8: c{client} sends {verb:?} to n{node} {when}")),
@@ -258,14 +248,7 @@ impl State {
             client,
             node,
             life: self.nodes[node].life,
-            there: Direction::default(),
-            back: Direction::default(),
-            is_reset: false,
-            is_closed: false,
-            inbox: VecDeque::new(),
-            unread: Unread::default(),
-            bell: None,
-            waiter: None,
+            ..Connection::default()
         });
         self.network.open[node].push(id);
         self.note(|| format!("c{client} == n{node} #{id} connected"));

@@ -178,15 +178,8 @@ impl Node {
 
     /// The true time at which this token has the key no longer, if it has it.
     pub(super) fn expiry(&mut self, key: &str, token: &str, now: Nanos) -> Option<Nanos> {
-        let time = self.time(now);
-        let entry = self.store.get(key, time)?;
-        let until = if let Some(value) = entry.text() {
-            Some(entry.until).filter(|_| token_of(value) == token)
-        } else {
-            let mut readers = self.store.readers(key, time)?;
-            let own = readers.find(|(value, _)| token_of(value) == token);
-            own.map(|(_, until)| until)
-        };
-        Some(self.clock.when(nanos(until?)))
+        let contents = self.contents(key, now);
+        let own = contents.entry(token)?;
+        Some(self.clock.when(nanos(own.until)))
     }
 }

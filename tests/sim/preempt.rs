@@ -210,7 +210,6 @@ impl Preempter {
         }
         let task = state.task;
         for wait in self.waits.borrow_mut().is_used(object, task) {
-            state.count("stopped until others came");
             state.wake(wait);
         }
     }

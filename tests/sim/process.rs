@@ -19,6 +19,7 @@ const KEEPER: usize = 1;
 /// longer and longer.
 const NAPS: RangeInclusive<Nanos> = 20 * MICRO..=20 * MILLI;
 
+#[derive(Default)]
 pub(super) struct Client {
     pub(super) clock: Clockwork,
     /// By how much its wall clock alone is ahead.
@@ -31,28 +32,19 @@ pub(super) struct Client {
     threads: [Thread; THREADS],
 }
 
+#[derive(Default)]
 struct Thread {
-    /// The task that is this thread.
-    task: usize,
     /// The jobs that are due on it.
     jobs: VecDeque<Job>,
     is_idle: bool,
 }
 
 impl Client {
-    /// A process whose background threads are the tasks from that one on.
-    pub(super) fn new((clock, wall_ahead): (Clockwork, Offset), first: usize) -> Self {
+    pub(super) fn new(clock: Clockwork, wall_ahead: Offset) -> Self {
         Self {
             clock,
             wall_ahead,
-            stopped_until: 0,
-            stills: Vec::new(),
-            abandoned: 0,
-            threads: std::array::from_fn(|thread| Thread {
-                task: first + thread,
-                jobs: VecDeque::new(),
-                is_idle: false,
-            }),
+            ..Self::default()
         }
     }
 
@@ -121,9 +113,10 @@ impl State {
     pub(super) fn give_job(&mut self, client: usize, thread: usize, job: Job) {
         let own = &mut self.clients[client].threads[thread];
         own.jobs.push_back(job);
-        let task = own.task;
         if own.is_idle {
-            self.wake_task(task);
+            // The background threads are the tasks behind all workers.
+            let workers = self.plan.clients * self.plan.workers;
+            self.wake_task(workers + client * THREADS + thread);
         }
     }
 
@@ -155,28 +148,17 @@ impl State {
 }
 
 /// A thread of a client, as the scheduler sees it.
+#[derive(Default)]
 pub(super) struct Task {
     pub(super) client: usize,
     /// Counts its waits.
     pub(super) wait: u64,
     /// How long it waits for word from another, and when that last ended.
-    nap: (Nanos, Nanos),
+    pub(super) nap: (Nanos, Nanos),
     /// Whether it survives a panic in the middle of its step.
     pub(super) may_die: bool,
     /// Whether it has sent for others last.
     pub(super) is_leader: bool,
-}
-
-impl Task {
-    pub(super) fn of(client: usize) -> Self {
-        Self {
-            client,
-            wait: 0,
-            nap: (0, 0),
-            may_die: false,
-            is_leader: false,
-        }
-    }
 }
 
 pub(super) struct ClientTime {

@@ -3,12 +3,7 @@
 //! It is compiled into the library's unit tests (`src/lib.rs` names this file), because it stands where servers and the
 //! system's clock stand otherwise: behind the crate's own seams for connections and time. What runs above these, from
 //! `LockManager` down to the pool of connections, is the code that ships.
-//!
-//! ```text
-//! cargo test --release --features tls-rustls,serde --lib sim        # a few hundred seeds
-//! REDLATCH_SIM_SEEDS=0..20000 cargo test --release --features tls-rustls,serde --lib sim -- --nocapture
-//! REDLATCH_SIM_SEED=42 cargo test --release --features tls-rustls,serde --lib sim::replay -- --nocapture
-//! ```
+//! How it is run is in `tests/README.md`.
 
 #![expect(
     clippy::arithmetic_side_effects,

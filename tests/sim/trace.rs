@@ -31,23 +31,10 @@ impl Trace {
         }
     }
 
-    pub(super) fn digest(&mut self, now: Nanos, event: &Event) {
-        let (kind, id) = match event {
-            Event::Wake((task, _)) => (0, *task),
-            Event::Job(client, thread, _) => (1, client * THREADS + thread),
-            Event::Request(connection, _) => (2, *connection),
-            Event::Reply(connection, _) => (3, *connection),
-            Event::Reset(connection) => (4, *connection),
-            Event::Begin(episode) => (5, *episode),
-            Event::End(episode) => (6, *episode),
-            Event::Calm => (7, 0),
-            Event::Next => (8, 0),
-            Event::Unblock(connection) => (9, *connection),
-            Event::Gone(connection) => (10, *connection),
-        };
+    /// An event happens, after all that was drawn so far.
+    pub(super) fn digest(&mut self, now: Nanos, drawn: u64) {
         self.digest.write_u64(now);
-        self.digest.write_u8(kind);
-        self.digest.write_usize(id);
+        self.digest.write_u64(drawn);
     }
 
     /// A number that differs as soon as one event does.

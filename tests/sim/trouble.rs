@@ -75,12 +75,9 @@ impl State {
         self.records(None, What::Beside(format!("begins: {:?}", episode.trouble)));
         match episode.trouble {
             Trouble::Hang { node } => self.nodes[node].hung += 1,
-            Trouble::Crash { node, keeps } => {
+            Trouble::Crash { node, .. } | Trouble::Replace { node, .. } => {
+                let keeps = matches!(episode.trouble, Trouble::Crash { keeps: true, .. });
                 self.nodes[node].crash(keeps);
-                self.disconnect(node);
-            }
-            Trouble::Replace { node, .. } => {
-                self.nodes[node].crash(false);
                 self.disconnect(node);
             }
             Trouble::Disconnect { node } => {
@@ -96,7 +93,7 @@ impl State {
             Trouble::Partition { .. } => {}
             Trouble::Jump { node, by } => self.nodes[node].clock.jump(by),
             Trouble::SetBack { node, by } => self.nodes[node].clock.is_set_back(by),
-            Trouble::SetWall { client, ahead } => self.sets_wall(client, ahead),
+            Trouble::SetWall { client, ahead } => self.clients[client].wall_ahead = ahead,
             Trouble::Idle { by } => self.stands_still_for(by),
             Trouble::GoBack { node } => self.nodes[node].save(),
             Trouble::Flush { node } => self.nodes[node].flush(self.now),
@@ -123,7 +120,7 @@ impl State {
             }
             // To what it showed at the beginning.
             Trouble::SetWall { client, .. } => {
-                self.sets_wall(client, self.plan.wall_ahead[client]);
+                self.clients[client].wall_ahead = self.plan.wall_ahead[client];
             }
             Trouble::Disconnect { .. }
             | Trouble::Idle { .. }

@@ -143,15 +143,6 @@ impl State {
         VIRTUAL_EPOCH_US.checked_add_signed(micros).unwrap()
     }
 
-    pub(super) fn sets_wall(&mut self, client: usize, ahead: Offset) {
-        let before = std::mem::replace(&mut self.clients[client].wall_ahead, ahead);
-        self.count(if before < ahead {
-            "a wall clock goes forward"
-        } else {
-            "a wall clock goes back"
-        });
-    }
-
     /// The nodes have given a lock with this fencing token: none that is further ahead of all their clocks than is allowed.
     pub(super) fn is_given_with(&mut self, fencing: Option<u64>) {
         let (Some(rules), Some(token)) = (self.plan.rules(), fencing) else {

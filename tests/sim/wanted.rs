@@ -186,13 +186,6 @@ impl Worker {
     pub(super) fn refused(&self, error: &Error) {
         let mut state = self.world.state();
         state.count("refused");
-        state.count(if matches!(error, Error::Held { .. }) {
-            "held"
-        } else if matches!(error, Error::TooSlow { .. }) {
-            "too slow"
-        } else {
-            "unavailable"
-        });
         let id = self.id;
         state.note(|| format!("c{id} does not get it: {error}"));
         if !error.is_transient() || matches!(error, Error::NotALock { .. }) {

@@ -96,11 +96,15 @@ impl World {
         let clients = plan.client_rates.iter().enumerate().map(|(i, rate)| {
             let mut clock = clockwork(rate);
             clock.falls_behind(plan.client_lags[i]);
-            Client::new((clock, plan.wall_ahead[i]), workers + i * THREADS)
+            Client::new(clock, plan.wall_ahead[i])
         });
         let rates = plan.node_rates.iter().map(clockwork);
         let of_workers = (0..workers).map(|task| task / plan.workers);
         let of_threads = (0..plan.clients * THREADS).map(|task| task / THREADS);
+        let task = |client| Task {
+            client,
+            ..Task::default()
+        };
         let mut state = State {
             now: 0,
             rng: fastrand::Rng::with_seed(plan.seed ^ 0x5ee_d0f7),
@@ -109,7 +113,10 @@ impl World {
                 .map(|(number, clock)| Node::new(number, clock, plan))
                 .collect(),
             clients: clients.collect(),
-            network: Network::new(plan.nodes),
+            network: Network {
+                connections: Vec::new(),
+                open: vec![Vec::new(); plan.nodes],
+            },
             witness: Witness::default(),
             mail: Vec::new(),
             trace,
@@ -120,7 +127,7 @@ impl World {
             queue: BTreeMap::new(),
             pushed: 0,
             popped: 0,
-            tasks: of_workers.chain(of_threads).map(Task::of).collect(),
+            tasks: of_workers.chain(of_threads).map(task).collect(),
             task: 0,
             assembled: Vec::new(),
             phase: Phase::Storm,
@@ -293,7 +300,7 @@ impl State {
     }
 
     fn handle(&mut self, event: Event) -> Option<usize> {
-        self.trace.digest(self.now, &event);
+        self.trace.digest(self.now, self.rng.get_seed());
         match event {
             Event::Wake(wait) => return self.run_next(wait),
             Event::Job(client, thread, job) => self.give_job(client, thread, job),
