@@ -150,28 +150,6 @@ fn a_lock_that_was_lost_does_not_rest() {
 }
 
 #[test]
-fn a_lock_that_another_has_left_at_rest_is_lost_and_the_cause_says_so() {
-    on_fakes(but_readers(|world| {
-        let rest = format!("rest:{}", "4".repeat(40));
-        let key = world.keys().pop().unwrap();
-        for (at_rest, words) in [
-            (5, "and on most of them the lock rests: "),
-            (2, "most of them to another holder: "),
-        ] {
-            let guard = guard(world, ms(900));
-            (0..5).for_each(|node| world.usurp(node, ms(500)));
-            for node in &world.fakes()[..at_rest] {
-                node.hold(&key, &rest, ms(500));
-            }
-            let text = guard.extend(TTL).unwrap_err().to_string();
-            assert!(text.contains(words), "{text}");
-            drop(guard);
-            world.clock().advance(ms(1_000));
-        }
-    }));
-}
-
-#[test]
 fn a_minimum_ends_with_its_time_or_its_holder_and_may_be_longer_than_max_hold() {
     on_fakes(but_readers(|world| {
         let short = guard(world, ms(5_000));

@@ -198,29 +198,37 @@ fn a_lock_that_rests_says_so_who_did_the_work_and_when_it_is_free() {
 }
 
 #[test]
-fn a_holder_that_lost_its_lock_is_told_who_took_it() {
+fn a_holder_that_lost_its_lock_is_told_who_took_it_or_left_it_at_rest() {
+    let (rest, taken) = (
+        format!("rest:{}", "4".repeat(40)),
+        format!("{} db-1", "0".repeat(40)),
+    );
     on_fakes(|world| {
-        let guard = world.take();
         let key = world.keys().pop().unwrap();
-        for node in world.fakes() {
-            node.hold(&key, &format!("{} db-1", "0".repeat(40)), TTL);
-        }
-        let error = guard.extend(TTL).unwrap_err();
-        assert!(
-            error.to_string().contains("held by db-1, for another "),
-            "{error}"
-        );
-        let LossCause::Taken { nodes, .. } = loss::<()>(Err(error)) else {
-            panic!("it was not taken");
-        };
-        for report in nodes {
-            let Vote::Held { holder, .. } = &report.vote else {
-                panic!("{report}");
+        for (at_rest, words) in [
+            (0, "held by db-1, for another "),
+            (2, "most of them to another holder: "),
+            (5, "and on most of them the lock rests: "),
+        ] {
+            let guard = world.take();
+            for (i, node) in world.fakes().iter().enumerate() {
+                node.hold(&key, if i < at_rest { &rest } else { &taken }, TTL);
+            }
+            let error = guard.extend(TTL).unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+            let LossCause::Taken { nodes, .. } = loss::<()>(Err(error)) else {
+                panic!("it was not taken");
             };
-            assert_eq!(label(holder.as_ref()), Some("db-1"));
+            for report in &nodes[at_rest..] {
+                let Vote::Held { holder, .. } = &report.vote else {
+                    panic!("{report}");
+                };
+                assert_eq!(label(holder.as_ref()), Some("db-1"));
+            }
+            let released = guard.unlock().unwrap_err().to_string();
+            assert!(released.contains(words), "{released}");
+            world.clock().advance(TTL);
         }
-        let released = guard.unlock().unwrap_err().to_string();
-        assert!(released.contains("held by db-1"), "{released}");
     });
 }
 
