@@ -13,12 +13,6 @@ use crate::quorum;
 pub(super) type Asked = Option<Result<LockGuard, Error>>;
 
 impl State {
-    pub(super) fn asks_with(&mut self, token: String) {
-        let task = self.task;
-        self.tasks[task].is_leader = false;
-        self.witness.made_by.insert(token, task);
-    }
-
     /// The running task writes these commands. All of them get through, or the first ones.
     pub(super) fn writes(&mut self, id: usize, messages: &[Message]) {
         let connection = &self.network.connections[id];

@@ -114,7 +114,8 @@ impl Worker {
         if self.crowds() || self.hurries() || (self.rng.u8(0..3) == 0 && self.take_over()) {
             return;
         }
-        let (on, ttl) = (self.draw_wanted(), self.ttl());
+        let resource = self.usual_resource();
+        let (on, ttl) = (self.draw_wanted_of(resource), self.ttl());
         let timeout = match self.rng.u8(0..4) {
             0 | 1 => Duration::ZERO,
             2 => ttl,

@@ -13,7 +13,7 @@ pub(crate) const BEGINNING: Nanos = 1_000 * SECOND;
 /// A clock that started at some time and gains `rate` millionths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clockwork {
-    epoch: Nanos,
+    pub(crate) epoch: Nanos,
     rate: i64,
 }
 
@@ -45,14 +45,6 @@ impl Clockwork {
     /// From now on it is behind by so much of what it would show if it had never been set.
     pub(crate) fn falls_behind(&mut self, by: Nanos) {
         self.epoch = BEGINNING - by;
-    }
-
-    pub(crate) fn jump(&mut self, by: Nanos) {
-        self.epoch += by;
-    }
-
-    pub(crate) fn is_set_back(&mut self, by: Nanos) {
-        self.epoch -= by;
     }
 }
 

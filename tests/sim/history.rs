@@ -102,7 +102,9 @@ impl State {
             && claim.is_some_and(|claim| {
                 let client = &self.clients[claim.client];
                 // Another thread that waits for the end may let it go on at that very moment.
-                client.stood_still_until(self.now) && !client.could_go_on(claim.former..self.now)
+                let is_still =
+                    |still: &Range<Nanos>| still.start < self.now && self.now <= still.end;
+                client.stills.iter().any(is_still) && !client.could_go_on(claim.former..self.now)
             })
     }
 

@@ -287,26 +287,23 @@ impl Worker {
                     self.hold(Held { claim, on, guard }, None);
                 }
             }
-            Err(error) => self.not_adopted(mail, &error),
+            Err(error) => {
+                let (id, mut state) = (self.id, self.world.state());
+                state.records_failure(why(&error));
+                state.note(|| format!("c{id} can't adopt: {error}"));
+                if matches!(error, Error::Lost { .. }) {
+                    state.count("adoption refused");
+                } else if matches!(error, Error::Unavailable { .. }) {
+                    state.count("adoption not decided");
+                    if self.rng.bool() {
+                        state.mail.push(mail);
+                    }
+                } else {
+                    state.fail(format!("c{id} got an error that makes no sense: {error}"));
+                }
+            }
         }
         true
-    }
-
-    fn not_adopted(&mut self, mail: Mail, error: &Error) {
-        let id = self.id;
-        let mut state = self.world.state();
-        state.records_failure(why(error));
-        state.note(|| format!("c{id} can't adopt: {error}"));
-        if matches!(error, Error::Lost { .. }) {
-            state.count("adoption refused");
-        } else if matches!(error, Error::Unavailable { .. }) {
-            state.count("adoption not decided");
-            if self.rng.bool() {
-                state.mail.push(mail);
-            }
-        } else {
-            state.fail(format!("c{id} got an error that makes no sense: {error}"));
-        }
     }
 
     fn take_mail(&mut self) -> Option<Mail> {

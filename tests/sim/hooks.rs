@@ -86,14 +86,6 @@ impl State {
         self.hooks_are_in_time(claim, |_, hook| !hook.was_called && !hook.is_over);
     }
 
-    /// The hooks of all locks that were never given back.
-    pub(super) fn hooks_were_called(&mut self) {
-        let claims: Vec<u64> = self.witness.guards.iter().map(|claim| claim.id).collect();
-        for claim in claims {
-            self.hooks_were_called_of(claim);
-        }
-    }
-
     /// For these hooks it is not too late: by the end of the validity, or at once when it has ended, but for how long the client
     /// itself stood still from then on without a moment between.
     fn hooks_are_in_time(&mut self, claim: u64, which: impl Fn(usize, &Hook) -> bool) {

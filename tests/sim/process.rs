@@ -62,12 +62,6 @@ impl Client {
         in_it.sum()
     }
 
-    /// Whether a thread of it stood still up to this moment.
-    pub(super) fn stood_still_until(&self, at: Nanos) -> bool {
-        let mut stills = self.stills.iter();
-        stills.any(|still| still.start < at && at <= still.end)
-    }
-
     /// Whether there was a moment of this time at which all of it could go on.
     pub(super) fn could_go_on(&self, time: Range<Nanos>) -> bool {
         let mut at = time.start;
@@ -237,7 +231,10 @@ impl VirtualTime for ClientTime {
         for byte in bytes {
             write!(token, "{byte:02x}").unwrap();
         }
-        self.world.state().asks_with(token);
+        let mut state = self.world.state();
+        let task = state.task;
+        state.tasks[task].is_leader = false;
+        state.witness.made_by.insert(token, task);
         Ok(())
     }
 }

@@ -91,8 +91,8 @@ impl State {
             }
             // Looked up in the plan by whoever sends something.
             Trouble::Partition { .. } => {}
-            Trouble::Jump { node, by } => self.nodes[node].clock.jump(by),
-            Trouble::SetBack { node, by } => self.nodes[node].clock.is_set_back(by),
+            Trouble::Jump { node, by } => self.nodes[node].clock.epoch += by,
+            Trouble::SetBack { node, by } => self.nodes[node].clock.epoch -= by,
             Trouble::SetWall { client, ahead } => self.clients[client].wall_ahead = ahead,
             Trouble::Idle { by } => self.stands_still_for(by),
             Trouble::GoBack { node } => self.nodes[node].save(),

@@ -139,19 +139,13 @@ impl Worker {
         Held { claim, on, guard }
     }
 
-    /// What to ask for next. Nothing is drawn where all calls are for locks, so that it changes nothing about a seed.
-    pub(super) fn draw_wanted(&mut self) -> On {
-        let resource = self.usual_resource();
-        self.draw_wanted_of(resource)
-    }
-
     /// One of those that are held for as long as any lock is.
-    fn usual_resource(&mut self) -> usize {
+    pub(super) fn usual_resource(&mut self) -> usize {
         let set_aside = usize::from(!self.plan.replaced.is_empty());
         self.rng.usize(0..self.plan.resources - set_aside)
     }
 
-    /// The same, about this resource at least.
+    /// What to ask for, of this resource at least. No way is drawn where all calls are for locks, so that it changes nothing about a seed.
     pub(super) fn draw_wanted_of(&mut self, resource: usize) -> On {
         let way = self.draw_way();
         let more = match way {

@@ -361,7 +361,11 @@ impl State {
             }
             Phase::Settling => {
                 self.everything_has_expired();
-                self.hooks_were_called();
+                // Of locks that were never given back.
+                let claims = self.witness.guards.iter().map(|claim| claim.id);
+                for claim in claims.collect::<Vec<_>>() {
+                    self.hooks_were_called_of(claim);
+                }
                 self.phase = Phase::Calm;
                 for task in std::mem::take(&mut self.assembled) {
                     self.wake_task(task);

@@ -101,14 +101,11 @@ impl Crew {
     pub(crate) fn look_after(&mut self) {
         for place in 0..self.workers.len() {
             if let Some(status) = self.workers[place].child.try_wait().unwrap() {
-                self.is_wrong(format!("the worker in place {place} ended: {status}"));
+                let text = format!("the worker in place {place} ended: {status}");
+                self.record.lock().wrong(text);
                 self.replace(place);
             }
         }
-    }
-
-    fn is_wrong(&self, text: String) {
-        self.record.lock().wrong(text);
     }
 
     /// Gives all of them the next order.
@@ -124,7 +121,8 @@ impl Crew {
     pub(crate) fn wait_until_done(&self, times: u32) {
         let done = |worker: &Worker| worker.done.load(Ordering::Relaxed) >= times;
         if !eventually(HANGS, || self.workers.iter().all(done)) {
-            self.is_wrong("the workers did not stop in time".to_owned());
+            let text = "the workers did not stop in time".to_owned();
+            self.record.lock().wrong(text);
         }
     }
 
