@@ -85,12 +85,8 @@ impl Checker {
                 }
             }
             let permits = u32::try_from(open.len()).unwrap_or(u32::MAX);
-            if let Some(most) = self
-                .assumed
-                .permits
-                .get(place)
-                .filter(|most| **most < permits)
-            {
+            let most = self.assumed.permits.get(place);
+            if let Some(most) = most.filter(|most| **most < permits) {
                 let words = format!("too many holders: {permits} of {most} permits");
                 self.finds(Rule::Permits, hold, open, &words);
             }

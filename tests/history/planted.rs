@@ -166,10 +166,8 @@ fn what_breaks_a_rule_is_found_and_nothing_else_is() {
         let rules: Vec<&str> = rules.split(' ').filter(|rule| *rule != "-").collect();
         for history in each(history) {
             let violations = judge(assumed(assume), &events(&history));
-            let found: Vec<String> = violations
-                .iter()
-                .map(|it| format!("{:?}", it.rule))
-                .collect();
+            let found = violations.iter().map(|it| format!("{:?}", it.rule));
+            let found: Vec<String> = found.collect();
             assert_eq!(found, rules, "{history} {violations:#?}");
         }
         broken.extend(rules);

@@ -8,53 +8,6 @@ use crate::kinds::call::Call;
 use crate::kinds::world::{Kind, TTL, World, ms, on_fakes};
 use crate::managers::invalid_field;
 
-type Ask = for<'m> fn(Call<'m>) -> Call<'m>;
-
-/// Options that can't be, the field that is wrong, and what the error says.
-const ASKS: [(Ask, &str, &str); 13] = [
-    (|call| call.ttl(Duration::ZERO), "ttl", "ask for"),
-    (|call| call.ttl(Duration::from_nanos(1)), "ttl", "ask for"),
-    (|call| call.ttl(ms(2)), "ttl", "ask for"),
-    (|call| call.ttl(TTL * 60 + ms(1)), "ttl", "ask for"),
-    (|call| call.ttl(Duration::MAX), "ttl", "ask for"),
-    (
-        |call| call.ttl(ms(149)).keep_alive(KeepAlive::unbounded()),
-        "ttl",
-        "3 node timeouts",
-    ),
-    (
-        |call| call.keep_alive(KeepAlive::max_hold(TTL / 2)),
-        "ttl",
-        "max_hold is shorter",
-    ),
-    (
-        |call| call.at_least(Duration::ZERO),
-        "at_least",
-        "a lock is held for longer",
-    ),
-    (
-        |call| call.at_least(TTL * 61),
-        "at_least",
-        "the longest is max_ttl, 3600s",
-    ),
-    (
-        |call| call.at_least(Duration::MAX),
-        "at_least",
-        "the longest is max_ttl, 3600s",
-    ),
-    (|call| call.holder(""), "holder", "the label is empty"),
-    (
-        |call| call.holder("web\n3"),
-        "holder",
-        "the character \\u{a}",
-    ),
-    (
-        |call| call.holder(" web"),
-        "holder",
-        "begins or ends with a space",
-    ),
-];
-
 #[track_caller]
 fn assert_refused(world: &World, call: &Call<'_>, field: &str, reason: &str) {
     let before = world.managers[0].stats().attempts;
@@ -70,17 +23,43 @@ fn assert_refused(world: &World, call: &Call<'_>, field: &str, reason: &str) {
 #[test]
 fn options_that_can_not_be_are_refused_and_no_node_is_asked() {
     on_fakes(|world| {
-        for (ask, field, reason) in ASKS {
-            // Readers have no minimum, whatever it is.
-            let of_readers = world.is(Kind::Reader) && field == "at_least";
-            let reason = if of_readers {
-                "readers share the lock"
-            } else {
-                reason
-            };
-            assert_refused(world, &ask(world.call(0)), field, reason);
+        let call = || world.call(0);
+        let refused = |call: &Call<'_>, field, reason| assert_refused(world, call, field, reason);
+        let nanosecond = Duration::from_nanos(1);
+        for ttl in [
+            Duration::ZERO,
+            nanosecond,
+            ms(2),
+            TTL * 60 + ms(1),
+            Duration::MAX,
+        ] {
+            refused(&call().ttl(ttl), "ttl", "ask for");
         }
-        let longest = world.call(0).ttl(TTL * 60).try_lock().unwrap();
+        let short = call().ttl(ms(149)).keep_alive(KeepAlive::unbounded());
+        refused(&short, "ttl", "3 node timeouts");
+        let over = call().keep_alive(KeepAlive::max_hold(TTL / 2));
+        refused(&over, "ttl", "max_hold is shorter");
+        for (minimum, reason) in [
+            (Duration::ZERO, "a lock is held for longer"),
+            (TTL * 61, "the longest is max_ttl, 3600s"),
+            (Duration::MAX, "the longest is max_ttl, 3600s"),
+        ] {
+            // Readers have no minimum, whatever it is.
+            let of_readers = world.is(Kind::Reader).then_some("readers share the lock");
+            refused(
+                &call().at_least(minimum),
+                "at_least",
+                of_readers.unwrap_or(reason),
+            );
+        }
+        for (label, reason) in [
+            ("", "the label is empty"),
+            ("web\n3", "the character \\u{a}"),
+            (" web", "begins or ends with a space"),
+        ] {
+            refused(&call().holder(label), "holder", reason);
+        }
+        let longest = call().ttl(TTL * 60).try_lock().unwrap();
         longest.unlock().unwrap();
         world.assert_free();
     });

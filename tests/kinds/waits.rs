@@ -150,14 +150,8 @@ fn a_wait_ends_at_its_time_with_what_the_last_attempt_met() {
 #[test]
 fn one_who_waits_gets_a_lock_soon_after_its_time_is_over() {
     on_fakes(|world| {
-        drop(
-            world
-                .call(0)
-                .ttl(ms(5_000))
-                .try_lock()
-                .unwrap()
-                .into_lease(),
-        );
+        let call = world.call(0).ttl(ms(5_000));
+        drop(call.try_lock().unwrap().into_lease());
         let begun = world.clock().elapsed();
         let guard = world.rival(1).try_lock_for(TTL).unwrap();
         let ended = world.clock().elapsed();

@@ -319,11 +319,8 @@ impl World {
     /// How long a node has each of the keys; none, if it has none of them.
     #[track_caller]
     pub(crate) fn left(&self, node: usize) -> Option<Duration> {
-        let all: Vec<_> = self
-            .keys()
-            .iter()
-            .map(|key| self.left_of(node, key))
-            .collect();
+        let keys = self.keys().into_iter();
+        let all: Vec<_> = keys.map(|key| self.left_of(node, &key)).collect();
         let are_alike = all.iter().all(|left| left.is_some() == all[0].is_some());
         assert!(are_alike, "some of the keys: {all:?}");
         all.into_iter().min().unwrap()
