@@ -193,7 +193,12 @@ impl Checker {
     }
 
     /// Takes the next event.
+    ///
+    /// # Panics
+    ///
+    /// If it is before the last one.
     pub fn hear(&mut self, event: &Event) {
+        assert!(self.now <= event.at, "out of order: {event:?}");
         self.now = event.at;
         match (&event.what, event.call) {
             (What::Dies(client), _) => self.dies(*client),
