@@ -5,8 +5,8 @@ use super::prelude::*;
 use super::run::{Total, run_many};
 
 /// What is asked of many runs of a kind.
-struct Runs {
-    draw: fn(u64) -> Plan,
+pub(super) struct Runs {
+    pub(super) draw: fn(u64) -> Plan,
     /// How many of the seeds that are asked for: so many, of so many.
     share: (u64, u64),
     /// How often something has to happen in a run at least, on average.
@@ -155,19 +155,14 @@ const PERMITS: &str =
 const RESTS: &str =
     "a lock rests, held for a time at least, adopted with a minimum, given back at once";
 
-fn named(name: &str) -> &'static Runs {
+#[track_caller]
+pub(super) fn named(name: &str) -> &'static Runs {
     let found = KINDS.iter().find(|(other, _)| *other == name);
     let Some((_, runs)) = found else {
         let names: Vec<_> = KINDS.iter().map(|(name, _)| name).collect();
         panic!("no runs are called {name}; there are {names:?}");
     };
     runs
-}
-
-/// How the kind of this name draws its plans.
-#[track_caller]
-pub(super) fn drawn_as(name: &str) -> fn(u64) -> Plan {
-    named(name).draw
 }
 
 fn listed(text: &'static str) -> impl Iterator<Item = &'static str> {
@@ -222,5 +217,5 @@ fn keeps_its_promises(kind: &str) {
 #[test]
 #[should_panic(expected = "there are [\"sound\", \"fenced\"")]
 fn a_name_that_no_kind_has_is_refused() {
-    drawn_as("fensed");
+    named("fensed");
 }

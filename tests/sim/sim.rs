@@ -42,7 +42,7 @@ mod wish;
 mod witness;
 mod world;
 
-use self::kinds::drawn_as;
+use self::kinds::named;
 use self::run::{KEPT_ALL, replay_text, run_one};
 use self::trace::Trace;
 use crate::{Error, KeepAlive, LockGuard, LockManager, LossCause};
@@ -50,7 +50,7 @@ use crate::{Error, KeepAlive, LockGuard, LockManager, LossCause};
 #[test]
 fn a_seed_is_the_same_run_each_time() {
     for kind in ["sound", "preempted"] {
-        let draw = drawn_as(kind);
+        let draw = named(kind).draw;
         for seed in 0..5 {
             let plays = |seed, trace| {
                 let world = run_one(&draw(seed), trace);
@@ -73,7 +73,7 @@ fn replay() {
     };
     let named = std::env::var("REDLATCH_SIM_KIND");
     let kind = named.as_deref().unwrap_or("sound");
-    let plan = drawn_as(kind)(seed.parse().unwrap());
+    let plan = (named(kind).draw)(seed.parse().unwrap());
     let told = replay_text(kind, &plan, usize::MAX);
     println!("{plan:#?}\n{told}");
     assert!(told.ends_with(KEPT_ALL), "a promise is broken");
