@@ -71,8 +71,8 @@ fn replay() {
     let Ok(seed) = std::env::var("REDLATCH_SIM_SEED") else {
         return;
     };
-    let named = std::env::var("REDLATCH_SIM_KIND");
-    let kind = named.as_deref().unwrap_or("sound");
+    let asked = std::env::var("REDLATCH_SIM_KIND");
+    let kind = asked.as_deref().unwrap_or("sound");
     let plan = (named(kind).draw)(seed.parse().unwrap());
     let told = replay_text(kind, &plan, usize::MAX);
     println!("{plan:#?}\n{told}");
