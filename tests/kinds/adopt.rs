@@ -3,7 +3,9 @@
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, Lease, LockManager, LossCause, Protocol, Vote};
 
-use crate::kinds::outcomes::{assert_expired, assert_unavailable, assert_vanished, loss};
+use crate::kinds::outcomes::{
+    assert_expired, assert_max_hold, assert_unavailable, assert_vanished, loss,
+};
 use crate::kinds::world::{Kind, TTL, World, everywhere, ms, on_fakes};
 use crate::managers::{invalid_field, with_protocol};
 
@@ -99,8 +101,7 @@ fn an_adopted_lock_is_no_longer_kept_by_the_giver_and_is_kept_by_the_taker_if_it
         world.clock().advance(TTL * 4);
         adopted.check().unwrap();
         world.clock().advance(TTL);
-        let cause = loss(adopted.check());
-        assert!(matches!(cause, LossCause::MaxHold { .. }), "{cause}");
+        assert_max_hold(adopted.check());
     });
 }
 

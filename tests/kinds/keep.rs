@@ -6,7 +6,7 @@ use std::time::Duration;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LossCause};
 
-use crate::kinds::outcomes::{assert_taken, loss};
+use crate::kinds::outcomes::{assert_max_hold, assert_taken, loss};
 use crate::kinds::world::{TTL, ms, on_fakes};
 use crate::managers::invalid_field;
 
@@ -21,8 +21,7 @@ fn a_lock_is_kept_alive_up_to_its_longest_hold() {
             world.assert_nobody_gets_it();
         }
         world.clock().advance(TTL);
-        let cause = loss(guard.check());
-        assert!(matches!(cause, LossCause::MaxHold { .. }), "{cause}");
+        assert_max_hold(guard.check());
         drop(guard);
         world.clock().advance(TTL / 10);
         world.assert_free();
@@ -120,8 +119,7 @@ fn a_keep_alive_goes_by_its_own_limit_from_the_first_moment() {
             .unwrap();
         assert!(guard.remaining() < TTL * 3);
         world.clock().advance(TTL * 3);
-        let cause = loss(guard.check());
-        assert!(matches!(cause, LossCause::MaxHold { .. }), "{cause}");
+        assert_max_hold(guard.check());
     });
 }
 

@@ -13,23 +13,17 @@ pub(crate) fn loss<T: fmt::Debug>(result: Result<T, Error>) -> LossCause {
     }
 }
 
-#[track_caller]
-pub(crate) fn assert_taken<T: fmt::Debug>(result: Result<T, Error>) {
-    let cause = loss(result);
-    assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
+macro_rules! asserts_the_cause {
+    ($($name:ident: $cause:ident),*) => {$(
+        #[track_caller]
+        pub(crate) fn $name<T: fmt::Debug>(result: Result<T, Error>) {
+            let cause = loss(result);
+            assert!(matches!(cause, LossCause::$cause { .. }), "{cause}");
+        }
+    )*};
 }
 
-#[track_caller]
-pub(crate) fn assert_vanished<T: fmt::Debug>(result: Result<T, Error>) {
-    let cause = loss(result);
-    assert!(matches!(cause, LossCause::Vanished { .. }), "{cause}");
-}
-
-#[track_caller]
-pub(crate) fn assert_expired<T: fmt::Debug>(result: Result<T, Error>) {
-    let cause = loss(result);
-    assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
-}
+asserts_the_cause!(assert_taken: Taken, assert_vanished: Vanished, assert_expired: Expired, assert_max_hold: MaxHold);
 
 #[track_caller]
 pub(crate) fn assert_unavailable<T: fmt::Debug>(result: &Result<T, Error>) {

@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, KeepAlive, LockGuard, LossCause, Vote};
+use redlatch::{Error, KeepAlive, LockGuard, Vote};
 
 use crate::kinds::call::Call;
-use crate::kinds::outcomes::{assert_taken, loss};
+use crate::kinds::outcomes::{assert_max_hold, assert_taken};
 use crate::kinds::world::{Kind, TTL, World, everywhere, ms, on_fakes};
 
 const MINIMUM: Duration = Duration::from_mins(10);
@@ -177,8 +177,7 @@ fn a_minimum_ends_with_its_time_or_its_holder_and_may_be_longer_than_max_hold() 
         // Who holds it for longer than it may has lost it.
         let kept = call.try_lock().unwrap();
         world.clock().advance(ms(3_000));
-        let cause = loss(kept.unlock());
-        assert!(matches!(cause, LossCause::MaxHold { .. }), "{cause}");
+        assert_max_hold(kept.unlock());
         world.assert_free();
     }));
 }
