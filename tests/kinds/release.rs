@@ -8,7 +8,7 @@ use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LockGuard, LossCause, NodeError, Vote};
 
 use crate::kinds::outcomes::{assert_vanished, loss};
-use crate::kinds::world::{Kind, TTL, World, everywhere, ms, on_fakes};
+use crate::kinds::world::{GRAIN, Kind, TTL, World, everywhere, ms, on_fakes};
 
 #[test]
 fn however_a_guard_ends_the_lock_is_given_back() {
