@@ -48,18 +48,17 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
         Err(Error::Lost { cause, .. }) => {
             let rests = |node: &NodeReport| matches!(node.vote, Vote::Held { resting: true, .. });
             let has_digits_alone = is_ours(token) && !token.starts_with(RESTS);
-            let advice = if has_digits_alone && cause.nodes().iter().any(rests) {
-                format!(
-                    "it rests, and then the token begins with '{RESTS}': say --token={RESTS}{token}"
-                )
+            let rest = if has_digits_alone && cause.nodes().iter().any(rests) {
+                format!("if it rests under this token, say --token={RESTS}{token}; ")
             } else {
-                let max = arguments.slot.map(|slot| slot.saturating_add(1));
-                let see = max.map_or(String::new(), |max| format!("--max {max} "));
-                let permit = max.map_or("a permit needs its --slot, and ", |_| "");
-                format!(
-                    "see 'redlatch status {see}{typed}'; {permit}a reader's token is its REDLATCH_TOKEN"
-                )
+                String::new()
             };
+            let max = arguments.slot.map(|slot| slot.saturating_add(1));
+            let see = max.map_or(String::new(), |max| format!("--max {max} "));
+            let permit = max.map_or("a permit needs its --slot, and ", |_| "");
+            let advice = format!(
+                "{rest}see 'redlatch status {see}{typed}'; {permit}a reader's token is its REDLATCH_TOKEN"
+            );
             Err(Failure::new(LOST, format!("{why}; {advice}")))
         }
         Err(error @ Error::Unconfirmed { .. }) => Err(error.into()),

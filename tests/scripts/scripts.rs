@@ -145,8 +145,9 @@ fn scanned(
     let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
     loop {
         let words = ["EVAL", SCAN, "0", &cursor, pattern, count, longest];
-        let Reply::Array(parts) = step(&words) else {
-            panic!("no page");
+        let reply = step(&words);
+        let Reply::Array(parts) = reply else {
+            panic!("no page, but {}", shown(&reply));
         };
         let mut texts = parts.iter().map(shown);
         cursor = texts.next().unwrap();
