@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 use std::io;
 use std::panic::catch_unwind;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -327,15 +327,6 @@ pub(crate) fn one_thread(name: &str) -> Arc<ScheduledThreadPool> {
             .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
             .build(),
     )
-}
-
-/// Waits until a pool of one thread has done its jobs, for a second at most.
-pub(crate) fn wait_for(thread: &ScheduledThreadPool) {
-    let (done, all_done) = mpsc::channel();
-    thread.execute(move || done.send(()).unwrap_or_default());
-    all_done
-        .recv_timeout(Duration::from_secs(1))
-        .unwrap_or_default();
 }
 
 #[cfg(test)]

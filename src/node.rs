@@ -97,16 +97,20 @@ pub(crate) fn lanes(pool_size: u32) -> Lanes {
 
 impl Node {
     pub(crate) fn new(setup: Setup<'_>) -> Arc<Self> {
-        let pool = Pool::builder()
-            .max_size(setup.pool_size)
-            // All slots are made now and none later, so that the thread is free for the probes.
-            .min_idle(None)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_on_check_out(false)
-            .error_handler(Box::new(NopErrorHandler))
-            .thread_pool(Arc::clone(setup.thread))
-            .build_unchecked(Slots);
+        let slots = || {
+            Pool::builder()
+                .max_size(setup.pool_size)
+                // All slots are made now and none later, so that the thread is free for the probes.
+                .min_idle(None)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                .test_on_check_out(false)
+                .error_handler(Box::new(NopErrorHandler))
+                .thread_pool(Arc::clone(setup.thread))
+        };
+        // Waits until they are made, or the first request could find none; not for ever, where the thread gets no time.
+        let pool = slots().build(Slots);
+        let pool = pool.unwrap_or_else(|_| slots().build_unchecked(Slots));
         Arc::new_cyclic(|me| Self {
             stats: NodeRecorder::new(&[("node", &setup.name)]),
             name: setup.name,
@@ -125,12 +129,6 @@ impl Node {
             common_lanes: setup.common_lanes,
             me: Weak::clone(me),
         })
-    }
-
-    /// Whether the slots of the pool are made, which a thread does in real time.
-    #[cfg(test)]
-    pub(crate) fn has_its_slots(&self) -> bool {
-        self.pool.state().connections == self.pool.max_size()
     }
 
     /// What remains when nobody asks the node for anything, although it should not.

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redlatch_testing::eventually;
 
 use super::command::{self, probe};
 use super::lanes::Lanes;
@@ -220,7 +219,7 @@ impl Transport for Connection {
     }
 }
 
-/// A node in front of this server, with one slot and a timeout of a second, unless `adapt` says otherwise. Its slots are made.
+/// A node in front of this server, with one slot and a timeout of a second, unless `adapt` says otherwise.
 pub(super) fn node(server: &Arc<Server>, adapt: impl FnOnce(&mut Setup<'_>)) -> Arc<Node> {
     let clock = Clock::from(server.clock.clone());
     node_on(&clock, &server.clock, server, adapt)
@@ -244,9 +243,7 @@ pub(super) fn node_on(
         thread: &one_thread("slots"),
     };
     adapt(&mut setup);
-    let node = Node::new(setup);
-    assert!(eventually(Duration::from_mins(1), || node.has_its_slots()));
-    node
+    Node::new(setup)
 }
 
 /// What the node answers to a probe that is sent with this verb.

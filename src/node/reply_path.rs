@@ -177,7 +177,6 @@ std::thread_local! {
             timers: &Timers::Virtual(Arc::new(FakeClock::new())),
             thread: &one_thread("stage"),
         });
-        drop(node.pool.get_timeout(TTL).unwrap());
         (node, inbox)
     };
 }

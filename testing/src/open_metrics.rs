@@ -1,9 +1,14 @@
 //! A reader of OpenMetrics text, as far as programs of this repository write it.
 
+use std::collections::HashSet;
+
 /// The value of the sample with this name and these labels, in any order. Fails unless the text is whole and has it once at most.
 #[track_caller]
 pub fn sample(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     assert!(text.ends_with("\n# EOF\n"), "{text}");
+    let mut families = HashSet::new();
+    let mut types = text.lines().filter(|line| line.starts_with("# TYPE "));
+    assert!(types.all(|family| families.insert(family)), "{text}");
     let label = |(label, value): &(&str, &str)| {
         let value = value.replace('\\', "\\\\").replace('"', "\\\"");
         format!("{label}=\"{}\"", value.replace('\n', "\\n"))

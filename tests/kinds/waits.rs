@@ -55,7 +55,7 @@ fn one_who_waits_is_cancelled_at_once_and_leaves_nothing() {
 
 /// How soon an extension tells of others goes by these.
 fn hasty(builder: Builder) -> Builder {
-    builder.node_timeout(ms(500)).retry_delay(ms(50), ms(100))
+    builder.node_timeout(ms(2_000)).retry_delay(ms(50), ms(100))
 }
 
 #[test]

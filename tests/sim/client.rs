@@ -4,7 +4,7 @@
 use super::line::Dialer;
 use super::plan::Labels;
 use super::prelude::*;
-use super::process::{ClientTime, has_its_slots};
+use super::process::ClientTime;
 use crate::clock::Clock;
 use crate::wire::transport::Connect;
 use crate::{LockManager, Protocol};
@@ -52,7 +52,6 @@ impl Worker {
             .pool_size(u32::try_from(plan.workers).unwrap() + 2)
             .assemble(nodes.collect(), Clock::Virtual(Arc::new(time)))
             .unwrap();
-        has_its_slots(&manager);
         let number = |worker: usize| u64::try_from(id * plan.workers + worker).unwrap();
         (0..plan.workers)
             .map(|worker| Self {

@@ -1,12 +1,10 @@
 //! A client's process: its clock, and its background threads.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
-use std::{fmt, thread};
 
 use super::prelude::*;
 use super::world::Job;
-use crate::LockManager;
 use crate::clock::VirtualTime;
 
 /// The background threads of a client: for probes, for renewals and for telling of losses.
@@ -71,15 +69,6 @@ impl Client {
             }
         }
         at < time.end
-    }
-}
-
-/// Waits in real time for what a manager makes in real time: whoever found a slot missing would take another way, and a seed
-/// would not be the same run each time.
-pub(super) fn has_its_slots(manager: &LockManager) {
-    let nodes = manager.cluster().nodes();
-    while !nodes.iter().all(|node| node.has_its_slots()) {
-        thread::yield_now();
     }
 }
 

@@ -13,6 +13,7 @@ run --ttl 2ms job -- true => see --ttl and --node-timeout
 run --ttl 899ms job -- true => 900ms
 run --ttl 2h job -- true => see max_ttl in redlatch.toml
 run --node-timeout 2h job -- true => node_timeout
+run --node-timeout 10001ms job -- true => 30s is too short
 run --max-hold 5s --ttl 10s job -- true => leave --ttl out
 run --max-hold 100ms job -- true => --max-hold 100ms
 run --ttl 2h --max-hold 2h job -- true => invalid ttl: 7200s is too long

@@ -19,11 +19,11 @@ fn hold(nodes: &Nodes, options: &str) -> Running {
 #[test]
 fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends_or_a_signal_comes() {
     let nodes = Nodes::hasty();
-    let mut running = hold(&nodes, "--ttl 1500ms");
+    let mut running = hold(&nodes, "--ttl 3s");
     let token = running.line();
     assert!(token.len() == 40 && nodes.locked() >= 2, "{token}");
-    // Twice the ttl: without renewal, the keys would have gone.
-    pause(Duration::from_secs(3));
+    // More than the ttl: without renewal, the keys would have gone.
+    pause(Duration::from_secs(4));
     // What is written to it is no end.
     running.write("a line\nand a part of one");
     assert!(running.is_running());
@@ -54,7 +54,7 @@ fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
         ("--ttl 2s", "deletion"),
         ("--max-hold 3s", "max_hold"),
         ("--ttl 2s", "unlock"),
-        ("--ttl 1s", "stop"),
+        ("--ttl 2s", "stop"),
     ] {
         let running = hold(&nodes, options);
         let token = running.line();

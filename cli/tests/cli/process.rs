@@ -151,7 +151,7 @@ impl Running {
         let code = self.child.wait().unwrap().code();
         // Processes that it has left behind may have its pipes, so this is what it wrote up to now, and some time.
         let rest = |lines: &Receiver<String>| -> String {
-            let next = || lines.recv_timeout(Duration::from_millis(300)).ok();
+            let next = || lines.recv_timeout(Duration::from_secs(2)).ok();
             iter::from_fn(next).map(|line| line + "\n").collect()
         };
         Ended {

@@ -15,9 +15,9 @@ fn a_lock_of_another_is_75_or_what_the_caller_says_and_too_few_servers_are_69() 
     for (options, code) in [
         ("--no-wait", 75),
         ("-n -E 3", 3),
-        ("--wait 300ms --conflict-exit-code 0", 0),
+        ("--wait 100ms --conflict-exit-code 0", 0),
         ("-qn", 75),
-        ("--quiet --wait 300ms -E 3", 3),
+        ("--quiet --wait 100ms -E 3", 3),
     ] {
         let ended = nodes.try_run(options, "echo ran");
         // With --quiet the exit code alone tells that, and faults are told.
@@ -204,8 +204,8 @@ fn what_was_ignored_at_the_start_stays_ignored_in_redlatch_and_in_the_command_an
 #[test]
 fn a_holder_is_told_that_somebody_waits_and_its_command_gets_the_signal_that_it_wants() {
     let nodes = Nodes::hasty();
-    // Renewed every half second, so that it is soon known who waits.
-    let ttl = "--ttl 1500ms";
+    // Renewed every second, so that it is soon known who waits.
+    let ttl = "--ttl 3s";
     let wanted = "somebody waits for the lock job";
     let script = "trap 'echo makes room; exit 7' USR1; echo ready; for i in $(seq 3000); do sleep 0.02; done";
     let first = nodes.start_ready(&format!("{ttl} --on-wanted usr1"), script);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Builder;
 use super::given_node::GivenNode;
-use crate::clock::{Clock, Timers, one_thread, wait_for};
+use crate::clock::{Clock, Timers, one_thread};
 use crate::cluster::key::forbids_all_names;
 use crate::cluster::{Cluster, Options};
 use crate::error::Error;
@@ -129,8 +129,6 @@ impl Builder {
                 })
             })
             .collect();
-        // The slots are made on that thread; without this wait, the first lock could find none.
-        wait_for(&thread);
         let shared = Shared::new(Cluster::new(nodes, clock, options));
         Ok(LockManager { shared })
     }
