@@ -410,3 +410,15 @@ return each(KEYS, ARGV)
 --- old-fenced-release   behind refusal, ring, give_back, fenced_release
 --- old-fenced-rest   behind refusal, rest, fenced_release
 --- old-fenced-read   behind server, refusal, readers, fenced_gate, reads, read, end, fenced_read
+--- published-release   in the documentation of Redis, for keys that were set with NX and PX
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('DEL', KEYS[1])
+else
+  return 0
+end
+--- published-extend   as implementations of it write the extension
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+else
+  return 0
+end

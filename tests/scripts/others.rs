@@ -1,6 +1,6 @@
 //! The scripts of other clients: those of docs/wire.md, by which other programs take part, and those of earlier versions. These had
 //! one for each kind of lock, and named the counter and the marker as keys; what is under the keys is the same. While programs are
-//! upgraded, clients of both are about, and exclude each other.
+//! upgraded, clients of both are about, and exclude each other. And those of the published algorithm, which know plain locks alone.
 
 use std::collections::BTreeMap;
 use std::fs;
