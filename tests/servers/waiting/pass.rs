@@ -44,7 +44,10 @@ fn assert_granted_by(guard: &LockGuard, number: usize) {
 }
 
 /// One who waits until it is cancelled.
-fn leaves_by(manager: &LockManager, cancel: &Cancel) -> JoinHandle<Result<LockGuard, Error>> {
+pub(crate) fn leaves_by(
+    manager: &LockManager,
+    cancel: &Cancel,
+) -> JoinHandle<Result<LockGuard, Error>> {
     let (manager, cancel) = (manager.clone(), cancel.clone());
     line_up(move || {
         let request = manager.request("job").ttl(TTL).cancelled_by(&cancel);
@@ -172,8 +175,11 @@ fn nobody_asks_meanwhile_and_one_who_leaves_gets_nothing_and_leaves_nothing() {
     let cancel = Cancel::new();
     let leaving = leaves_by(&manager, &cancel);
     let behind = next(&manager, TTL);
+    let watch = guard.watch();
     let releasing = line_up(move || guard.unlock());
     assert!(eventually(BOUND, || count(&nodes, Kind::Pass) == [1; 3]));
+    // Before a node can have passed the key on.
+    assert!(watch.check().is_err());
     // Longer than those who wait take to look: a guard that is given back is no lock that has ended.
     pause(Duration::from_millis(150));
     assert_eq!(count(&nodes, Kind::Set), [1; 3]);
@@ -312,6 +318,29 @@ fn a_node_that_stands_still_meanwhile_has_neither_key_when_it_goes_on() {
         }
         next.unlock().unwrap();
     });
+}
+
+#[test]
+fn an_attempt_without_a_reply_is_undone_behind_it_and_the_release_goes_on_another_connection() {
+    let silent = Scripted::start(|peer, command| {
+        if command.kind() != Kind::Pass {
+            peer.say(command.consent());
+        }
+    });
+    let others = listeners(3);
+    let builder = over(&others).node_timeout(Duration::from_secs(2));
+    let manager = builder.node(silent.url()).build().unwrap();
+    let (guard, waiting) = wanted(&manager);
+    let first = guard.token().to_owned();
+    guard.unlock().unwrap();
+    got(waiting).unlock().unwrap();
+    // Nobody waits for these.
+    assert!(eventually(BOUND, || silent.heard_of(Kind::Release).len() == 2));
+    let pass = only(&silent, Kind::Pass);
+    for release in silent.heard_of(Kind::Release) {
+        let is_undo = release.connection == pass.connection;
+        assert_eq!(release.token(), if is_undo { pass.token() } else { &first });
+    }
 }
 
 #[test]
