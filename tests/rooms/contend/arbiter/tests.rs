@@ -44,8 +44,7 @@ fn world_with(builder: Builder) -> World {
 
 impl World {
     fn resource(&self, kind: Kind) -> Resource {
-        let resource = self.manager.cluster().resource("job".into(), kind);
-        resource.unwrap()
+        self.manager.cluster().resource("job".into(), kind).unwrap()
     }
 
     /// A wait without a bound.
@@ -85,14 +84,13 @@ const WAITING: &str = "job:redlatch:waiting";
 
 fn refused(votes: [Vote; 3]) -> Error {
     let nodes = ["n0", "n1", "n2"].map(Arc::from).into_iter().zip(votes);
+    let nodes = nodes.map(|(node, vote)| NodeReport::new(&node, vote, Duration::ZERO));
     Error::Held {
         resource: "job".into(),
         permits: None,
         waited: Duration::ZERO,
         holder: None,
-        nodes: nodes
-            .map(|(node, vote)| NodeReport::new(&node, vote, Duration::ZERO))
-            .collect(),
+        nodes: nodes.collect(),
     }
 }
 
@@ -113,7 +111,6 @@ fn not_a_lock() -> Vote {
     Vote::Failed(NodeError::never_expires(None, None))
 }
 
-/// As that of a node that abstains, or whose memory is full: it answers a look, and no attempt.
 fn failed() -> Vote {
     Vote::Failed(NodeError::TimedOut)
 }
@@ -178,16 +175,23 @@ fn all_nodes_are_asked_after_eight_looks_or_at_the_end() {
 /// The nodes have the key for one, two and three quarters of a delay, so the end of the wait tells where it was.
 #[test]
 fn one_waits_at_the_first_node_that_can_tell_of_the_lock() {
-    let left_out = Vote::Failed(NodeError::BreakerOpen {
-        failure: "timed out".into(),
-    });
+    let failure = "timed out".into();
+    let left_out = NodeError::BreakerOpen { failure };
+    // These two answer a look, and no attempt.
+    let abstains = NodeError::Quarantined {
+        remaining: DELAY,
+        has_marker: true,
+    };
+    let (code, message) = ("OOM".into(), String::new());
+    let full = NodeError::Refused { code, message };
+    let [left_out, abstains, full] = [left_out, abstains, full].map(Vote::Failed);
     let permit = Kind::Permit(1);
     for (kind, votes, place) in [
         (Kind::Lock, [held(), Vote::Granted, held()], 0),
         // Others name a holder, so it has no key there.
         (Kind::Lock, [Vote::Granted, held(), held()], 1),
-        (Kind::Lock, [failed(), held(), held()], 1),
-        (Kind::Lock, [failed(), failed(), held()], 2),
+        (Kind::Lock, [abstains, held(), held()], 1),
+        (Kind::Lock, [full, failed(), held()], 2),
         (Kind::Lock, [not_a_lock(), held(), held()], 0),
         // It was not asked, and is looked at if it is back.
         (Kind::Lock, [left_out, held(), held()], 0),
@@ -212,10 +216,8 @@ fn one_waits_at_the_first_node_that_can_tell_of_the_lock() {
         let ends = [1, 2, 3].map(|quarters| DELAY / 4 * quarters + PRECISION);
         assert_eq!((reach, end), (ArbiterFirst, ends[place]), "{votes:?}");
         assert_eq!(world.have(WAITING), [0, 1, 2].map(|it| it == place));
-        assert_eq!(
-            world.have(INTENT)[place],
-            matches!(votes[2], Vote::Read { .. })
-        );
+        let is_read = matches!(votes[2], Vote::Read { .. });
+        assert_eq!(world.have(INTENT)[place], is_read);
     }
 }
 
@@ -265,9 +267,8 @@ fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_els
         wait.refused(&refused([Vote::Granted, of_a, read]));
         assert_eq!(world.next(&mut wait), (ArbiterFirst, delay));
         for name in ["a", "b", "c"] {
-            let is_left = named == Some(name);
             let left = world.have(&format!("app:{name}:redlatch:intent"));
-            assert_eq!(left, [is_left, false, false], "{name}");
+            assert_eq!(left, [named == Some(name), false, false], "{name}");
         }
     }
 }
@@ -305,8 +306,7 @@ fn the_undo_of_an_attempt_leaves_the_intent_also_where_its_writer_is_announced()
     wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
     assert_eq!(world.next(&mut wait).0, ArbiterFirst);
     let error = world.manager.try_lock("job", DELAY).unwrap_err();
-    let (_, nodes) = error.round();
-    assert!(matches!(nodes[0].vote, Vote::Granted), "{error}");
+    assert!(matches!(error.round().1[0].vote, Vote::Granted), "{error}");
     assert!(!world.have("job")[0] && world.have(WAITING)[0] && world.have(INTENT)[0]);
 }
 
@@ -371,8 +371,9 @@ fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_non
 fn one_whose_own_slots_a_node_has_forgotten_waits_and_asks_for_none_of_them() {
     let world = world();
     for slot in 0..3 {
-        let end = Timestamp::from_nanos(u64::MAX);
-        world.held.add(&lease(slot, end));
+        world
+            .held
+            .add(&lease(slot, Timestamp::from_nanos(u64::MAX)));
     }
     let resource = world.resource(Kind::Permit(3));
     let round = world.begin(&resource).wait(WhenFree::Take).unwrap();
@@ -389,8 +390,7 @@ fn each_free_slot_may_be_the_first_one_that_is_asked_for_and_so_many_are() {
         let slots: Vec<u32> = (0..count).map(|slot| slot.saturating_mul(3)).collect();
         let mut first = BTreeSet::new();
         while first.len() < slots.len() {
-            let round = wait.round(AllNodes, slots.clone()).unwrap();
-            let round = round.slots.unwrap();
+            let round = wait.round(AllNodes, slots.clone()).unwrap().slots.unwrap();
             let different: BTreeSet<&u32> = round.iter().collect();
             assert_eq!(different.len(), slots.len().min(MOST_SLOTS), "{round:?}");
             first.insert(round[0]);
