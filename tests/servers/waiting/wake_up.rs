@@ -100,17 +100,18 @@ fn a_server_that_is_late_to_end_the_listening_or_refuses_a_look_is_not_taken_for
     });
     assert!(server.heard_of(Kind::Look).len() >= 2);
 
-    let server = wait_in_vain(delay, delay * 10, |peer, _| {
+    let server = wait_in_vain(delay, delay * 60, |peer, _| {
         peer.say(b"-LOADING Redis is loading the dataset in memory\r\n");
     });
+    // On a busy machine there may be few, and never more than one for each delay.
     let looks = server.heard_of(Kind::Look).len();
-    assert!((2..=11).contains(&looks), "{looks}");
+    assert!((1..=61).contains(&looks), "{looks}");
 }
 
 #[test]
 fn one_whose_connection_breaks_listens_again_for_the_rest_of_the_time() {
-    let wait = Duration::from_secs(4);
-    let server = wait_in_vain(Duration::from_secs(1), wait, |peer, command| {
+    let wait = Duration::from_secs(5);
+    let server = wait_in_vain(Duration::from_secs(3), wait, |peer, command| {
         if command.kind() == Kind::Look {
             peer.say(IS_HELD);
         } else if command.connection > 0 {
@@ -122,6 +123,6 @@ fn one_whose_connection_breaks_listens_again_for_the_rest_of_the_time() {
     });
     let listened = server.heard_of(Kind::Listen);
     let seconds = |at: usize| -> f64 { listened[at].words[2].parse().unwrap() };
-    assert!((seconds(0) - 1.0).abs() < 0.01, "{listened:?}");
-    assert!(seconds(1) < 0.4, "{listened:?}");
+    assert!((seconds(0) - 3.0).abs() < 0.01, "{listened:?}");
+    assert!(seconds(1) < 2.4, "{listened:?}");
 }
