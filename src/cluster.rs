@@ -16,6 +16,7 @@ use crate::node::Node;
 use crate::quorum::Term;
 use crate::retry;
 use crate::stats::Recorder;
+use crate::sync::AtomicU64;
 
 pub(crate) mod key;
 mod options;
@@ -46,6 +47,8 @@ pub(crate) struct Cluster {
 pub(crate) struct Owner {
     pub(crate) clock: Clock,
     pub(crate) stats: Recorder,
+    /// How many locks it has had. Their order is the same in each run of a simulation, that of their addresses is not.
+    pub(crate) leases: AtomicU64,
     /// The process that has the manager.
     process: u32,
 }
@@ -55,6 +58,7 @@ impl Owner {
         Arc::new(Self {
             clock,
             stats: Recorder::new(&[]),
+            leases: AtomicU64::new(0),
             process: process::id(),
         })
     }

@@ -1,27 +1,24 @@
 //! The locks that the guards of a manager have.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::shrink;
 use super::sync::Mutex;
 use crate::clock::Timestamp;
 use crate::lease::state::LeaseState;
 
-/// The locks of guards by their addresses, until their guards give them back.
+/// The locks of guards by their numbers, until their guards give them back.
 #[derive(Default)]
-pub(crate) struct Held(Mutex<HashMap<usize, Arc<LeaseState>>>);
+pub(crate) struct Held(Mutex<BTreeMap<u64, Arc<LeaseState>>>);
 
 impl Held {
     pub(crate) fn add(&self, lease: &Arc<LeaseState>) {
-        self.0.lock().insert(address(lease), Arc::clone(lease));
+        self.0.lock().insert(lease.number, Arc::clone(lease));
     }
 
     pub(crate) fn remove(&self, lease: &LeaseState) {
-        let mut held = self.0.lock();
         // The caller has another reference, so this drops no lease under the mutex.
-        held.remove(&address(lease));
-        shrink(&mut held);
+        self.0.lock().remove(&lease.number);
     }
 
     /// Those of the slots that no guard of this manager has. A guard has its slot until its validity ends.
@@ -61,10 +58,6 @@ impl Held {
     pub(crate) fn count(&self) -> usize {
         self.0.lock().len()
     }
-}
-
-fn address(lease: &LeaseState) -> usize {
-    std::ptr::from_ref(lease).addr()
 }
 
 #[cfg(test)]

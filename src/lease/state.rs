@@ -39,6 +39,8 @@ const FORKED_NAP: Duration = Duration::from_millis(20);
 pub(crate) struct LeaseState {
     pub(crate) claim: Claim,
     owner: Arc<Owner>,
+    /// No other lock of the manager has it.
+    pub(crate) number: u64,
     /// Before the first send of the attempt that got it.
     pub(crate) since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
@@ -135,6 +137,7 @@ impl LeaseState {
         Self {
             claim,
             owner: Arc::clone(owner),
+            number: owner.leases.fetch_add(1, Ordering::Relaxed),
             since: valid.start,
             deadline: AtomicU64::new(valid.end.as_nanos()),
             is_wanted: AtomicBool::new(false),
@@ -161,7 +164,13 @@ impl LeaseState {
     ) -> Self {
         let nodes = nodes.map(Into::into).into_iter().collect();
         let valid = Timestamp::from_nanos(0)..until;
-        Self::new(&Owner::new(clock.clone().into()), claim, nodes, valid)
+        let owner = Owner::new(clock.clone().into());
+        // Of the same manager as others that are made so.
+        let number = Arc::as_ptr(&owner).addr();
+        owner
+            .leases
+            .store(number.try_into().unwrap(), Ordering::Relaxed);
+        Self::new(&owner, claim, nodes, valid)
     }
 
     /// The name of the lock in messages.

@@ -1,8 +1,7 @@
 //! When background work is due for which lock, and the thread that does the work.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
-use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,8 +54,8 @@ pub(super) struct Agenda {
 
 #[derive(Default)]
 struct Plans {
-    /// By the addresses of the locks, which no other lock has while the plan is here.
-    by_lock: HashMap<usize, (Due, Arc<LeaseState>)>,
+    /// By the numbers of the locks.
+    by_lock: BTreeMap<u64, (Due, Arc<LeaseState>)>,
     /// The next wake of the thread. Timers for other wakes are out of date and do nothing.
     wake: Option<Due>,
     /// How many plans and wakes were made.
@@ -111,12 +110,12 @@ impl Agenda {
         let mut plans = self.plans.lock();
         if !(self.is_wanted)(lease) {
             // The caller has another reference, so this drops no lease under the mutex.
-            plans.by_lock.remove(&address(lease));
+            plans.by_lock.remove(&lease.number);
             return None;
         }
         let due = plans.due(at(lease));
         let plan = (due, Arc::clone(lease));
-        plans.by_lock.insert(address(lease), plan);
+        plans.by_lock.insert(lease.number, plan);
         plans.wake_at(due.at)
     }
 
@@ -126,7 +125,7 @@ impl Agenda {
         if self.timers.get().is_none() {
             return;
         }
-        let removed = self.plans.lock().by_lock.remove(&address(lease));
+        let removed = self.plans.lock().by_lock.remove(&lease.number);
         drop(removed);
     }
 
@@ -138,7 +137,7 @@ impl Agenda {
 
     /// Whether work is planned for a lock.
     pub(super) fn has(&self, lease: &LeaseState) -> bool {
-        self.plans.lock().by_lock.contains_key(&address(lease))
+        self.plans.lock().by_lock.contains_key(&lease.number)
     }
 
     /// Whether this is still the next wake: an earlier one may have been planned since.
@@ -157,10 +156,13 @@ impl Agenda {
         };
         let is_due =
             |at, lease: &LeaseState| at <= now || at <= horizon && is_within_head_start(at, lease);
-        let due = plans
-            .by_lock
-            .extract_if(|_, (due, lease)| is_due(due.at, lease));
-        let mut due: Vec<_> = due.map(|(_, plan)| plan).collect();
+        let mut due = Vec::new();
+        // What is dropped here is in the list, so no lease is dropped under the mutex.
+        plans.by_lock.retain(|_, plan| {
+            let is_due = is_due(plan.0.at, &plan.1);
+            due.extend(is_due.then(|| plan.clone()));
+            !is_due
+        });
         drop(plans);
         due.sort_by_key(|(due, _)| *due);
         due.into_iter().map(|(_, lease)| lease).collect()
@@ -191,10 +193,6 @@ impl Plans {
             number: self.made,
         }
     }
-}
-
-fn address(lease: &LeaseState) -> usize {
-    ptr::from_ref(lease).addr()
 }
 
 #[cfg(test)]

@@ -51,7 +51,8 @@ use crate::{Error, KeepAlive, LockGuard, LockManager, LossCause};
 fn a_seed_is_the_same_run_each_time() {
     for kind in ["sound", "preempted"] {
         let draw = named(kind).draw;
-        for seed in 0..5 {
+        // In the last two, threads stop where the locks of a manager are walked: the order has to be the same.
+        for seed in [0, 1, 2, 41, 107] {
             let plays = |seed, trace| {
                 let world = run_one(&draw(seed), trace);
                 let state = world.state();
