@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, KeepAlive, LockGuard, LossCause};
+use redlatch::{Error, KeepAlive, LockGuard, LossCause, Protocol};
 use redlatch_testing::{Server, assert_ends_well};
 use signal_hook::low_level::exit as leave;
 
-use crate::managers::{over, over_fakes};
+use crate::managers::{over, over_fakes, processes_by};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -43,17 +43,25 @@ fn work_under_a_lock_is_done_once_and_its_result_comes_back_whatever_becomes_of_
 fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     let servers = Server::cluster(3);
     let builder = over(&servers).node_timeout(Duration::from_secs(1));
-    let manager = builder.build().unwrap();
+    let manager = builder.clone().build().unwrap();
     let guard = manager.lock("report", TTL * 6).unwrap();
     let unlocked = manager.lock("unlocked-in-the-child", TTL * 6).unwrap();
     let request = manager.request("kept").ttl(Duration::from_secs(3));
     let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+    let [fenced] = processes_by(&builder, Protocol::Fenced);
+    let others = [
+        manager.rw_lock("r").ttl(TTL * 6).read(),
+        manager.semaphore("s", 1).ttl(TTL * 6).lock(),
+        manager.lock_all(["x", "y"], TTL * 6),
+        fenced.lock("f", TTL * 6),
+    ];
+    let others = others.map(Result::unwrap);
     let mut locks = manager.locks("").unwrap();
     match fork::fork().unwrap() {
         fork::Fork::Child => {
             let kept_on = guard.keep_alive(TTL, KeepAlive::unbounded());
             let are_good = [
-                manager.stats().acquired == 3,
+                manager.stats().acquired == 6,
                 matches!(manager.try_lock("x", TTL), Err(Error::Forked)),
                 matches!(manager.status("x"), Err(Error::Forked)),
                 matches!(manager.health(), Err(Error::Forked)),
@@ -70,7 +78,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
             ];
             let first_bad = are_good.iter().position(|is_good| !is_good);
             // The last of the manager goes as well.
-            drop((guard, manager, locks));
+            drop((guard, others, manager, fenced, locks));
             // Zero, or the number of the one that is not.
             leave(first_bad.map_or(0, |at| i32::try_from(at).unwrap() + 1));
         }
@@ -78,14 +86,15 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     }
     for server in &servers {
         assert_eq!(server.get("report").as_deref(), Some(guard.token()));
-        assert_eq!(server.keys(), 3);
+        assert_eq!(server.keys(), 10);
     }
     // The parent's connections were not disturbed either.
-    assert_eq!(locks.count(), 3);
+    assert_eq!(locks.count(), 8);
     kept.check().unwrap();
-    guard.extend(TTL).unwrap();
-    for guard in [kept, guard, unlocked] {
+    for guard in [kept, guard, unlocked].into_iter().chain(others) {
+        guard.extend(TTL).unwrap();
         guard.unlock().unwrap();
     }
-    assert!(servers.iter().all(|server| server.keys() == 0));
+    // The fenced protocol keeps its marker and its counter.
+    assert!(servers.iter().all(|server| server.keys() == 2));
 }

@@ -228,6 +228,4 @@ fn a_child_waits_for_no_thread_of_the_parent_and_takes_no_mutex_that_one_had_at_
             is_good && end(take(&mut held))
         });
     }
-    // The parent has all of them still.
-    assert!(held.iter().all(|guard| guard.extend(TTL).is_ok()));
 }
