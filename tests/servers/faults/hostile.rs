@@ -12,6 +12,8 @@ use redlatch::{Credentials, Error, LockManager};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{eventually, side_by_side, within};
 
+use crate::managers::over;
+
 const TTL: Duration = Duration::from_mins(1);
 /// A server that behaves answers in this time on a busy machine, too.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -151,6 +153,17 @@ fn a_reply_that_breaks_off_or_does_not_end_is_given_up_at_the_node_timeout() {
             });
         }
     });
+}
+
+#[test]
+fn a_whole_reply_in_time_is_a_vote_though_it_came_byte_by_byte() {
+    let servers = [Scripted::start(|peer, command| {
+        peer.drip(command.consent().iter().copied(), Duration::from_millis(5));
+    })];
+    let guard = over(&servers).build().unwrap().lock("job", TTL).unwrap();
+    guard.extend(TTL).unwrap();
+    guard.unlock().unwrap();
+    assert_eq!(servers[0].connections(), 1);
 }
 
 #[test]

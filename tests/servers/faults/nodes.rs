@@ -1,4 +1,5 @@
-//! Servers that are dead, stopped, unreachable or paused: with a minority of them locks work, and with a majority no key is left.
+//! Servers that are dead, stopped or paused: with a minority of them locks work. With a majority gone or out of reach, no key is
+//! left.
 
 use std::collections::BTreeSet;
 use std::error::Error as _;

@@ -47,7 +47,7 @@ fn a_user_who_may_not_call_scripts_by_their_digests_has_them_sent_as_text() {
 }
 
 #[test]
-fn an_undo_has_the_text_although_the_connection_was_sent_it_before() {
+fn a_script_is_sent_once_as_text_but_an_undo_has_the_text_again() {
     let nodes = [Scripted::start(|peer, command| {
         if !(command.kind() == Kind::Set && command.key() == "lost") {
             peer.say(command.consent());
@@ -56,8 +56,12 @@ fn an_undo_has_the_text_although_the_connection_was_sent_it_before() {
     let builder = over(&nodes).node_timeout(Duration::from_millis(200));
     let manager = builder.build().unwrap();
     for _ in 0..2 {
-        manager.try_lock("job", TTL).unwrap().unlock().unwrap();
+        let guard = manager.try_lock("job", TTL).unwrap();
+        guard.extend(TTL).unwrap();
+        guard.unlock().unwrap();
     }
+    let extensions = nodes[0].heard_of(Kind::Extend);
+    assert!(extensions.iter().map(Command::is_in_full).eq([true, false]));
     manager.try_lock("lost", TTL).unwrap_err();
     let releases = || nodes[0].heard_of(Kind::Release);
     assert!(eventually(BOUND, || releases().len() >= 3));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redlatch::{LockManager, LockStatus};
 use redlatch_testing::Server;
+use redlatch_testing::scripted::Scripted;
 
 use crate::managers::{invalid_field, over};
 use crate::waiters::cluster;
@@ -38,6 +39,30 @@ fn a_hundred_thousand_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes
     // Nothing was asked of any other key than the two.
     assert_eq!(servers[0].count("get"), inspected + 2);
     assert_eq!(servers[0].count("strlen"), 2);
+}
+
+#[test]
+fn a_page_that_is_longer_than_any_of_the_script_ends_the_list() {
+    // Five keys may have such names, but no page has so many of them.
+    let name = "x".repeat(60 * 1024);
+    let key = format!("${}\r\n{name}\r\n", name.len());
+    let page = format!("*6\r\n$1\r\n0\r\n{}", key.repeat(5));
+    let nodes = [Scripted::start(move |peer, command| {
+        let is_scan = command.words[1].contains("'SCAN'");
+        let answer = if is_scan {
+            page.as_bytes()
+        } else {
+            command.consent()
+        };
+        peer.say(answer);
+    })];
+    let mut locks = over(&nodes).build().unwrap().locks("").unwrap();
+    let error = locks.next().unwrap().unwrap_err();
+    assert!(
+        error.to_string().contains("a reply of more than 256 KiB"),
+        "{error}"
+    );
+    assert!(locks.next().is_none());
 }
 
 #[test]
