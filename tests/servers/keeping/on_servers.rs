@@ -24,7 +24,7 @@ fn kept(manager: &LockManager, name: &str, ttl: Duration) -> LockGuard {
 }
 
 #[test]
-fn locks_that_can_not_be_renewed_do_not_delay_those_that_can() {
+fn thousands_of_locks_are_healed_while_a_node_hangs_and_delay_no_renewal_of_others() {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes);
     let manager = builder.node_timeout(ms(100)).build().unwrap();
@@ -51,11 +51,20 @@ fn locks_that_can_not_be_renewed_do_not_delay_those_that_can() {
         stalled = stalled.max(stalls.longest());
         lost.extend(urgent.iter().filter_map(|guard| guard.check().err()));
     }
-    // Before the assertion, so that the guards of a test that fails are not in its way.
+    // While that one hangs, the keys of all are set on the node that had failed.
+    let is_set =
+        |guard: &LockGuard| nodes[1].token_of(guard.resource()).as_deref() == Some(guard.token());
+    let is_healed = || many.iter().all(is_set) && manager.stats().healed >= 2_000;
+    let are_healed = eventually(BOUND, is_healed);
+    stalled = stalled.max(stalls.longest());
+    let ended = many.iter().find_map(|guard| guard.check().err());
+    // Before the assertions, so that the guards of a test that fails are not in its way.
     nodes[2].recover();
     drop((many, urgent));
     let is_fine = lost.is_empty() || stalled > ttl / 3;
     assert!(is_fine, "nothing ran for {stalled:?}: {lost:?}");
+    let is_fine = are_healed && ended.is_none() || stalled > ms(4_000);
+    assert!(is_fine, "{stalled:?} {ended:?} {}", manager.stats());
 }
 
 #[test]
