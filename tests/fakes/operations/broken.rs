@@ -1,6 +1,8 @@
 //! Loggers, recorders and subscribers that panic, whatever they are told: they harm no lock.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
@@ -81,9 +83,15 @@ pub(crate) fn assert_harmless(fanout: Fanout) {
 #[test]
 fn a_logger_that_panics_harms_no_lock_leaves_no_node_out_for_ever_and_aborts_no_unwinding() {
     listen();
-    THEN.set(Some(Box::new(|| panic!("broken"))));
+    let calls = Rc::new(Cell::new(0));
+    let called = Rc::clone(&calls);
+    THEN.set(Some(Box::new(move || {
+        called.set(called.get() + 1);
+        panic!("broken");
+    })));
     assert_harmless(Fanout::Sequential);
     THEN.set(None);
+    assert!(calls.get() >= 3, "{calls:?} lines were told");
 }
 
 /// A logger that asks about the lock it is told of.

@@ -194,5 +194,6 @@ fn each_kind_is_told_in_one_line() {
     ] {
         let status = status(round, |_| Duration::ZERO).to_string();
         assert!(status.starts_with(told), "{status}");
+        assert!(!status.contains('\n'), "{status}");
     }
 }
