@@ -169,10 +169,18 @@ pub(super) fn shown(reply: &Reply) -> String {
         Reply::Text(text) => text.clone(),
         Reply::Int(number) => number.to_string(),
         Reply::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
-        Reply::Error(error) => error.code.clone(),
+        Reply::Error(error) => code_in_script(error).unwrap_or(&error.code).to_owned(),
         Reply::Array(items) => {
             let items: Vec<String> = items.iter().map(shown).collect();
             format!("{{{}}}", items.join(" ").trim_end())
         }
     }
+}
+
+/// The code of an error that ended a script. Before Redis 7 it is a part of the message.
+fn code_in_script(error: &ServerError) -> Option<&str> {
+    let message = error.message.strip_prefix("Error running script")?;
+    let code = message.split(": ").nth(2)?.split(' ').next()?;
+    let is_code = code.bytes().all(|byte| byte.is_ascii_uppercase());
+    is_code.then_some(code)
 }
