@@ -180,6 +180,9 @@ impl Worker {
     pub(super) fn refused(&self, error: &Error) {
         let mut state = self.world.state();
         state.count("refused");
+        if matches!(error, Error::TooSlow { .. }) {
+            state.count("too slow");
+        }
         let id = self.id;
         state.note(|| format!("c{id} does not get it: {error}"));
         if !error.is_transient() || matches!(error, Error::NotALock { .. }) {
