@@ -8,11 +8,11 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use socket2::SockRef;
 
 use crate::resp::end_of_value;
-use crate::waits::{eventually, pause};
+use crate::waits::eventually;
 
 /// What a proxy does with connections and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct Proxy {
 struct Link {
     idle_client: IdleClient,
     setting: Mutex<Setting>,
+    /// Those who hold bytes back wait for another setting.
+    changed: Condvar,
     /// Of all clients that have ever connected.
     connections: Mutex<Vec<Weak<Connection>>>,
     /// The episodes whose fault has struck a connection or bytes.
@@ -128,6 +130,7 @@ impl Proxy {
                 episode: 0,
                 server,
             }),
+            changed: Condvar::new(),
             connections: Mutex::default(),
             struck: Mutex::default(),
             kept: AtomicUsize::new(0),
@@ -174,6 +177,7 @@ impl Proxy {
         let mut setting = self.link.setting.lock();
         (setting.mode, setting.episode) = (mode, episode);
         drop(setting);
+        self.link.changed.notify_all();
         if mode == LinkMode::Refuse && self.link.resets(|_| true) {
             self.link.struck.lock().insert(episode);
         }
@@ -182,6 +186,7 @@ impl Proxy {
     /// Ends the fault.
     pub fn pass(&self) {
         self.link.setting.lock().mode = LinkMode::Pass;
+        self.link.changed.notify_all();
         self.link.resets(|ends| ends.has_lost_bytes);
     }
 
@@ -244,15 +249,12 @@ impl Link {
 
     /// Waits while bytes are held back, and returns what is done with them then.
     fn mode(&self) -> LinkMode {
-        loop {
-            let setting = self.setting.lock();
-            if setting.mode != LinkMode::Hold {
-                return setting.mode;
-            }
+        let mut setting = self.setting.lock();
+        while setting.mode == LinkMode::Hold {
             self.struck.lock().insert(setting.episode);
-            drop(setting);
-            pause(Duration::from_millis(2));
+            self.changed.wait(&mut setting);
         }
+        setting.mode
     }
 
     /// Hands on what a client says, until it is gone.
