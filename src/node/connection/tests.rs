@@ -3,7 +3,7 @@
 use std::io;
 
 use super::super::command::probe;
-use super::super::doubles::{Event, Fails, Says, Server, error};
+use super::super::doubles::{Event, Fails, Says, Server, error, node};
 use super::*;
 use crate::clock::Clock;
 use crate::wire::transport::{Connect, closed};
@@ -106,4 +106,13 @@ fn a_connection_of_an_older_generation_or_that_was_idle_for_a_minute_is_not_used
     assert!(connection.is_current(0, at(59)) && !connection.is_current(1, at(59)));
     assert_eq!(connection.note_use(at(59)), Duration::from_secs(59));
     assert!(connection.is_current(0, at(118)) && !connection.is_current(0, at(119)));
+}
+
+#[test]
+fn a_new_node_has_all_its_slots() {
+    let server = Server::new(|_| okay());
+    for _ in 0..50 {
+        let node = node(&server, |setup| setup.pool_size = 8);
+        assert_eq!(node.pool.state().idle_connections, 8);
+    }
 }

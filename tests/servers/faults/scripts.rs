@@ -53,7 +53,7 @@ fn a_script_is_sent_once_as_text_but_an_undo_has_the_text_again() {
             peer.say(command.consent());
         }
     })];
-    let builder = over(&nodes).node_timeout(Duration::from_millis(200));
+    let builder = over(&nodes).node_timeout(Duration::from_secs(2));
     let manager = builder.build().unwrap();
     for _ in 0..2 {
         let guard = manager.try_lock("job", TTL).unwrap();
