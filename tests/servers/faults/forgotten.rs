@@ -24,7 +24,7 @@ fn behind_proxies() -> (Vec<Server>, Vec<Proxy>, LockManager) {
         .collect();
     let builder = LockManager::builder().nodes(proxies.iter().map(Proxy::url));
     // Each silent connection costs a call this much.
-    let builder = builder.node_timeout(Duration::from_secs(1)).max_ttl(TTL);
+    let builder = builder.node_timeout(Duration::from_secs(2)).max_ttl(TTL);
     (servers, proxies, builder.build().unwrap())
 }
 
@@ -35,7 +35,7 @@ fn a_lock_whose_connections_were_forgotten_is_released() {
         let guard = manager.try_lock("job", TTL).unwrap();
         proxies.iter().for_each(Proxy::forget);
         end(guard);
-        assert_nothing_left(&servers);
+        assert!(servers.iter().all(|server| server.keys() == 0));
     }
     let stats = manager.stats();
     assert_eq!((stats.released, stats.lost), (2, 0), "{stats}");
