@@ -14,18 +14,8 @@ mod queue_answers;
 #[path = "../tests/rooms/contend/queue_model.rs"]
 mod queue_model;
 
-use std::collections::HashMap;
-
 use crate::clock::{Clock, Timestamp};
 use crate::sync::{self, Condvar, MutexGuard};
-
-/// Shrinks a table that has got emptier. There is always room for a few.
-fn shrink<K: Eq + std::hash::Hash, V>(table: &mut HashMap<K, V>) {
-    let needed = table.len().max(64);
-    if table.capacity() / 4 > needed {
-        table.shrink_to(needed);
-    }
-}
 
 /// Waits on `condvar` until it is notified or `until` has come; may wake early. The model has a wait of its own.
 fn nap<T>(clock: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, until: Timestamp) {

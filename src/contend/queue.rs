@@ -11,7 +11,6 @@ use super::nap;
 use super::sync::{Condvar, Mutex};
 use crate::clock::{Clock, Timestamp};
 use crate::contend::demand::Demand;
-use crate::contend::shrink;
 use crate::error::Error;
 use crate::lease::state::LeaseState;
 
@@ -176,7 +175,11 @@ impl<H> Lines<H> {
 
     fn end(&mut self, resource: &str) {
         self.by_resource.remove(resource);
-        shrink(&mut self.by_resource);
+        // There is always room for a few.
+        let needed = self.by_resource.len().max(64);
+        if self.by_resource.capacity() / 4 > needed {
+            self.by_resource.shrink_to(needed);
+        }
     }
 }
 
