@@ -21,9 +21,10 @@ const MOST_POLLS: u32 = 8;
 /// client sleeps. It does not listen meanwhile, because a bell that it would ignore has to wake another client.
 const MOST_HINTS: u32 = 3;
 
-/// As [`MOST_HINTS`], for a reader. The bell of readers rings for all of them, so many of its hints lead to no lock. And a reader
-/// that sleeps misses its turn: the next writer gets the lock before it.
-const MOST_HINTS_TO_READ: u32 = 16;
+/// As [`MOST_HINTS`], for a reader or a permit. The bell of readers rings for all of them, and each slot that is released wakes one
+/// who may find it taken. So many of their hints lead to no lock. And a reader that sleeps misses its turn: the next writer gets the
+/// lock before it.
+const MOST_HINTS_OF_MANY: u32 = 16;
 
 /// How long a client that has just had the lock waits for the client that it woke to ask for the lock.
 const POLITENESS: Duration = Duration::from_millis(10);
@@ -118,9 +119,9 @@ impl<'c> Wait<'c> {
     pub(crate) fn refused(&mut self, error: &Error) {
         let (_, nodes) = error.round();
         let votes = nodes.iter().map(|report| &report.vote);
-        // The slots of a semaphore are many locks, and each has its own nodes.
-        let is_lock = self.permits().is_none();
-        let has_holder = is_lock && votes.clone().any(names_a_holder);
+        // Of the slots of a semaphore, this is the last one that was asked for. A release that is on its way frees it on the first node
+        // before the others.
+        let has_holder = votes.clone().any(names_a_holder);
         // An attempt by the arbiter ends where the key is no lock, so that is where one looks as well.
         let tells_nothing = |vote: &Vote| {
             vote.is_silent() && !vote.is_left_out() || has_holder && vote.is_granted()
@@ -129,7 +130,7 @@ impl<'c> Wait<'c> {
         self.passed_over = votes.clone().map(tells_nothing).collect();
         self.read_elsewhere = None;
         let mut answers = votes.filter(|vote| !vote.is_failure());
-        if is_lock && !has_holder && answers.next().is_some_and(Vote::is_granted) {
+        if !has_holder && answers.next().is_some_and(Vote::is_granted) {
             self.read_elsewhere = answers.find_map(|vote| self.read_by_others(vote));
         }
     }
@@ -212,8 +213,8 @@ impl<'c> Wait<'c> {
     /// time has passed. Returns the attempts to make.
     pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {
         let cluster = self.cluster;
-        let most_hints = if self.resource.is_read() {
-            MOST_HINTS_TO_READ
+        let most_hints = if self.resource.is_read() || self.permits().is_some() {
+            MOST_HINTS_OF_MANY
         } else {
             MOST_HINTS
         };

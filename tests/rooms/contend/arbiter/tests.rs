@@ -66,10 +66,12 @@ impl World {
         (round.reach, self.clock.elapsed())
     }
 
-    /// Gives the lock to another holder on these nodes.
+    /// Gives the lock, or the first slot of the semaphore, to another holder on these nodes.
     fn hold(&self, places: impl IntoIterator<Item = usize>, ttl: Duration) {
         for place in places {
-            self.nodes[place].hold("job", "another", ttl);
+            for key in ["job", "job:redlatch:slot:0"] {
+                self.nodes[place].hold(key, "another", ttl);
+            }
         }
     }
 
@@ -117,7 +119,8 @@ fn failed() -> Vote {
 
 #[test]
 fn hints_that_come_to_nothing_at_once_are_heeded_a_few_times_and_then_slept_on() {
-    for (kind, most) in [(Kind::Lock, MOST_HINTS), (Kind::Read, MOST_HINTS_TO_READ)] {
+    let of_many = [Kind::Read, Kind::Permit(1)].map(|kind| (kind, MOST_HINTS_OF_MANY));
+    for (kind, most) in [(Kind::Lock, MOST_HINTS)].into_iter().chain(of_many) {
         let world = world();
         let resource = world.resource(kind);
         let mut wait = world.begin(&resource);
@@ -198,16 +201,14 @@ fn one_waits_at_the_first_node_that_can_tell_of_the_lock() {
         // A writer among readers leaves its intent there, and is announced since another has the lock by now.
         (Kind::Lock, [Vote::Granted, a_reader(), a_reader()], 0),
         (Kind::Lock, [failed(), Vote::Granted, a_reader()], 1),
-        // Each slot is a lock of its own, which has a holder on other nodes.
-        (permit.clone(), [Vote::Granted, held(), held()], 0),
+        // The first node knows before the others that this slot is released.
+        (permit.clone(), [Vote::Granted, held(), held()], 1),
         (permit.clone(), [not_a_lock(), held(), held()], 0),
         (permit, [failed(), failed(), held()], 2),
     ] {
         let world = world();
-        for (node, quarters) in world.nodes.iter().zip(1..) {
-            for key in ["job", "job:redlatch:slot:0"] {
-                node.hold(key, "another", DELAY / 4 * quarters);
-            }
+        for (place, quarters) in (0..3).zip(1..) {
+            world.hold([place], DELAY / 4 * quarters);
         }
         let resource = world.resource(kind);
         let mut wait = world.begin(&resource);
@@ -371,9 +372,8 @@ fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_non
 fn one_whose_own_slots_a_node_has_forgotten_waits_and_asks_for_none_of_them() {
     let world = world();
     for slot in 0..3 {
-        world
-            .held
-            .add(&lease(slot, Timestamp::from_nanos(u64::MAX)));
+        let lease = lease(slot, Timestamp::from_nanos(u64::MAX));
+        world.held.add(&lease);
     }
     let resource = world.resource(Kind::Permit(3));
     let round = world.begin(&resource).wait(WhenFree::Take).unwrap();
