@@ -26,7 +26,8 @@ use crate::holder::Holder;
 /// Why a lock was not acquired, extended or released.
 ///
 /// Contention is [`Held`](Self::Held), the normal "no". Every other variant is a failure, a loss or a bad argument, or
-/// [`Unconfirmed`](Self::Unconfirmed), which says nothing of the work. The variants that come from a round over the nodes have a [`NodeReport`] for each node, which is also in their message.
+/// [`Unconfirmed`](Self::Unconfirmed), which says nothing of the work. The variants that come from a round over the nodes
+/// have a [`NodeReport`] for each node, which is also in their message.
 ///
 /// ```
 /// use std::time::Duration;

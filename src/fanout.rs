@@ -13,7 +13,7 @@
 ///   whole [`node_timeout`](crate::Builder::node_timeout).
 /// - After an attempt that met another holder, the next attempt ends if the first node of the canonical order does not
 ///   grant. That node is the arbiter, which keeps contenders from splitting the votes. If it fails, the next node is
-///   the arbiter. Every eighth attempt in a row asks the other nodes nevertheless: a key that a crashed holder left on
+///   the arbiter. After eight looks there in vain, all nodes are asked nevertheless: a key that a crashed holder left on
 ///   the arbiter alone must not prevent a majority.
 /// - A lock that passes from thread to thread of one manager does so in one round trip to all nodes at once: they have the key
 ///   of the first holder, so nobody else can get a vote in between.

@@ -29,7 +29,8 @@ pub enum Protocol {
     /// have no marker yet and abstain as well, unless [`LockManager::open_nodes`](crate::LockManager::open_nodes) is
     /// called once.
     ///
-    /// The clocks of clients and nodes may differ by `max_ttl`; the order of tokens depends on no clock.
+    /// The clocks of clients and nodes may differ by `max_ttl`, and a node's clock must not be set back together with a loss
+    /// of its keys. The order of tokens depends on clocks in no other way.
     Fenced,
 }
 

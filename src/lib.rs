@@ -69,7 +69,8 @@
 //! **Errors.** [`Error::Held`] is the normal "no": others have the lock. [`Error::Unavailable`] is an outage: too few nodes answer to
 //! tell whether the lock is free. [`Error::Unconfirmed`] comes from a release: the work is done, and the lock ends with its time to
 //! live at the latest. [`Error::TooSlow`] means that a majority granted the lock too late, and [`Error::Lost`] that a
-//! guard's lock is no longer held. Each has a [`NodeReport`] for each node, with its [`Vote`] or the [`NodeError`].
+//! guard's lock is no longer held. Where nodes were asked, the error has a [`NodeReport`] of each, with its [`Vote`] or the
+//! [`NodeError`].
 //!
 //! ```
 //! use std::time::Duration;
@@ -92,12 +93,10 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! **Threads.** A [`LockManager`] is shared by cloning it. Requests that several threads make at the same time share one write to
-//! each node, also for different locks; a thread alone sends at once. The threads of a manager get a lock in the order in which they
-//! asked. A manager has a pool of connections for each node, and connects when it first needs to. It has one background thread, and
-//! one more for each of these when they are first needed: nodes with a host name, renewals, and hooks for losses. A [`LockGuard`] may
-//! be sent to another thread and dropped there. From async code, call the library on a thread for blocking calls; `docs/guide.md` has
-//! the code.
+//! **Threads.** A [`LockManager`] is shared by cloning it, and says which threads and connections it has. Requests that several
+//! threads make at the same time share one write to each node, also for different locks; a thread alone sends at once. The threads
+//! of a manager get a lock in the order in which they asked. A [`LockGuard`] may be sent to another thread and dropped there. From
+//! async code, call the library on a thread for blocking calls; `docs/guide.md` has the code.
 //!
 //! **Forks.** In a forked child neither managers nor guards work ([`Error::Forked`]), and dropping a guard there leaves the parent's
 //! lock alone. Let the child execute a program, as [`std::process::Command`] does, or fork before the first manager is built.
@@ -108,8 +107,8 @@
 //!
 //! **For people and monitoring.** [`LockManager::status`] tells who holds a lock, [`LockManager::locks`] lists all, and neither changes
 //! anything. [`LockManager::health`] examines every server, and tells what is wrong and what to do. [`LockManager::stats`] has
-//! counters and the quantiles of wait times. Lines go to the `log` crate, with the targets `redlatch::lock`, `redlatch::node` and `redlatch::renewal`. No
-//! password is ever in a line, an error or a `Debug`.
+//! counters and the quantiles of wait times. Lines go to the `log` crate, with the targets `redlatch::lock`, `redlatch::node` and
+//! `redlatch::renewal`. No password is ever in a line, an error or a `Debug`.
 //!
 //! **Tests** of programs that take locks run on [`fake`] nodes, with a clock that the test moves.
 //!

@@ -120,8 +120,8 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// The error of the last attempt: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]. A thread that
-    /// waited behind another thread until its timeout gets that thread's error, or [`Error::Held`] without asking a
+    /// The error of the last attempt: [`Error::Held`], [`Error::Unavailable`], [`Error::NotALock`] or [`Error::TooSlow`]. A
+    /// thread that waited behind another thread until its timeout gets that thread's error, or [`Error::Held`] without asking a
     /// node. Without any attempt: [`Error::Invalid`] for a `ttl` of no more than the drift (1 % and 2 ms) or above
     /// `max_ttl`, and for a name that is empty, longer than 64 KiB, or reserved (`…:fence`,
     /// `…redlatch:node`, or with `:redlatch:` in it), [`Error::Forked`] in a forked child, [`Error::NoRandomness`] when the

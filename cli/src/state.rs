@@ -104,7 +104,8 @@ impl State {
         }
     }
 
-    /// What is known of it, as the end of a sentence that the name begins. What ends soonest to be of use comes first.
+    /// What is known of it, as the end of a sentence that the name begins. The time that is left comes first, because a terminal
+    /// may cut the end.
     pub(crate) fn sentence(&self) -> String {
         let (left, who, since) = (self.left(), &self.who, self.since(" since "));
         let nodes = format!("on {} of {}", self.nodes.0, count(self.nodes.1, "node"));

@@ -168,11 +168,13 @@ impl Builder {
     /// Sets the number of connections to each node, 1 to 10,000.
     ///
     /// What threads of the manager ask of the same nodes at the same time goes out together, in one write to each node.
-    /// So the number of threads is no reason for a larger pool. A longer way is one: up to a round trip of 300 µs, two
-    /// such writes are under way at a time, and else one for each 50 µs of it, as long as there are connections. So is a
-    /// program that waits for several locks of other processes at the same time: each such wait keeps a connection to one
-    /// node busy, up to half of the pool. So with a pool of 1, no release wakes a thread of this manager: one that waits asks
-    /// again after its `retry_delay`, and readers without a pause may keep a writer waiting.
+    /// So many threads need no larger pool. There are two reasons for one:
+    ///
+    /// - A longer way to the nodes. Up to a round trip of 300 µs, two writes are under way at a time; beyond that, one for
+    ///   each 50 µs, as long as there are connections.
+    /// - Waits for several locks of other processes at the same time. Each keeps a connection to one node busy, up to half of
+    ///   the pool. With a pool of 1, no release wakes a thread of this manager: a thread that waits asks again after its
+    ///   `retry_delay`, and readers without a pause may keep a writer waiting.
     ///
     /// Only a release or an extension that finds no free connection for half a node timeout opens one outside the pool.
     ///

@@ -16,8 +16,9 @@ impl LockManager {
     /// It is for people and for monitoring: a lock may be gone, or have another holder, as soon as it is returned. Nothing
     /// is changed on any node. Each lock comes with its [`LockStatus`](crate::LockStatus):
     /// [`Held`](crate::LockStatus::Held); [`Read`](crate::LockStatus::Read) where readers share it;
-    /// [`Resting`](crate::LockStatus::Resting) where nobody has it and nobody gets it yet; or [`Unknown`](crate::LockStatus::Unknown) where a node that is silent may complete a majority. What nobody
-    /// holds is left out, and so are keys of a contender without a majority.
+    /// [`Resting`](crate::LockStatus::Resting) where nobody has it and nobody gets it yet; or
+    /// [`Unknown`](crate::LockStatus::Unknown) where a node that is silent may complete a majority. What nobody holds is
+    /// left out, and so are keys of a contender without a majority.
     ///
     /// **What is found.** Every lock whose keys are on the same majority of the nodes for the whole time of the list, and
     /// none twice (of more than a million locks, some may come twice). A lock that is acquired, released, or changes hands

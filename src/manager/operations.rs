@@ -24,7 +24,7 @@ impl LockManager {
     /// on several resources is an ordinary lock on each of them, so ask for each.
     ///
     /// A key that never expires, or that holds another type, is no lock and counts for no holder. [`lock`](Self::lock)
-    /// can't get a vote where there is such a key. If it is a lock that lost its time to live, the view says so.
+    /// can't get a vote where there is such a key. If it is a lock that lost its time to live, the vote says so.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl LockManager {
     /// one round trip more. The whole value is taken as well. A holder that still runs believes that it has the lock until
     /// it extends it or its validity ends. So call this only for a holder that certainly no longer runs. A key with
     /// another token is left alone. If the holder is a guard of this manager, its other threads go on waiting for that
-    /// guard. A permit of a [semaphore](Self::semaphore) can't be released so: it is free when its time to live ends. Use the
+    /// guard. A permit of a [semaphore](Self::semaphore) is released by [`release_slot`](Self::release_slot). Use the
     /// [`Protocol`](crate::Protocol) of the holder: after a release by a classic manager, a fenced
     /// holder that still runs sets its key again.
     ///
@@ -76,8 +76,6 @@ impl LockManager {
     /// - [`Error::NotALock`] when something else is under the key.
     /// - [`Error::Invalid`] for a `token` that shows no value, or only the beginning of one, and for a name that can't be
     ///   locked; [`Error::Forked`] in a forked child.
-    ///
-    /// For a permit of a semaphore, there is [`release_slot`](Self::release_slot).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -109,14 +107,14 @@ impl LockManager {
     /// is `<key_prefix>:redlatch:try:` and a random text. No lock has such a name, and nobody waits for it. It is deleted at
     /// once, and ends after a second where it can't be deleted. With [`Protocol::Fenced`](crate::Protocol::Fenced), the
     /// lock is tried where the marker shows that a lock begins no quarantine, and where it can't be given back, its counter
-    /// stays for a day. Nothing else is changed on any node, and no
-    /// lock is read. Where the user may not take a lock, the finding `untried` says so.
+    /// stays for a day. Nothing else is changed on any node, and no lock is read. Where the user may not take a lock, the
+    /// finding `untried` says so.
     ///
     /// Each question goes to all nodes before any reply is read, so it takes eight round trips. Nodes that failed a
     /// moment ago, which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked
-    /// nothing more: it costs one node timeout, and one more where its connection was idle or can't be made. At worst, where nodes
-    /// answer just in time, each question takes a node timeout. As with any other command, a node that answers a request for a lock is no
-    /// longer left out, and a node that is silent is left out from then on.
+    /// nothing more: it costs one node timeout, and one more where its connection was idle or can't be made. At worst, where
+    /// nodes answer just in time, each question takes a node timeout. As with any other command, a node that answers a request
+    /// for a lock is no longer left out, and a node that is silent is left out from then on.
     ///
     /// # Errors
     ///

@@ -116,7 +116,7 @@ impl<'a> LockRequest<'a> {
     ///
     /// A [lease](LockGuard::into_lease) takes the minimum along.
     ///
-    /// A rest is as safe as a lock: a majority of the nodes has to get it, or `unlock` says [`Error::Unavailable`], and these
+    /// A rest is as safe as a lock: a majority of the nodes has to get it, or `unlock` says [`Error::Unconfirmed`], and these
     /// have to remember it. A node that was down at that moment keeps its key until the ttl ends; one that executes the
     /// command late rests for as much longer.
     ///

@@ -62,11 +62,11 @@ impl LockManager {
 /// # Fairness
 ///
 /// A writer that waits says so at the first node that answers, and from then on no reader gets the lock. So it waits for the
-/// readers that are there, and not for those that come later. When a writer gives the lock back, readers that wait get it before
-/// the next writer does. So neither a stream of readers nor a stream of writers keeps the others out. There is no strict order: a
-/// client that comes at the right moment gets ahead, and a reader that is late for its turn waits for the next one. A call that does not wait,
-/// such as [`try_write`](Self::try_write), says nothing to anybody. A writer that gives up, is cancelled or dies while it waits
-/// may hold readers up for a little longer: its announcement ends by itself, after a
+/// readers that are there, and not for those that come later. When a writer gives the lock back, readers that wait get it
+/// before the next writer does. So neither a stream of readers nor a stream of writers keeps the others out. There is no
+/// strict order: a client that comes at the right moment gets ahead, and a reader that is late for its turn waits for the
+/// next one. A call that does not wait, such as [`try_write`](Self::try_write), says nothing to anybody. A writer that gives
+/// up, is cancelled or dies while it waits may hold readers up for a little longer: its announcement ends by itself, after a
 /// [`retry_delay`](crate::Builder::retry_delay), a node timeout and 100 ms, and after a minute at most.
 ///
 /// The order is a courtesy among clients of this crate, and exclusion does not depend on it. Other implementations

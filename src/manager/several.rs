@@ -55,9 +55,10 @@ impl LockManager {
     /// waits, the threads behind it wait as well, also for resources that are free.
     ///
     /// While another process has one of the resources, the first thread waits at one node, which wakes it when that resource
-    /// is free. If [readers](Self::rw_lock) have that resource, they keep it until they are done, and no further reader gets it
-    /// meanwhile, as with one lock. That is so for the resource in the way alone: readers come and go on the others. Among processes there is no order, as with one lock. A process that often takes one of the resources alone can
-    /// keep one waiting for long that needs all of them free at the same moment.
+    /// is free. If [readers](Self::rw_lock) have that resource, they keep it until they are done, and no further reader gets
+    /// it meanwhile, as with one lock. That is so for the resource in the way alone: readers come and go on the others.
+    /// Among processes there is no order, as with one lock. A process that often takes one of the resources alone can keep
+    /// one waiting for long that needs all of them free at the same moment.
     ///
     /// A thread that has a guard and asks for more resources can wait for another thread that does the same, until one of
     /// them gives up. Ask for all of them at once.

@@ -45,7 +45,7 @@ pub(crate) enum NoReply {
     Malformed,
 }
 
-/// The deepest nesting of arrays. The replies to this crate's commands are not nested at all.
+/// The deepest nesting of arrays. The replies to this crate's commands have arrays in an array at most.
 const DEEPEST: usize = 4;
 
 /// The reply at the beginning of these bytes, and its length.

@@ -11,7 +11,8 @@
 //! | 7, 8 | the key of the node's marker, and the settings that all clients share |
 //! | 9, 10 | of a [`PASS`], the value and the token of the lock that is given back |
 //!
-//! The arguments of [`LOOK`], [`SCAN`] and [`OPEN`] stand in their files. Those at the end are left out where they are not needed.
+//! Those of [`LOOK`] are for how long the wait is announced, `when_free`, how, and the number of permits; those of [`SCAN`] and
+//! [`OPEN`] stand in their files. Arguments at the end are left out where they are not needed.
 //! The plain case of a verb comes first, with the first arguments alone, before anything that only other cases need.
 //!
 //! A reply is a row for each key, and the row itself for one key; or `OK` where a [`TAKE`] has set all keys or an [`OPEN`] is done;

@@ -22,8 +22,8 @@ use crate::wire::transport::Connect;
 
 /// A lock that is held for more than a year is not a lease.
 const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// With the fenced protocol a token may be ahead of the clock by the longest ttl. Counters are kept for a day, and have
-/// to outlive that time twice.
+/// With the fenced protocol a token may be ahead of a node's clock by the longest ttl and its drift, which is twice this time at
+/// most. Counters are kept for a day, and have to outlive that.
 const LONGEST_FENCED_TTL: Duration = Duration::from_secs(11 * 60 * 60);
 /// The longest node timeout and retry delay.
 const HOUR: Duration = Duration::from_secs(60 * 60);
