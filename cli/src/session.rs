@@ -84,8 +84,14 @@ impl Session<'_> {
             let result = caller.join();
             Ok(result.unwrap_or_else(|panic| panic::resume_unwind(panic)))
         });
-        // A lock that was acquired although a signal came is released by the drop.
-        interrupted.map_or(result, |code| Err(Failure::new(code, "")))
+        let Some(code) = interrupted else {
+            return result;
+        };
+        if let Ok(Ok(held)) = result {
+            // A majority granted it although a signal came. Nothing runs, so it must not rest.
+            held.unlock_now().ok();
+        }
+        Err(Failure::new(code, ""))
     }
 
     /// Waits for so long without asking for the lock. Returns the exit code of a signal that ends it.
