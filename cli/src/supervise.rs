@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use redlatch::LockGuard;
+use redlatch::{Error, LockGuard, LossCause};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, test_kill_process};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::arguments::{OnLoss, Run, signal_called};
 use crate::clock;
@@ -28,7 +28,8 @@ pub(crate) struct Outcome {
     pub(crate) ran: Duration,
     /// Whether the lock was lost before the command had ended.
     pub(crate) is_lost: bool,
-    /// The first signal that was to end the command. HUP is one if it has: it makes others read their settings again.
+    /// The first signal that was to end the command. HUP is one if it has: it makes others read their settings again. So is
+    /// Ctrl-C.
     pub(crate) signal: Option<i32>,
 }
 
@@ -108,20 +109,11 @@ impl Supervisor<'_> {
                 .session
                 .events
                 .next(self.tell_at.into_iter().chain(self.kill_at).min());
-            // If the time of the last plan has passed, the watchdog has begun to end the command. That counts as a loss,
-            // even if the lock is still held.
-            if clock::since_boot() >= self.watchdog.plan.term_at {
-                self.lose("redlatch was stopped, or had no processor, for too long to renew it");
-            }
+            self.look(command);
             match event {
                 Some(Event::Ended(code)) => return self.end(code),
                 Some(Event::Signal(signal)) => self.forward(signal),
                 Some(Event::Stopped(signal)) => self.stop(signal),
-                // Not that of a command before this one, which may come late.
-                Some(Event::Lost(cause)) if self.held.check().is_err() => {
-                    self.lose(&told_of_loss(&cause));
-                    self.tell_if_out_of_reach(command);
-                }
                 Some(Event::Wanted) => self.make_room(),
                 None if self.kill_at.is_some_and(|time| time <= clock::now()) => {
                     self.kill_at = None;
@@ -133,6 +125,29 @@ impl Supervisor<'_> {
                 self.put_off();
             }
         }
+    }
+
+    /// Looks whether the lock is lost. If the time of the last plan has passed, the watchdog has begun to end the command. That
+    /// counts as a loss, even if the lock is still held.
+    fn look(&mut self, command: Pid) {
+        if self.outcome.is_lost {
+            return;
+        }
+        let is_late = clock::since_boot() >= self.watchdog.plan.term_at;
+        let lost = if let Err(Error::Lost { cause, .. }) = self.held.check() {
+            Some(cause)
+        } else {
+            None
+        };
+        let cause = match lost {
+            None | Some(LossCause::Expired { .. }) if is_late => {
+                "redlatch was stopped, or had no processor, for too long to renew it".to_owned()
+            }
+            Some(cause) => told_of_loss(&cause),
+            None => return,
+        };
+        self.lose(&cause);
+        self.tell_if_out_of_reach(command);
     }
 
     /// Tells the watchdog until when the command may run.
@@ -162,8 +177,12 @@ impl Supervisor<'_> {
             self.watchdog.kill(self.terminal.as_ref());
         }
         self.watchdog.dismiss();
-        let by_hangup = self.had_hangup && code == code_of_signal(SIGHUP);
-        let signal = self.outcome.signal.or(by_hangup.then_some(SIGHUP));
+        let by_hangup = self.had_hangup.then_some(SIGHUP);
+        // Ctrl-C is a signal for the command alone, which has the terminal.
+        let by_key = self.terminal.as_ref().map(|_| [SIGINT, SIGQUIT]);
+        let mut possible = by_hangup.into_iter().chain(by_key.into_iter().flatten());
+        let by = possible.find(|signal| code == code_of_signal(*signal));
+        let signal = self.outcome.signal.or(by);
         let ran = clock::now().saturating_duration_since(self.started);
         Outcome {
             code,
@@ -229,19 +248,17 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Stops this process because the command is stopped. A stopped command does nothing, so the watchdog must not end
-    /// it. The command goes on together with this process, which then checks the lock.
+    /// Stops this process because the command is stopped, and all that the command has started. What is stopped does nothing,
+    /// so the watchdog must not end it. The command goes on together with this process, which then checks the lock.
     fn stand_still(&mut self, stop: impl FnOnce()) {
         self.watchdog.tell(Plan::NEVER);
+        self.watchdog.stop_command();
         stop();
         self.put_off();
     }
 
-    /// Acts on the loss of the lock, once.
+    /// Acts on the loss of the lock.
     fn lose(&mut self, cause: &str) {
-        if self.outcome.is_lost {
-            return;
-        }
         self.outcome.is_lost = true;
         self.tell_at = None;
         let (lock, grace) = (self.session.request, self.arguments.grace);

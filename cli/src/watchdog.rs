@@ -108,6 +108,12 @@ impl Watchdog {
         kill_process_group(self.group(), signal).ok();
     }
 
+    /// Stops the command and what it has started, whatever they make of Ctrl-Z. The watchdog goes on.
+    pub(crate) fn stop_command(&self) {
+        self.signal(Signal::STOP);
+        kill_process(self.group(), Signal::CONT).ok();
+    }
+
     pub(crate) fn tell(&mut self, plan: Plan) {
         self.plan = plan;
         if let Some(input) = &mut self.process.stdin {

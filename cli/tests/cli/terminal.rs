@@ -1,6 +1,6 @@
 //! On a terminal: what is shown while waiting, and that interactive commands get the terminal and its keys.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::Command;
@@ -149,18 +149,22 @@ fn a_long_list_on_a_terminal_shows_how_far_it_has_come_and_clears_the_line() {
 #[test]
 fn a_command_on_a_terminal_reads_from_it_gets_ctrl_c_and_gives_it_back() {
     let nodes = Nodes::start(3);
-    let script = "redlatch run job -- sh -c 'echo hello there; read line; echo it was $line; exec sleep 30'; \
-         echo exit code $?; read line; echo again $line; sleep 30";
-    let (terminal, _session) = run(&nodes, script);
-    terminal.wait_for("hello there");
-    terminal.press("typed\n");
-    assert_eq!(terminal.wait_for("it was "), "typed");
-    terminal.press("\u{3}");
-    assert_eq!(terminal.wait_for("exit code "), "130");
-    // The shell is in the foreground again, else it could not read.
-    terminal.press("more\n");
-    assert_eq!(terminal.wait_for("again "), "more");
-    assert_eq!(nodes.locked(), 0);
+    for options in ["", "--forever"] {
+        let script = format!(
+            "redlatch run {options} job -- sh -c 'echo hello there; read line; echo it was $line; exec sleep 30'; \
+             echo exit code $?; read line; echo again $line; sleep 30"
+        );
+        let (terminal, _session) = run(&nodes, &script);
+        terminal.wait_for("hello there");
+        terminal.press("typed\n");
+        assert_eq!(terminal.wait_for("it was "), "typed");
+        terminal.press("\u{3}");
+        assert_eq!(terminal.wait_for("exit code "), "130");
+        // The shell is in the foreground again, else it could not read.
+        terminal.press("more\n");
+        assert_eq!(terminal.wait_for("again "), "more");
+        assert_eq!(nodes.locked(), 0);
+    }
 }
 
 #[test]
@@ -200,15 +204,21 @@ fn ctrl_z_stops_redlatch_with_the_command_and_both_go_on_or_the_command_ends_if_
         ("1500ms", Signal::KILL),
     ] {
         let script = format!(
-            "redlatch run --ttl {ttl} job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; \
-             echo exit code $?; sleep 30"
+            "redlatch run --ttl {ttl} job -- sh -c 'env --ignore-signal=TSTP sleep 31 & echo worker $!; \
+             echo parent $PPID; echo command $$; exec sleep 30'; echo exit code $?; sleep 30"
         );
         let (terminal, _session) = run(&nodes, &script);
+        let worker = pid(&terminal.wait_for("worker "));
         let redlatch = pid(&terminal.wait_for("parent "));
         let command = pid(&terminal.wait_for("command "));
+        let comm = format!("/proc/{}/comm", worker.as_raw_nonzero());
+        let ignores = || fs::read_to_string(&comm).is_ok_and(|name| name == "sleep\n");
+        assert!(eventually(LIMIT, ignores));
         terminal.press("\u{1a}");
-        assert_stops(redlatch);
-        assert_stops(command);
+        // What heeds no Ctrl-Z would run on without a lock.
+        for pid in [redlatch, command, worker] {
+            assert_stops(pid);
+        }
         if ttl != "1m" {
             assert!(eventually(LIMIT, || nodes.locked() == 0));
             assert_eq!(state(command), Some('T'));
@@ -223,6 +233,12 @@ fn ctrl_z_stops_redlatch_with_the_command_and_both_go_on_or_the_command_ends_if_
             assert_eq!(terminal.wait_for("exit code "), "76");
         }
         assert_dies(command);
+        // What a command leaves behind when it ends by itself is left alone.
+        if ttl == "1m" {
+            assert_eq!(nodes.locked(), 0);
+            kill_process(worker, Signal::KILL).unwrap();
+        }
+        assert_dies(worker);
     }
 }
 
