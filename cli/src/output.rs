@@ -2,10 +2,12 @@
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use log::{LevelFilter, Log, Metadata, Record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::clock;
 use crate::failure::{Failure, IO};
@@ -19,6 +21,10 @@ static HAS_TIME: AtomicBool = AtomicBool::new(false);
 
 /// Whether there is a line on the terminal that is to be written over.
 static HAS_LINE: AtomicBool = AtomicBool::new(false);
+
+/// How long a message waits for room on standard error, and is lost then. A pipe may be full, and Ctrl-S stops a terminal. A
+/// write would wait without end, and with it the thread that renews the lock or the one that listens to signals.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Before the further lines of a message on a terminal.
 const INDENT: &str = "          ";
@@ -88,6 +94,16 @@ pub(crate) fn tell_times() {
     HAS_TIME.store(true, Ordering::Relaxed);
 }
 
+fn write_error(text: &str) {
+    let err = io::stderr();
+    let mut outputs = [PollFd::new(&err, PollFlags::OUT)];
+    let patience = Timespec::try_from(PATIENCE).ok();
+    while poll(&mut outputs, patience.as_ref()) == Err(Errno::INTR) {}
+    if !outputs.iter().all(|output| output.revents().is_empty()) {
+        err.lock().write_all(text.as_bytes()).ok();
+    }
+}
+
 /// Writes one line to standard error, whatever the text contains. On a terminal it breaks between words. If standard error is
 /// closed, the line is lost.
 pub(crate) fn complain(message: &str) {
@@ -105,7 +121,7 @@ pub(crate) fn complain(message: &str) {
         lines = text::wrap(&lines.concat(), width);
     }
     let shown = lines.join(&format!("\n{INDENT}")) + "\n";
-    io::stderr().lock().write_all(shown.as_bytes()).ok();
+    write_error(&shown);
 }
 
 /// The log lines of the library and of this program, on standard error.
@@ -149,14 +165,13 @@ pub(crate) fn show_line(text: &str) {
     let width = text::size(io::stderr()).0.saturating_sub(1);
     let line = text::cut(&presentable(text), width);
     HAS_LINE.store(true, Ordering::Relaxed);
-    let line = format!("{CLEAR}{line}");
-    io::stderr().lock().write_all(line.as_bytes()).ok();
+    write_error(&format!("{CLEAR}{line}"));
 }
 
 /// Removes that line from the terminal.
 pub(crate) fn clear_line() {
     if HAS_LINE.swap(false, Ordering::Relaxed) {
-        io::stderr().lock().write_all(CLEAR.as_bytes()).ok();
+        write_error(CLEAR);
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redlatch_testing::{eventually, now, pause};
+use redlatch_testing::{Server, eventually, now, pause};
 use rustix::process::{Signal, getpgid, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -309,4 +309,25 @@ fn hold_leaves_the_terminal_to_others_in_the_background_and_ends_at_ctrl_d_in_th
     terminal.press("\u{4}");
     assert_eq!(terminal.wait_for("fg "), "0");
     assert_eq!(nodes.locked(), 0);
+}
+
+/// Ctrl-S stops all output to a terminal, and with it everybody who writes.
+#[test]
+fn a_terminal_that_is_stopped_keeps_neither_a_renewal_nor_the_end_from_a_holder() {
+    let nodes = Nodes::hasty();
+    let terminal = Terminal::sized(200, 24);
+    let mut hold = nodes.redlatch("hold --ttl 6s job");
+    let holder = Running::spawn(terminal.take(&mut hold));
+    assert!(eventually(LIMIT, || terminal.shown().len() > 40));
+    terminal.press("\u{13}");
+    // A renewal fails, which is a line to write, and the next ones succeed.
+    nodes.servers[..2].iter().for_each(Server::stop);
+    pause(Duration::from_secs(3));
+    nodes.servers[..2].iter().for_each(Server::resume);
+    let waits = nodes.start_run("--wait 5m", "echo ran");
+    pause(Duration::from_secs(6));
+    assert!(nodes.locked() >= 2);
+    // That somebody waits is another line.
+    holder.end_by(Signal::TERM).ends_with(0);
+    waits.end().ends_with(0);
 }
