@@ -53,7 +53,7 @@ impl From<Error> for Failure {
             Error::NotALock { .. } => (USAGE, "look at the key with redis-cli"),
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
             Error::Invalid { field, reason, .. } => (USAGE, advice_on(field, reason)),
-            Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),
+            Error::NoRandomness { .. } | Error::NoThread { .. } => (SYSTEM, "look at the machine"),
             // Neither can happen here: this program does not fork, and `open_nodes.rs` has its own words.
             Error::Forked | Error::NotOpened { .. } | _ => (SYSTEM, "please report this"),
         };

@@ -86,7 +86,8 @@ fn builder(servers: &Servers, config: &Config, is_fenced: bool) -> Result<Builde
 
 /// Whether one of the URLs in the environment has a password, so that the command must not inherit them.
 pub(crate) fn environment_has_password() -> bool {
-    std::env::var(NODES).is_ok_and(|urls| split(&urls).any(has_password))
+    let urls = std::env::var_os(NODES).unwrap_or_default();
+    split(&urls.to_string_lossy()).any(has_password)
 }
 
 fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
@@ -104,11 +105,13 @@ fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
         return Err(Failure::usage(reason));
     }
     let urls = if servers.nodes.is_empty() {
-        secret::variable(NODES)?.unwrap_or(config.nodes.join(","))
+        secret::variable(NODES)?
     } else {
-        typed
+        Some(typed)
     };
-    let urls: Vec<String> = split(&urls).map(str::to_owned).collect();
+    let urls = urls.map(|urls| split(&urls).map(str::to_owned).collect());
+    // Each is a text of its own there, and a password may have a comma.
+    let urls: Vec<String> = urls.unwrap_or_else(|| config.nodes.clone());
     if urls.is_empty() {
         return Err(Failure::usage(format!(
             "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in \

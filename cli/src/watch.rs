@@ -55,7 +55,7 @@ pub(crate) fn watch(arguments: &Watch) -> Result<u8, Failure> {
         if reader == Reader::Gone || is_over(&events, arguments.every, &mut screen) {
             return Ok(0);
         }
-        view = View::of(&manager, arguments).unwrap_or_default();
+        view = View::of(&manager, arguments)?;
     }
 }
 

@@ -74,6 +74,11 @@ fn the_file_sets_what_flags_do_not() {
         assert!((least..=least + 10_000).contains(&ttl), "{key}: {ttl}");
         running.terminate();
     }
+    // A password there may have a comma.
+    nodes.command("CONFIG SET requirepass a,b");
+    let text = format!("nodes = ['redis://:a,b@{}']\n", nodes.servers[0].name());
+    let file = nodes.write("comma.toml", 0o644, &text);
+    end_of(&mut bare(&format!("status job --config {file}"))).ends_with(1);
 }
 
 #[test]
