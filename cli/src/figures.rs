@@ -1,17 +1,17 @@
 //! The figures of the library, as they are handed to the crate `metrics`, and of the job, and their text.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use metrics::{CounterFn, GaugeFn, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString};
+use metrics::{CounterFn, HistogramFn, Key, KeyName, Level, Metadata, Recorder, SharedString};
 use parking_lot::Mutex;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Metric, Registry, Unit};
 
 /// The upper bounds of the buckets of times, in seconds: from an uncontended lock to a job that waits for another one.
@@ -29,7 +29,7 @@ type Families<M> = Mutex<BTreeMap<String, Family<Labels, M, fn() -> M>>>;
 pub(crate) struct Figures {
     registry: Mutex<Registry>,
     counts: Families<Counter>,
-    levels: Families<Gauge<f64, AtomicU64>>,
+    levels: Families<Gauge>,
     times: Families<Histogram>,
 }
 
@@ -45,10 +45,11 @@ impl Figures {
         })
     }
 
-    /// These figures as well, with the same label.
-    pub(crate) fn add(&self, more: impl Collector) {
-        let more = Box::new(more);
-        self.registry.lock().register_collector(more);
+    /// Sets a gauge, which was described before.
+    pub(crate) fn set(&self, name: &'static str, level: f64) {
+        const METADATA: Metadata<'_> = Metadata::new("redlatch", Level::INFO, None);
+        let gauge = self.register_gauge(&Key::from_static_name(name), &METADATA);
+        gauge.set(level);
     }
 
     pub(crate) fn text(&self) -> String {
@@ -77,14 +78,12 @@ impl Figures {
 }
 
 /// The value with these labels of a figure, which was described before.
-fn value<M: Clone>(families: &Families<M>, key: &Key) -> Option<Arc<Value<M>>> {
+fn value<M: Clone>(families: &Families<M>, key: &Key) -> Option<M> {
     let labels = key.labels();
     let labels = labels.map(|label| (label.key().to_owned(), label.value().to_owned()));
     let families = families.lock();
     let family = families.get(key.name())?;
-    Some(Arc::new(Value(
-        family.get_or_create_owned(&labels.collect()),
-    )))
+    Some(family.get_or_create_owned(&labels.collect()))
 }
 
 impl Recorder for Figures {
@@ -101,15 +100,18 @@ impl Recorder for Figures {
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> metrics::Counter {
-        value(&self.counts, key).map_or_else(metrics::Counter::noop, metrics::Counter::from_arc)
+        let counter = value(&self.counts, key).map(|it| Arc::new(Value(it)));
+        counter.map_or_else(metrics::Counter::noop, metrics::Counter::from_arc)
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> metrics::Gauge {
-        value(&self.levels, key).map_or_else(metrics::Gauge::noop, metrics::Gauge::from_arc)
+        let gauge = value(&self.levels, key).map(|it| it.bits);
+        gauge.map_or_else(metrics::Gauge::noop, metrics::Gauge::from_arc)
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> metrics::Histogram {
-        value(&self.times, key).map_or_else(metrics::Histogram::noop, metrics::Histogram::from_arc)
+        let times = value(&self.times, key).map(|it| Arc::new(Value(it)));
+        times.map_or_else(metrics::Histogram::noop, metrics::Histogram::from_arc)
     }
 }
 
@@ -125,22 +127,33 @@ impl CounterFn for Value<Counter> {
     fn absolute(&self, _: u64) {}
 }
 
-impl GaugeFn for Value<Gauge<f64, AtomicU64>> {
-    fn increment(&self, by: f64) {
-        self.0.inc_by(by);
-    }
-
-    fn decrement(&self, by: f64) {
-        self.0.dec_by(by);
-    }
-
-    fn set(&self, level: f64) {
-        self.0.set(level);
-    }
-}
-
 impl HistogramFn for Value<Histogram> {
     fn record(&self, seconds: f64) {
         self.0.observe(seconds);
+    }
+}
+
+/// A level that is written without a fraction where it has none.
+#[derive(Debug, Default, Clone)]
+struct Gauge {
+    /// Of an `f64`, as the crate `metrics` changes it.
+    bits: Arc<AtomicU64>,
+}
+
+impl TypedMetric for Gauge {
+    const TYPE: MetricType = MetricType::Gauge;
+}
+
+impl EncodeMetric for Gauge {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let level = f64::from_bits(self.bits.load(Ordering::Relaxed));
+        match level.to_string().parse::<i64>() {
+            Ok(whole) => encoder.encode_gauge(&whole),
+            Err(_) => encoder.encode_gauge(&level),
+        }
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
     }
 }

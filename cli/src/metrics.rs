@@ -3,7 +3,6 @@
 //! A thread of its own writes the file, so that a slow disk delays neither the renewals nor the command. The others wake it
 //! when something has happened, and wait for it only at the end, for a bounded time, when the lock is released.
 
-use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
@@ -12,11 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Unit;
+use metrics::Recorder;
 
 use crate::clock;
 use crate::failure::{Failure, IO, start_thread};
@@ -40,13 +35,20 @@ const SUCCESS: &str = "redlatch_run_last_success_timestamp_seconds";
 const DURATION: &str = "redlatch_run_last_duration_seconds";
 const EXIT_CODE: &str = "redlatch_run_last_exit_code";
 
+/// What is told of the runs up to now, beside the figures of the library.
+const OF_RUNS: [(&str, &str); 3] = [
+    (SUCCESS, "When the command last ended with 0 under the lock"),
+    (DURATION, "How long the last command ran"),
+    (EXIT_CODE, "What redlatch run last returned"),
+];
+
 #[derive(Debug)]
 pub(crate) struct Metrics {
     /// Wakes the thread that writes, and ends it when it is dropped.
     wake: Sender<()>,
     /// Ends with that thread.
     end: Receiver<()>,
-    job: Arc<Job>,
+    figures: Arc<Figures>,
 }
 
 impl Metrics {
@@ -64,23 +66,23 @@ impl Metrics {
                           the collector, and not a link, a pipe or a device";
             return Err(Failure::new(IO, format!("{shown}: {reason}")));
         }
-        let job = Job::carried_over(&file, resource);
-        figures.add(Arc::clone(&job));
+        carry_over(&figures, &file, resource);
         let advice = "look at the folder and its rights";
+        let shared = Arc::clone(&figures);
         let write = move || {
-            let written = replace(&file, &figures.text());
+            let written = replace(&file, &shared.text());
             written.map_err(|error| {
                 format!("{shown}: the metrics can't be written: {error}; {advice}")
             })
         };
         write().map_err(|reason| Failure::new(IO, reason))?;
-        Self::write_on(INTERVAL, job, write)
+        Self::write_on(INTERVAL, figures, write)
     }
 
     /// Writes on a thread, at each wake and after each interval.
     fn write_on(
         interval: Duration,
-        job: Arc<Job>,
+        figures: Arc<Figures>,
         write: impl Fn() -> Result<(), String> + Send + 'static,
     ) -> Result<Self, Failure> {
         let ((wake, inbox), (ended, end)) = (channel(), channel());
@@ -99,7 +101,7 @@ impl Metrics {
             }
             drop(ended);
         })?;
-        Ok(Self { wake, end, job })
+        Ok(Self { wake, end, figures })
     }
 
     pub(crate) fn held(&self) {
@@ -108,95 +110,46 @@ impl Metrics {
     }
 
     pub(crate) fn ended(&self, term: Outcome) {
-        self.job.record(term);
+        record(&self.figures, term);
         self.wake.send(()).ok();
     }
 
     /// Writes the file for the last time: `redlatch` ends with this exit code.
     pub(crate) fn finish(self, code: u8) {
-        self.job.0.lock().exit_code = Some(code.into());
+        self.figures.set(EXIT_CODE, code.into());
         drop(self.wake);
         // A disk that takes longer keeps the state of before.
         self.end.recv_timeout(PATIENCE).ok();
     }
 }
 
-/// What is told of the runs up to now. It has one lock, so that each text is of one moment.
-#[derive(Debug, Default)]
-struct Job(Mutex<Last>);
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Last {
-    success: Option<f64>,
-    duration: Option<f64>,
-    exit_code: Option<u64>,
-}
-
-impl Job {
-    /// The job as the file of its last run tells of it. A file that is not there, or can't be read, says nothing.
-    fn carried_over(file: &Path, resource: &str) -> Arc<Self> {
-        let mut text = Vec::new();
-        if let Ok(file) = File::open(file) {
-            file.take(LONGEST).read_to_end(&mut text).ok();
-        }
-        let text = String::from_utf8_lossy(&text);
-        let resource = resource.replace('\\', "\\\\").replace('"', "\\\"");
-        let labels = format!("{{resource=\"{}\"}} ", resource.replace('\n', "\\n"));
-        let value = |metric| {
-            let start = format!("{metric}{labels}");
-            text.lines().find_map(|line| line.strip_prefix(&start))
-        };
-        let seconds = |metric| {
-            let seconds: f64 = value(metric)?.parse().ok()?;
-            Some(seconds).filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
-        };
-        Arc::new(Self(Mutex::new(Last {
-            success: seconds(SUCCESS),
-            duration: seconds(DURATION),
-            exit_code: value(EXIT_CODE).and_then(|code| code.parse().ok()),
-        })))
+/// Describes what is told of the runs, and sets it as the file of the last run tells it. A file that is not there, or can't be
+/// read, says nothing.
+fn carry_over(figures: &Figures, file: &Path, resource: &str) {
+    let mut text = Vec::new();
+    if let Ok(file) = File::open(file) {
+        file.take(LONGEST).read_to_end(&mut text).ok();
     }
-
-    fn record(&self, term: Outcome) {
-        let mut last = self.0.lock();
-        last.duration = Some(term.ran.as_secs_f64());
-        last.exit_code = Some(term.code.into());
-        let since_1970 = clock::wall().duration_since(SystemTime::UNIX_EPOCH);
-        if let (0, false, Ok(now)) = (term.code, term.is_lost, since_1970) {
-            last.success = Some(now.as_secs_f64());
+    let text = String::from_utf8_lossy(&text);
+    let resource = resource.replace('\\', "\\\\").replace('"', "\\\"");
+    let resource = resource.replace('\n', "\\n");
+    for (metric, help) in OF_RUNS {
+        figures.describe_gauge(metric.into(), None, help.into());
+        let start = format!("{metric}{{resource=\"{resource}\"}} ");
+        let mut values = text.lines().filter_map(|line| line.strip_prefix(&start));
+        let level: Option<f64> = values.next().and_then(|value| value.parse().ok());
+        if let Some(level) = level.filter(|level| level.is_finite() && *level >= 0.0) {
+            figures.set(metric, level);
         }
     }
 }
 
-impl Collector for Job {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let last = *self.0.lock();
-        let mut tell = |metric: &str, help, gauge: &dyn EncodeMetric| {
-            // The encoder puts the unit behind the name.
-            let name = metric.trim_end_matches("_seconds");
-            let unit = (name != metric).then_some(Unit::Seconds);
-            let kind = gauge.metric_type();
-            gauge.encode(encoder.encode_descriptor(name, help, unit.as_ref(), kind)?)
-        };
-        if let Some(time) = last.success {
-            let help = "When the command last ended with 0 under the lock";
-            tell(SUCCESS, help, &ConstGauge::new(time))?;
-        }
-        if let Some(ran) = last.duration {
-            tell(
-                DURATION,
-                "How long the last command ran",
-                &ConstGauge::new(ran),
-            )?;
-        }
-        if let Some(code) = last.exit_code {
-            tell(
-                EXIT_CODE,
-                "What redlatch run last returned",
-                &ConstGauge::new(code),
-            )?;
-        }
-        Ok(())
+fn record(figures: &Figures, term: Outcome) {
+    figures.set(DURATION, term.ran.as_secs_f64());
+    figures.set(EXIT_CODE, term.code.into());
+    let since_1970 = clock::wall().duration_since(SystemTime::UNIX_EPOCH);
+    if let (0, false, Ok(now)) = (term.code, term.is_lost, since_1970) {
+        figures.set(SUCCESS, now.as_secs_f64());
     }
 }
 
@@ -221,6 +174,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
+    use parking_lot::Mutex;
     use redlatch::LockManager;
     use redlatch::fake::FakeNode;
     use redlatch_testing::sample;
@@ -235,7 +189,8 @@ mod tests {
             gate.lock().recv().ok();
             Ok(())
         };
-        let metrics = Metrics::write_on(Duration::from_millis(1), Arc::default(), write).unwrap();
+        let figures = Figures::of("job");
+        let metrics = Metrics::write_on(Duration::from_millis(1), figures, write).unwrap();
         // None of these waits for the writing, or this would not end.
         for _ in 0..100 {
             metrics.held();
@@ -252,7 +207,8 @@ mod tests {
             writings.try_send(()).ok();
             Ok(())
         };
-        let metrics = Metrics::write_on(Duration::from_millis(1), Arc::default(), write).unwrap();
+        let figures = Figures::of("job");
+        let metrics = Metrics::write_on(Duration::from_millis(1), figures, write).unwrap();
         for _ in 0..3 {
             assert_eq!(written.recv(), Ok(()));
         }
@@ -281,15 +237,15 @@ mod tests {
                     let manager = LockManager::builder().fakes(&FakeNode::cluster(3));
                     let manager = manager.build().unwrap();
                     drop(manager.lock("job", Duration::from_secs(10)).unwrap());
-                    let job = Job::carried_over(&file, name);
-                    figures.add(Arc::clone(&job));
+                    carry_over(&figures, &file, name);
                     for (code, is_lost) in terms {
-                        job.record(Outcome {
+                        let term = Outcome {
                             code: *code,
                             is_lost: *is_lost,
                             ran: Duration::from_millis(2500),
                             ..Outcome::default()
-                        });
+                        };
+                        record(&figures, term);
                     }
                 });
                 let text = figures.text();
