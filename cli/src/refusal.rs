@@ -2,7 +2,7 @@
 
 use std::env;
 
-use redlatch::{Error, NodeReport, Vote};
+use redlatch::Error;
 
 use crate::durations;
 use crate::failure::Failure;
@@ -16,14 +16,11 @@ pub(crate) const RESOURCES: &str = "REDLATCH_RESOURCES";
 
 /// Why the request has failed with this error.
 pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
-    if let Error::Held {
-        resource, nodes, ..
-    } = &error
-    {
+    if let Error::Held { resource, .. } = &error {
         let message = if request.lock.quiet {
             String::new()
         } else {
-            held(request, &error, resource, nodes)
+            held(request, &error, resource)
         };
         return Failure::new(request.lock.conflict_exit_code, message);
     }
@@ -41,7 +38,7 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
 }
 
 /// Who is in the way, and what to do.
-fn held(request: &Request<'_>, error: &Error, resource: &str, nodes: &[NodeReport]) -> String {
+fn held(request: &Request<'_>, error: &Error, resource: &str) -> String {
     let waited = request.wait.map_or(String::new(), |wait| {
         format!(", after {} of waiting", durations::exact(wait))
     });
@@ -68,25 +65,19 @@ fn held(request: &Request<'_>, error: &Error, resource: &str, nodes: &[NodeRepor
             done_by.unwrap_or_default()
         );
     }
-    let is_held = |report: &&NodeReport| {
-        matches!(
-            report.vote,
-            Vote::Held { .. } | Vote::Read { .. } | Vote::WriterWaits { .. }
-        )
-    };
-    let (on, of) = (nodes.iter().filter(is_held).count(), nodes.len());
-    let on = format!("(on {on} of {of} nodes, as far as they were asked{waited})");
     let who = match (error.holder(), error.readers()) {
         (Some(holder), _) => format!("{holder} has"),
         (None, Some(1)) => "a reader has".to_owned(),
         (None, Some(readers)) => format!("{readers} readers have"),
         // The status does not show who waits.
         (None, None) if error.writer_waits() => {
-            return format!("a writer waits for the lock {name} {on}, and comes first; {advice}");
+            return format!(
+                "a writer waits for the lock {name}, and comes first{waited}; {advice}"
+            );
         }
         (None, None) => "another holder has".to_owned(),
     };
-    format!("{who} the lock {name} {on}; {advice}, or see 'redlatch status {typed}'")
+    format!("{who} the lock {name}{waited}; {advice}, or see 'redlatch status {typed}'")
 }
 
 /// What is said before a wait for a lock that a parent has.

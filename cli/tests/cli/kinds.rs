@@ -185,7 +185,7 @@ fn the_name_that_is_in_the_way_is_named_and_none_of_the_others_is_taken() {
     let nodes = Nodes::start(3);
     nodes.command("SET zebra another PX 60000");
     let ended = nodes.try_run(&format!("{ALSO} -n"), "echo ran");
-    ended.is_refused(75, "another holder has the lock zebra (on ");
+    ended.is_refused(75, "another holder has the lock zebra");
     ended.complains("see 'redlatch status zebra'");
     assert!(nodes.servers.iter().all(|server| server.keys() == 1));
     let ended = nodes.try_run(&format!("{ALSO} -n -E 9 -q"), "echo ran");
