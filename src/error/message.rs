@@ -49,7 +49,7 @@ impl fmt::Display for Error {
                 "the list of locks is incomplete, because too many nodes failed".into()
             }
             Self::NotOpened { .. } => {
-                "nothing was opened, because not all nodes are fresh and answer".into()
+                "nothing was opened, because not all nodes grant that".into()
             }
             Self::Invalid { field, reason } => format!("invalid {field}: {reason}"),
             Self::Forked => "a forked child can use no LockManager, neither its parent's nor one of its own: execute a \

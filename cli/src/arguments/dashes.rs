@@ -12,7 +12,7 @@ pub(super) fn split(words: &[OsString]) -> Option<(Vec<OsString>, &OsStr)> {
     let [_, name, dashes, ..] = rest else {
         return None;
     };
-    if options.get(1)? != "run" || dashes != "--" {
+    if !options.contains(&OsString::from("run")) || dashes != "--" {
         return None;
     }
     let stand_in = [OsString::from("name")];
@@ -39,6 +39,7 @@ mod tests {
             ("redlatch run job -- env -- -x", "job", "env -- -x"),
             ("redlatch run -- -job -- true", "-job", "true"),
             ("redlatch run -n -- -- -- true", "--", "true"),
+            ("redlatch --color never run -- -job -- true", "-job", "true"),
             ("redlatch run --wait 5s -- -w -- -- --", "-w", "-- --"),
         ] {
             let (found, rest) = parsed(words);

@@ -29,7 +29,7 @@ fn new_servers_do_not_vote_until_they_are_opened_and_the_refusal_says_how() {
 #[test]
 fn servers_that_are_in_use_are_told_from_those_that_do_not_answer() {
     let mut nodes = Nodes::start(3);
-    let refused = "nothing was opened, because not all nodes are fresh and answer";
+    let refused = "nothing was opened, because not all nodes grant that";
     nodes.servers[2].kill();
     let ended = nodes.ask("open-nodes");
     ended.is_refused(69, refused);

@@ -28,7 +28,7 @@ fn nodes_are_opened_only_if_every_one_is_fresh_and_all_or_none() {
     };
     let is_serving = matches!(failure(&reports[2].vote), NodeError::Serving);
     assert!(is_serving, "{error}");
-    assert!(error.to_string().contains("not all nodes are fresh"));
+    assert!(error.to_string().contains("not all nodes grant that"));
     assert!(!is_locked(&nodes));
 
     // Restarted with their memory, which nobody knows how old it is.
