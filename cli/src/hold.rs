@@ -16,7 +16,7 @@ use crate::nodes;
 use crate::output;
 use crate::request::Request;
 use crate::session::Session;
-use crate::terminal::is_in_background;
+use crate::terminal::stops_readers;
 
 /// How often a process in the background looks whether it is in the foreground of its terminal again.
 const IN_BACKGROUND: Duration = Duration::from_millis(200);
@@ -25,7 +25,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     let (manager, config) = nodes::taking(&arguments.servers, &arguments.lock)?;
     let request = Request::new(&arguments.lock, &config, &manager)?;
     // Whether it has ended before anything was done.
-    if !is_in_background() && is_readable(Some(Duration::ZERO)) && has_ended() {
+    if !stops_readers(stdin()) && is_readable(Some(Duration::ZERO)) && has_ended() {
         return Err(Failure::usage(
             "standard input is at its end, and the lock is held until then; give it a pipe that stays open, or use \
              'redlatch run NAME -- sleep infinity'",
@@ -87,11 +87,11 @@ fn is_lost(session: &Session<'_>) -> bool {
 /// Reads standard input, and sends an event when it has ended.
 fn read_input(events: &Sender<Event>) {
     loop {
-        if is_in_background() {
+        if stops_readers(stdin()) {
             // A process in the background that reads from its terminal is stopped, and would lose the lock.
             let nap = Timespec::try_from(IN_BACKGROUND).ok();
             poll(&mut [], nap.as_ref()).ok();
-        } else if is_readable(None) && !is_in_background() && has_ended() {
+        } else if is_readable(None) && !stops_readers(stdin()) && has_ended() {
             events.send(Event::InputEnded).ok();
             return;
         }

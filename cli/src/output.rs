@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::clock;
 use crate::failure::{Failure, IO};
+use crate::terminal::stops_writers;
 use crate::text;
 
 /// Whether all log lines are shown.
@@ -22,8 +23,7 @@ static HAS_TIME: AtomicBool = AtomicBool::new(false);
 /// Whether there is a line on the terminal that is to be written over.
 static HAS_LINE: AtomicBool = AtomicBool::new(false);
 
-/// How long a message waits for room on standard error, and is lost then. A pipe may be full, and Ctrl-S stops a terminal. A
-/// write would wait without end, and with it the thread that renews the lock or the one that listens to signals.
+/// How long a message waits for room on standard error, and is lost then. A pipe may be full, and Ctrl-S stops a terminal.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Before the further lines of a message on a terminal.
@@ -94,8 +94,13 @@ pub(crate) fn tell_times() {
     HAS_TIME.store(true, Ordering::Relaxed);
 }
 
+/// Writes to standard error if that neither takes long nor stops this process: the thread that writes renews the lock, or
+/// listens to signals.
 fn write_error(text: &str) {
     let err = io::stderr();
+    if stops_writers(&err) {
+        return;
+    }
     let mut outputs = [PollFd::new(&err, PollFlags::OUT)];
     let patience = Timespec::try_from(PATIENCE).ok();
     while poll(&mut outputs, patience.as_ref()) == Err(Errno::INTR) {}

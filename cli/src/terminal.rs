@@ -3,10 +3,11 @@
 
 use std::fs::File;
 use std::io::{IsTerminal, stdin, stdout};
+use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, fstat};
 use rustix::process::{Pid, Signal, getpid, kill_current_process_group, kill_process};
-use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcsetpgrp};
 
 use crate::processes::own_group;
 
@@ -48,10 +49,16 @@ impl Terminal {
     }
 }
 
-/// Whether this process would be stopped if it read from standard input. One that is not the terminal of this process's
-/// session has no foreground.
-pub(crate) fn is_in_background() -> bool {
-    matches!(tcgetpgrp(stdin()), Ok(group) if Some(group) != own_group())
+/// Whether this process would be stopped if it read from this stream. One that is not the terminal of this process's session
+/// has no foreground.
+pub(crate) fn stops_readers(stream: impl AsFd) -> bool {
+    matches!(tcgetpgrp(stream), Ok(group) if Some(group) != own_group())
+}
+
+/// Whether this process would be stopped if it wrote to this stream (`stty tostop`).
+pub(crate) fn stops_writers(stream: impl AsFd) -> bool {
+    let modes = tcgetattr(&stream).map(|modes| modes.local_modes);
+    modes.is_ok_and(|modes| modes.contains(LocalModes::TOSTOP)) && stops_readers(stream)
 }
 
 /// Stops this process, as Ctrl-Z does, and returns when it is continued.

@@ -311,6 +311,13 @@ fn hold_leaves_the_terminal_to_others_in_the_background_and_ends_at_ctrl_d_in_th
     assert_eq!(nodes.locked(), 0);
 }
 
+/// Two of three servers don't answer for a while: a renewal fails, which is a line to write, and the next ones succeed.
+fn have_a_renewal_fail(nodes: &Nodes) {
+    nodes.servers[..2].iter().for_each(Server::stop);
+    pause(Duration::from_secs(3));
+    nodes.servers[..2].iter().for_each(Server::resume);
+}
+
 /// Ctrl-S stops all output to a terminal, and with it everybody who writes.
 #[test]
 fn a_terminal_that_is_stopped_keeps_neither_a_renewal_nor_the_end_from_a_holder() {
@@ -320,14 +327,22 @@ fn a_terminal_that_is_stopped_keeps_neither_a_renewal_nor_the_end_from_a_holder(
     let holder = Running::spawn(terminal.take(&mut hold));
     assert!(eventually(LIMIT, || terminal.shown().len() > 40));
     terminal.press("\u{13}");
-    // A renewal fails, which is a line to write, and the next ones succeed.
-    nodes.servers[..2].iter().for_each(Server::stop);
-    pause(Duration::from_secs(3));
-    nodes.servers[..2].iter().for_each(Server::resume);
+    have_a_renewal_fail(&nodes);
     let waits = nodes.start_run("--wait 5m", "echo ran");
     pause(Duration::from_secs(6));
     assert!(nodes.locked() >= 2);
     // That somebody waits is another line.
     holder.end_by(Signal::TERM).ends_with(0);
     waits.end().ends_with(0);
+}
+
+#[test]
+fn a_terminal_that_stops_who_writes_in_the_background_does_not_stop_redlatch() {
+    let nodes = Nodes::hasty();
+    let script = "stty tostop; redlatch run --ttl 6s job -- sh -c 'echo works; sleep 6; exit 7'; \
+         echo exit code $?; sleep 30";
+    let (terminal, _session) = run(&nodes, script);
+    terminal.wait_for("works");
+    have_a_renewal_fail(&nodes);
+    assert_eq!(terminal.wait_for("exit code "), "7");
 }
