@@ -1,14 +1,13 @@
 //! The wait while another process holds the lock: at one node, which wakes a waiting client when the lock is released.
 
-use std::iter;
 use std::time::Duration;
 
 use super::cancel::Cancel;
 use super::demand::Patience;
 use super::held::Held;
 use crate::claim::{Kind, Resource};
-use crate::cluster::Cluster;
-use crate::error::{Error, Vote};
+use crate::cluster::{Cluster, Places, places};
+use crate::error::{Error, NodeReport, Vote};
 use crate::node::command::WhenFree;
 use crate::node::reply::{LockState, LookReply};
 use crate::node::wait::{ListenOutcome, Listener};
@@ -56,14 +55,8 @@ pub(crate) enum Reach {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Round {
     pub(crate) reach: Reach,
-    /// The slots of a semaphore that are asked for, one after the other until one is granted; none if it is a lock.
-    pub(crate) slots: Option<Vec<u32>>,
-}
-
-impl Round {
-    pub(crate) fn of_lock(reach: Reach) -> Self {
-        Self { reach, slots: None }
-    }
+    /// The slots of a semaphore that are asked for, one after the other until one is granted.
+    pub(crate) slots: Vec<u32>,
 }
 
 /// The wait of one call for a lock that another process holds.
@@ -76,9 +69,9 @@ pub(crate) struct Wait<'c> {
     hints: u32,
     /// Whether the last attempt was that of a reader, and a node told it that a writer waits.
     writer_waits: bool,
-    /// Whether a look at each node would tell nothing of the lock. The node failed in the last attempt, as one that abstains does. Or
-    /// it granted the lock although others named a holder, so the holder has no key there.
-    passed_over: Vec<bool>,
+    /// The nodes at which a look would tell nothing of the lock. The node failed in the last attempt, as one that abstains does. Or it
+    /// granted the lock although others named a holder, so the holder has no key there.
+    passed_over: Places,
     /// The key for which readers of other nodes refused the last attempt, if the first node granted it.
     read_elsewhere: Option<&'c str>,
 }
@@ -110,7 +103,7 @@ impl<'c> Wait<'c> {
             patience,
             hints: 0,
             writer_waits: false,
-            passed_over: Vec::new(),
+            passed_over: Places::new(),
             read_elsewhere: None,
         }
     }
@@ -123,11 +116,10 @@ impl<'c> Wait<'c> {
         // before the others.
         let has_holder = votes.clone().any(names_a_holder);
         // An attempt by the arbiter ends where the key is no lock, so that is where one looks as well.
-        let tells_nothing = |vote: &Vote| {
+        self.passed_over = places(nodes, |NodeReport { vote, .. }| {
             vote.is_silent() && !vote.is_left_out() || has_holder && vote.is_granted()
-        };
+        });
         self.writer_waits = error.writer_waits();
-        self.passed_over = votes.clone().map(tells_nothing).collect();
         self.read_elsewhere = None;
         let mut answers = votes.filter(|vote| !vote.is_failure());
         if !has_holder && answers.next().is_some_and(Vote::is_granted) {
@@ -183,17 +175,15 @@ impl<'c> Wait<'c> {
         self.round(Reach::AllNodes, slots.unwrap_or_default())
     }
 
-    /// Slots are asked for from a random one on, so that contenders begin at different slots.
-    fn round(&self, reach: Reach, mut slots: Vec<u32>) -> Result<Round, Error> {
-        if self.permits().is_none() {
-            return Ok(Round::of_lock(reach));
+    /// Slots are asked for from a random one on, so that contenders begin at different slots. Of a lock there are none.
+    pub(crate) fn round(&self, reach: Reach, mut slots: Vec<u32>) -> Result<Round, Error> {
+        if !slots.is_empty() {
+            let random = self.cluster.clock.random().map_err(Error::no_randomness)?;
+            let random = usize::try_from(random).unwrap_or_default();
+            let first = random.checked_rem(slots.len()).unwrap_or_default();
+            slots.rotate_left(first);
+            slots.truncate(MOST_SLOTS);
         }
-        let random = self.cluster.clock.random().map_err(Error::no_randomness)?;
-        let random = usize::try_from(random).unwrap_or_default();
-        let first = random.checked_rem(slots.len()).unwrap_or_default();
-        slots.rotate_left(first);
-        slots.truncate(MOST_SLOTS);
-        let slots = Some(slots);
         Ok(Round { reach, slots })
     }
 
@@ -265,11 +255,10 @@ impl<'c> Wait<'c> {
         when_free: WhenFree,
         is_over: impl Fn() -> bool,
     ) -> Option<(LookReply, Option<Listener<'c>>)> {
-        let skipped = self.passed_over.iter().copied();
-        let nodes = self.cluster.each().zip(skipped.chain(iter::repeat(false)));
-        let closed =
-            nodes.filter_map(|(node, skipped)| (!skipped && node.is_well()).then_some(node));
-        closed.take_while(|_| !is_over()).find_map(|node| {
+        let nodes = self.cluster.each().enumerate();
+        let telling =
+            nodes.filter(|(place, node)| !self.passed_over.contains(place) && node.is_well());
+        telling.take_while(|_| !is_over()).find_map(|(_, node)| {
             let listens = !span.is_zero() && when_free != WhenFree::Intend;
             let listener = listens.then(|| node.listener()).flatten();
             // One that can't listen is not announced.

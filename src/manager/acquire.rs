@@ -87,7 +87,7 @@ impl<'m> Acquire<'m> {
         let resource = &*self.demand.resource;
         let mut wait = Wait::new(cluster, &self.shared.held, resource, patience);
         let mut round = if resource.is_read() {
-            Round::of_lock(self.first_reach_of_a_reader())
+            wait.round(self.first_reach_of_a_reader(), Vec::new())?
         } else {
             match self.take_turns(None)? {
                 Some(Received::Passed(attempt)) => {
@@ -127,7 +127,7 @@ impl<'m> Acquire<'m> {
                 && let Some(Received::GoAhead) = self.take_turns(Some(&error))?
             {
                 self.turns.clear();
-                Round::of_lock(Reach::ArbiterFirst)
+                wait.round(Reach::ArbiterFirst, Vec::new())?
             } else if let Error::Held { .. } = error {
                 let key = resource.key_of(error.resource());
                 self.shared.courtesy.note_holder(key);
@@ -230,11 +230,11 @@ impl<'m> Acquire<'m> {
     /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail.
     fn ask(&mut self, round: &Round) -> Result<LockGuard, Error> {
         let resource = &self.demand.resource;
-        let Some(slots) = &round.slots else {
+        if resource.kind.permits().is_none() {
             return self.ask_for(resource, round.reach);
-        };
+        }
         let mut last = None;
-        for slot in slots {
+        for slot in &round.slots {
             let result = self.ask_for(&Arc::new(resource.in_slot(*slot)), round.reach);
             if !matches!(result, Err(Error::Held { .. })) {
                 return result;
