@@ -15,7 +15,7 @@ mod schedule;
 mod unfinished;
 
 pub(crate) use self::agenda::Purpose;
-use self::agenda::{Agendas, Due};
+use self::agenda::{Agendas, Wake};
 pub use self::schedule::KeepAlive;
 pub(crate) use self::schedule::due;
 use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START};
@@ -121,7 +121,7 @@ impl Keeper {
     }
 
     /// Wakes the thread at that time.
-    fn arm(self: &Arc<Self>, purpose: Purpose, wake: Due) {
+    fn arm(self: &Arc<Self>, purpose: Purpose, wake: Wake) {
         // Without a thread, nothing is planned.
         let Some(timers) = self.agendas.of(purpose).timers() else {
             return;
@@ -142,7 +142,7 @@ impl Keeper {
     }
 
     /// Does the work that is due. Returns the locks whose hooks the caller has to call, and how they were lost, if they were.
-    fn wake(self: &Arc<Self>, purpose: Purpose, wake: Due) -> Vec<Watched> {
+    fn wake(self: &Arc<Self>, purpose: Purpose, wake: Wake) -> Vec<Watched> {
         let agenda = self.agendas.of(purpose);
         if !agenda.is_current(wake) {
             return Vec::new();

@@ -54,20 +54,19 @@ pub(super) struct Agenda {
 
 #[derive(Default)]
 struct Plans {
-    /// By the numbers of the locks.
-    by_lock: BTreeMap<u64, (Due, Arc<LeaseState>)>,
+    /// Each with when it is due, by the numbers of the locks.
+    by_lock: BTreeMap<u64, (Timestamp, Arc<LeaseState>)>,
     /// The next wake of the thread. Timers for other wakes are out of date and do nothing.
-    wake: Option<Due>,
-    /// How many plans and wakes were made.
-    made: u64,
+    wake: Option<Wake>,
+    /// How many wakes were planned.
+    wakes: u64,
 }
 
-/// When a lock is due, or a wake of the thread.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Due {
+/// A wake of the thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wake {
     pub(super) at: Timestamp,
-    /// Orders locks that are due at the same time, and tells a wake from an earlier one for the same time: timers check every 50 ms
-    /// whether theirs is still the next.
+    /// Tells it from an earlier one for the same time: timers check every 50 ms whether theirs is still the next.
     number: u64,
 }
 
@@ -106,17 +105,17 @@ impl Agenda {
         &self,
         lease: &Arc<LeaseState>,
         at: impl FnOnce(&LeaseState) -> Timestamp,
-    ) -> Option<Due> {
+    ) -> Option<Wake> {
         let mut plans = self.plans.lock();
         if !(self.is_wanted)(lease) {
             // The caller has another reference, so this drops no lease under the mutex.
             plans.by_lock.remove(&lease.number);
             return None;
         }
-        let due = plans.due(at(lease));
+        let due = at(lease);
         let plan = (due, Arc::clone(lease));
         plans.by_lock.insert(lease.number, plan);
-        plans.wake_at(due.at)
+        plans.wake_at(due)
     }
 
     /// Drops the plan for a lock.
@@ -141,7 +140,7 @@ impl Agenda {
     }
 
     /// Whether this is still the next wake: an earlier one may have been planned since.
-    pub(super) fn is_current(&self, wake: Due) -> bool {
+    pub(super) fn is_current(&self, wake: Wake) -> bool {
         self.plans.lock().wake == Some(wake)
     }
 
@@ -154,44 +153,36 @@ impl Agenda {
             let renewal = lease.renewal();
             renewal.is_some_and(|renewal| at <= now.saturating_add(head_start(renewal.ttl)))
         };
-        let is_due =
-            |at, lease: &LeaseState| at <= now || at <= horizon && is_within_head_start(at, lease);
         let mut due = Vec::new();
         // What is dropped here is in the list, so no lease is dropped under the mutex.
-        plans.by_lock.retain(|_, plan| {
-            let is_due = is_due(plan.0.at, &plan.1);
-            due.extend(is_due.then(|| plan.clone()));
+        plans.by_lock.retain(|_, (at, lease)| {
+            let is_due = *at <= now || *at <= horizon && is_within_head_start(*at, lease);
+            due.extend(is_due.then(|| (*at, Arc::clone(lease))));
             !is_due
         });
         drop(plans);
-        due.sort_by_key(|(due, _)| *due);
+        due.sort_by_key(|(at, _)| *at);
         due.into_iter().map(|(_, lease)| lease).collect()
     }
 
     /// The next wake, unless it is planned already.
-    pub(super) fn next_wake(&self) -> Option<Due> {
+    pub(super) fn next_wake(&self) -> Option<Wake> {
         let mut plans = self.plans.lock();
-        let first = plans.by_lock.values().map(|(due, _)| due.at).min()?;
+        let first = plans.by_lock.values().map(|(at, _)| *at).min()?;
         plans.wake_at(first)
     }
 }
 
 impl Plans {
     /// Plans a wake, unless an earlier one is planned.
-    fn wake_at(&mut self, at: Timestamp) -> Option<Due> {
+    fn wake_at(&mut self, at: Timestamp) -> Option<Wake> {
         if self.wake.is_some_and(|planned| planned.at <= at) {
             return None;
         }
-        self.wake = Some(self.due(at));
+        self.wakes = self.wakes.wrapping_add(1);
+        let number = self.wakes;
+        self.wake = Some(Wake { at, number });
         self.wake
-    }
-
-    fn due(&mut self, at: Timestamp) -> Due {
-        self.made = self.made.wrapping_add(1);
-        Due {
-            at,
-            number: self.made,
-        }
     }
 }
 

@@ -24,10 +24,17 @@ impl Keeper {
     /// majority there are asked about on all nodes, the most urgent first. Nodes that have no key of a lock are healed, one
     /// lock after the other. Each such step can cost a node timeout, so locks that become due meanwhile are renewed in
     /// between.
-    pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Arc<LeaseState>>) {
+    pub(super) fn renew_all(self: &Arc<Self>, mut due: Vec<Arc<LeaseState>>) {
         let mut unfinished = Unfinished::default();
-        self.renew_on_healthy_nodes(due, &mut unfinished);
-        while !unfinished.is_empty() {
+        loop {
+            while let Some(chunk) = next_chunk(&mut due) {
+                self.step(&chunk, &mut unfinished, |unfinished| {
+                    self.renew(&chunk, Node::is_well, unfinished);
+                });
+            }
+            if unfinished.is_empty() {
+                return;
+            }
             if let Some(chunk) = next_chunk(&mut unfinished.undecided) {
                 self.step(&chunk, &mut unfinished, |unfinished| {
                     self.renew(&chunk, |_| true, unfinished);
@@ -41,20 +48,7 @@ impl Keeper {
             }
             // No head start here: it would repeat a renewal that has just failed without a pause.
             let agenda = self.agendas.of(Purpose::Renew);
-            let due = agenda.take_due(self.cluster.clock.now(), Duration::ZERO);
-            self.renew_on_healthy_nodes(due, &mut unfinished);
-        }
-    }
-
-    fn renew_on_healthy_nodes(
-        self: &Arc<Self>,
-        mut due: Vec<Arc<LeaseState>>,
-        unfinished: &mut Unfinished,
-    ) {
-        while let Some(chunk) = next_chunk(&mut due) {
-            self.step(&chunk, unfinished, |unfinished| {
-                self.renew(&chunk, Node::is_well, unfinished);
-            });
+            due = agenda.take_due(self.cluster.clock.now(), Duration::ZERO);
         }
     }
 
