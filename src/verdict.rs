@@ -105,7 +105,7 @@ pub(crate) fn validity(nodes: &[Kept], drift: impl Fn(Duration) -> Duration) -> 
     let own = nodes.iter().filter(|node| node.report.vote.is_granted());
     let times = own.map(|node| node.left).collect();
     let left = quorum::of_a_majority(nodes.len(), times).unwrap_or_default();
-    quorum::validity(left, Duration::ZERO, drift(left))
+    left.saturating_sub(drift(left))
 }
 
 pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
