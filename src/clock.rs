@@ -225,6 +225,16 @@ impl Clock {
     }
 }
 
+/// As [`Clock::wait`]. The models of the queue and of the lease have waits of their own in its place.
+pub(crate) fn nap<T>(
+    clock: &Clock,
+    condvar: &Condvar,
+    guard: &mut MutexGuard<'_, T>,
+    until: Timestamp,
+) {
+    clock.wait(condvar, guard, until);
+}
+
 /// It goes on while the machine is suspended, as the time to live on the nodes does.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const SYSTEM_CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;

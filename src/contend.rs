@@ -14,10 +14,5 @@ mod queue_answers;
 #[path = "../tests/rooms/contend/queue_model.rs"]
 mod queue_model;
 
-use crate::clock::{Clock, Timestamp};
-use crate::sync::{self, Condvar, MutexGuard};
-
-/// Waits on `condvar` until it is notified or `until` has come; may wake early. The model has a wait of its own.
-fn nap<T>(clock: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, until: Timestamp) {
-    clock.wait(condvar, guard, until);
-}
+use crate::clock::nap;
+use crate::sync;

@@ -18,9 +18,9 @@ mod watch;
 use self::state::holding::Holding;
 pub use self::watch::LeaseWatch;
 use crate::claim::{Claim, Kind};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::nap;
 use crate::cluster::{Places, places};
-use crate::sync::{self, Condvar, MutexGuard};
+use crate::sync;
 use crate::value::Value;
 
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
@@ -200,9 +200,4 @@ impl Lease {
         let until = self.rests_until_ms?.saturating_mul(1000);
         Some(Duration::from_micros(until.saturating_sub(wall_micros)))
     }
-}
-
-/// Waits on `condvar` until it is notified or `until` has come; may wake early. The model has a wait of its own.
-fn nap<T>(clock: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, until: Timestamp) {
-    clock.wait(condvar, guard, until);
 }
