@@ -96,7 +96,7 @@ impl LockGuard {
             votes: won.votes,
             must_release: true,
             passes: MOST_PASSES,
-            rests_until: won.rests_until,
+            rests_until: None,
             turns: Turns::new(),
         }
     }

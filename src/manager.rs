@@ -290,8 +290,10 @@ impl LockManager {
     )]
     pub fn adopt(&self, lease: Lease) -> Result<LockGuard, Error> {
         let cluster = self.cluster().refuse_fork()?;
+        let rests_until = protocol::adopt::rests_until(cluster, &lease);
         let won = protocol::adopt::adopt(cluster, &lease)?;
         let mut guard = LockGuard::new(&self.shared, won);
+        guard.rests_until = rests_until;
         cluster.stats.adopted.count();
         guard.lease.count_its_end();
         if !guard.is_read() {

@@ -1,6 +1,5 @@
 //! The verbs of the protocol, one file each: a round over the cluster, and a verdict on the votes.
 
-use crate::clock::Timestamp;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 
@@ -20,8 +19,6 @@ pub(crate) struct Won {
     pub(crate) lease: LeaseState,
     /// What each node said, in the canonical order.
     pub(crate) votes: Votes,
-    /// Until when the lock has to rest if it is given back before, if it has a minimum.
-    pub(crate) rests_until: Option<Timestamp>,
 }
 
 /// The answers of the nodes that were asked, each with the place of its node.

@@ -95,8 +95,6 @@ impl<'c> Bid<'c> {
             return Ok(Won {
                 lease: LeaseState::new(&cluster.owner, self.claim.clone(), nodes, valid),
                 votes: Votes::new(ballots.iter().map(|ballot| &ballot.report)),
-                // The caller sets it, from when it has the lock.
-                rests_until: None,
             });
         }
         let released = self.call_off(&ballots, attempt);

@@ -55,7 +55,6 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         confirmed => confirmed?,
     }
     let valid = started..started.saturating_add(validity);
-    let rests_until = rests_until(cluster, lease);
     // The clock is read last, so that no slow step above hides a lock that has expired.
     if valid.end <= cluster.clock.now() {
         return expired(votes);
@@ -70,7 +69,6 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     Ok(Won {
         lease: LeaseState::new(&cluster.owner, claim, nodes, valid),
         votes: Votes::new(votes.iter()),
-        rests_until,
     })
 }
 
@@ -92,8 +90,9 @@ fn ask(cluster: &Cluster, lease: &Lease, claim: &Claim) -> Vec<Kept> {
     nodes
 }
 
-/// Until when the lock has to rest, by the clock of this process. No lease makes that longer than a minimum can be.
-fn rests_until(cluster: &Cluster, lease: &Lease) -> Option<Timestamp> {
+/// Until when the lock of this lease has to rest if it is given back before, by the clock of this process. No lease makes that longer
+/// than a minimum can be.
+pub(crate) fn rests_until(cluster: &Cluster, lease: &Lease) -> Option<Timestamp> {
     let left = lease.rest_left(cluster.clock.wall_micros())?;
     let left = left.min(cluster.options.max_ttl);
     Some(cluster.clock.now().saturating_add(left))
