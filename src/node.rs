@@ -29,7 +29,7 @@ pub(crate) mod lanes;
 mod lanes_model;
 mod owed;
 pub(crate) mod reply;
-#[cfg(all(any(test, fuzzing), target_os = "linux"))]
+#[cfg(all(any(test, fuzzing), feature = "fake", target_os = "linux"))]
 pub(crate) mod reply_path;
 pub(crate) mod request;
 mod round;
