@@ -65,9 +65,9 @@ pub(crate) struct Node {
     gate: Gate,
     /// How many connections are busy with listening for releases.
     listening: AtomicU32,
-    /// The generation of the connections in which the server refused to block, plus one; or zero.
+    /// The generation of the connections in which the server refused to block.
     listening_refused: AtomicU64,
-    owed: Owed,
+    owed: Mutex<Owed>,
     /// For requests to this node alone.
     lanes: Lanes,
     /// For requests to several nodes of the manager.
@@ -123,8 +123,8 @@ impl Node {
             failure: Mutex::default(),
             gate: Gate::default(),
             listening: AtomicU32::new(0),
-            listening_refused: AtomicU64::new(0),
-            owed: Owed::default(),
+            listening_refused: AtomicU64::new(u64::MAX),
+            owed: Mutex::default(),
             lanes: lanes(setup.pool_size),
             common_lanes: setup.common_lanes,
             me: Weak::clone(me),
@@ -213,11 +213,6 @@ impl Node {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    /// As `listening_refused` has it.
-    fn next_generation(&self) -> u64 {
-        self.generation().wrapping_add(1)
     }
 
     fn generation(&self) -> u64 {

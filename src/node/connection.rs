@@ -43,10 +43,8 @@ pub(super) struct OpenConnection {
     generation: u64,
     /// When something was sent on it last, or when it was opened.
     used_at: Timestamp,
-    /// Whether no further request may be sent on it. Replies may still be read.
+    /// Whether no further request may be sent on it, also if every command has its reply.
     pub(super) is_used_up: bool,
-    /// Whether nothing is read from it any more, because the next bytes would answer an abandoned command. An undo may still be sent.
-    pub(super) is_out_of_order: bool,
     server: Server,
     /// The scripts whose text was sent on it. They are called by their digests from then on.
     pub(super) scripts: Vec<&'static Script>,
@@ -75,7 +73,6 @@ impl OpenConnection {
             generation,
             used_at: now,
             is_used_up: false,
-            is_out_of_order: false,
             server: Server::ToBeAsked,
             scripts: Vec::new(),
         }
@@ -92,9 +89,14 @@ impl OpenConnection {
         now.saturating_since(before)
     }
 
+    /// Whether a reply is still to come.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.in_flight > 0
+    }
+
     /// Whether the connection may be used again: every command has its reply.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_flight == 0 && !self.is_used_up && !self.is_out_of_order
+        !self.is_awaited() && !self.is_used_up
     }
 
     /// The run id of the server at the other end, if it is known.
@@ -142,19 +144,14 @@ impl OpenConnection {
     }
 
     /// Receives the reply to the oldest command, if it comes until `until`. Before the first one, the server says who it is. After an
-    /// error, as when nothing has come by the deadline, nothing is read from this connection again. An undo may still be sent behind
-    /// the command.
+    /// error, as when nothing has come by the deadline, what comes next answers nobody. An undo may still be sent behind the command.
     pub(super) fn recv(
         &mut self,
         until: Timestamp,
         deadline: Timestamp,
     ) -> Option<Result<Reply, NodeError>> {
-        if self.is_out_of_order {
-            return Some(Err(no_connection()));
-        }
         if !self.transport.wait_for_reply(until, deadline) {
-            self.is_out_of_order = until >= deadline;
-            return self.is_out_of_order.then_some(Err(NodeError::TimedOut));
+            return (until >= deadline).then_some(Err(NodeError::TimedOut));
         }
         if let Server::Asked = self.server {
             return match self.read_introduction(deadline) {
@@ -170,7 +167,7 @@ impl OpenConnection {
                 Err(error) if error.is_closed() => {
                     let last = last.clone();
                     self.in_flight = self.in_flight.saturating_sub(1);
-                    self.is_out_of_order = self.in_flight == 0;
+                    self.is_used_up = true;
                     return Some(Ok(Reply::Error(last)));
                 }
                 Ok(Reply::Error(_)) => {}
@@ -187,7 +184,6 @@ impl OpenConnection {
         if let Reply::Bulk(id) = &reply {
             self.server = Server::Known(run_id(id));
         } else if reply == Reply::Text("CLUSTER".into()) {
-            self.is_out_of_order = true;
             return Err(NodeError::InCluster);
         } else if let Reply::Error(error) = reply
             && error.code != "NOPERM"
@@ -199,30 +195,13 @@ impl OpenConnection {
     }
 
     fn next_reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        let reply = self.transport.recv(deadline);
-        self.is_out_of_order = reply.is_err();
-        let reply = reply?;
+        let reply = self.transport.recv(deadline)?;
         self.in_flight = self.in_flight.saturating_sub(1);
-        if self.in_flight == 0 && self.transport.has_surplus() {
-            self.is_out_of_order = true;
+        if !self.is_awaited() && self.transport.has_surplus() {
+            self.is_used_up = true;
             return Err(NodeError::protocol("more than the reply to what was sent"));
         }
         Ok(reply)
-    }
-
-    /// Reads one of the replies that are still to come and that answer nobody, if it is there. None if all have come.
-    pub(super) fn drain(&mut self, now: Timestamp) -> Option<Result<Reply, NodeError>> {
-        if self.in_flight == 0 {
-            return None;
-        }
-        if !self.transport.wait_for_reply(now, now) {
-            return Some(Err(NodeError::TimedOut));
-        }
-        let reply = self.transport.recv(now);
-        if reply.is_ok() {
-            self.in_flight = self.in_flight.saturating_sub(1);
-        }
-        Some(reply)
     }
 }
 

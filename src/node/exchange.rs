@@ -9,8 +9,9 @@
 //! |---|---|---|
 //! | `NoSlot` | a slot of the pool is free | `Idle` |
 //! | `NoSlot` | none comes free within half of the node timeout | `Idle` on a slot beside the pool, for the requests that insist; the others are answered. `Ended` if none insists |
-//! | `Idle` | the requests are sent: on the open connection in the slot, or on a new one if there is none or the server has closed it | `Sent` |
-//! | `Idle` | the gate of the node is shut ([`super::gate`]), connecting fails, or sending fails in another way | `Ended`. The node has executed nothing, unless a write of several requests was cut: some of them may have gone as a whole |
+//! | `Idle` | the gate of the node is shut ([`super::gate`]), or connecting fails | `Ended`. The node has executed nothing |
+//! | `Idle` | the requests are written: on the open connection in the slot, or on a new one if there is none or the server has closed it | `Sent` |
+//! | `Sent` | the write is cut | `Ended`. Some of the requests may have gone as a whole |
 //! | `Sent` | a reply, or the last of those to one request | `Sent`, and the oldest request without an answer has it |
 //! | `Sent` | the server lacks a script: the request is sent again on the same connection, with the text | `Sent` |
 //! | `Sent` | the connection is closed: requests without an answer that were sent on an earlier connection, or have repetitions left, are sent again on a new one; the others are answered | `Sent` |
@@ -77,10 +78,6 @@ pub(super) struct Exchange<'x> {
     deadline: Timestamp,
     /// For how long the connection was idle before. None if it was made for the requests.
     idle: Option<Duration>,
-    /// Whether a write of several requests has begun. If it fails, some of them may have been sent as a whole.
-    may_be_sent: bool,
-    /// Whether the node has answered one of the requests.
-    has_answered: bool,
     passage: Passage,
     /// The places of the requests whose replies are still to come on this connection, in the order of these.
     due: SmallVec<[usize; 4]>,
@@ -128,8 +125,6 @@ impl<'x> Exchange<'x> {
             sent_at: began,
             deadline: began,
             idle: None,
-            may_be_sent: false,
-            has_answered: false,
             passage: Passage::Earlier,
             due: SmallVec::new(),
             looked_until: began,
@@ -178,9 +173,8 @@ impl<'x> Exchange<'x> {
         let slot = self.node.pool.get_timeout(half).ok();
         let now = self.node.now();
         self.waited = now.saturating_since(began);
-        for place in self.unanswered() {
-            let insists = self.request(place).is_some_and(|it| it.verb.insists());
-            if slot.is_none() && !insists {
+        for (place, request) in self.unanswered() {
+            if slot.is_none() && !request.verb.insists() {
                 self.answer(place, Err(NodeError::PoolExhausted), Leftover::None);
             }
         }
@@ -234,22 +228,20 @@ impl<'x> Exchange<'x> {
         }
     }
 
-    fn request(&self, place: usize) -> Option<Request<'x>> {
-        self.requests.get(place).map(|one| one.request)
-    }
-
     fn is_answered(&self) -> bool {
         self.requests.iter().all(|one| one.answer.is_some())
     }
 
-    /// The places of the requests that are not answered.
-    fn unanswered(&self) -> SmallVec<[usize; 4]> {
+    /// The requests that are not answered, with their places.
+    fn unanswered(&self) -> SmallVec<[(usize, Request<'x>); 1]> {
         let all = self.requests.iter().enumerate();
         let unanswered = all.filter(|(_, one)| one.answer.is_none());
-        unanswered.map(|(place, _)| place).collect()
+        unanswered
+            .map(|(place, one)| (place, one.request))
+            .collect()
     }
 
-    /// The requests that are not answered.
+    /// The same without their places.
     fn open_requests(&self) -> impl Iterator<Item = Request<'x>> {
         let unanswered = self.requests.iter().filter(|one| one.answer.is_none());
         unanswered.map(|one| one.request)
@@ -308,7 +300,6 @@ impl<'x> Exchange<'x> {
         };
         let (node, verb) = (self.node, request.verb);
         let Some(error) = error else {
-            self.has_answered = true;
             span.iter().for_each(NodeSpan::answered);
             if !verb.is_about_health() && node.close_breaker() {
                 self.news.push(None);
@@ -324,8 +315,11 @@ impl<'x> Exchange<'x> {
         }
         // A time-out that came late, or from a node that has answered the request before this one, says little about the node.
         let is_late = self.waited.saturating_mul(4) > node.timeout;
-        let is_excused =
-            self.has_answered || verb.long_wait().is_some() || (verb.repetitions() == 0 && is_late);
+        let is_ok = |answer: &Answer| answer.result.is_ok();
+        let mut answers = self.requests.iter().filter_map(|one| one.answer.as_ref());
+        let is_excused = answers.any(is_ok)
+            || verb.long_wait().is_some()
+            || (verb.repetitions() == 0 && is_late);
         let is_excused = is_excused && error.is_silence();
         // Where a connection that was idle is silent, it was perhaps forgotten on the way, and those that were idle with it, too.
         let was_idle = self.idle.is_some_and(|idle| idle >= SUSPICIOUS_IDLE);

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::connection::OpenConnection;
 use crate::clock::Timestamp;
-use crate::sync::Mutex;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
@@ -38,10 +37,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
-pub(super) struct Owed(Mutex<State>);
-
-#[derive(Default)]
-struct State {
+pub(super) struct Owed {
     releases: VecDeque<Release>,
     closing: VecDeque<Closing>,
     pause: Duration,
@@ -70,13 +66,12 @@ impl Closing {
     /// Reads the replies that are there, without waiting. Returns the undos if they have to go again: no more replies will come, one
     /// was an error, or nothing has come for so long. Returns itself if replies are still to come.
     fn read(mut self, now: Timestamp, patience: Duration) -> Result<Option<Self>, Vec<Packed>> {
-        while let Some(reply) = self.connection.drain(now) {
-            match reply {
-                Ok(reply) => self.has_refused |= matches!(reply, Reply::Error(_)),
-                Err(error) if error.is_silence() && now.saturating_since(self.since) < patience => {
-                    return Ok(Some(self));
-                }
-                Err(_) => return Err(self.undos),
+        let is_patient = now.saturating_since(self.since) < patience;
+        while self.connection.is_awaited() {
+            match self.connection.recv(now, now) {
+                Some(Ok(reply)) => self.has_refused |= matches!(reply, Reply::Error(_)),
+                Some(Err(error)) if error.is_silence() && is_patient => return Ok(Some(self)),
+                Some(Err(_)) | None => return Err(self.undos),
             }
         }
         if self.has_refused {
@@ -87,7 +82,7 @@ impl Closing {
     }
 }
 
-impl State {
+impl Owed {
     /// Repeats undos as releases. How long the keys live is not known here.
     fn repeat(&mut self, undos: Vec<Packed>, from: Timestamp) {
         let until = from.saturating_add(UNDONE_FOR);

@@ -143,20 +143,19 @@ pub(crate) fn extend_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     commands: &[Packed],
 ) -> Vec<Outcome> {
-    let mut heard = ask_each(nodes, commands, &Verb::Keep);
-    // The answers of a node are popped, so the last lock comes first.
-    let next_from_the_end = |_| {
+    let heard = ask_each(nodes, commands, &Verb::Keep).into_iter();
+    let heard = heard.map(|one| (one.node, one.answers.into_iter()));
+    let mut heard: SmallVec<[_; 5]> = heard.collect();
+    let next = |_| {
         let mut extended = Outcome::default();
-        for Heard { node, answers } in &mut heard {
-            let (ballot, woken) = node.ballot(answers.pop());
+        for (node, answers) in &mut heard {
+            let (ballot, woken) = node.ballot(answers.next());
             extended.add(ballot.report, woken);
         }
         one_vote_each(&mut extended.nodes);
         extended
     };
-    let mut locks: Vec<Outcome> = commands.iter().map(next_from_the_end).collect();
-    locks.reverse();
-    locks
+    commands.iter().map(next).collect()
 }
 
 /// Sends a packed release.
@@ -186,17 +185,14 @@ pub(crate) fn release_and<'n>(
     repeat: impl Fn(&Node),
 ) -> Outcome {
     let mut released = Outcome::default();
-    for Heard { node, mut answers } in ask_each(nodes, commands, &Verb::Drop) {
+    for Heard { node, answers } in ask_each(nodes, commands, &Verb::Drop) {
         if answers.iter().any(Answer::is_silent) {
             repeat(node);
         }
         // Of several refusals, the first counts, because nothing has changed between them.
         let is_granted = |answer: &Answer| matches!(&answer.result, Ok(Said::Vote(vote, _)) if vote.is_granted());
-        let telling = answers.iter().position(is_granted);
-        let telling = telling.or_else(|| answers.iter().position(Answer::is_silent));
-        let telling = telling.unwrap_or_default();
-        let answer = (telling < answers.len()).then(|| answers.swap_remove(telling));
-        released.add_release(node, answer);
+        let rank = |answer: &Answer| (!is_granted(answer), !answer.is_silent());
+        released.add_release(node, answers.into_iter().min_by_key(rank));
     }
     one_vote_each(&mut released.nodes);
     released

@@ -38,7 +38,7 @@ impl Node {
     /// Lets one more client listen. Half of the connections are left for others, and the server must not forbid it.
     pub(crate) fn listener(&self) -> Option<Listener<'_>> {
         let most = self.pool.max_size() / 2;
-        if self.listening_refused.load(Ordering::Relaxed) == self.next_generation() {
+        if self.listening_refused.load(Ordering::Relaxed) == self.generation() {
             return None;
         }
         let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
@@ -102,10 +102,8 @@ impl Listener<'_> {
             Ok(Said::Rang(true)) => ListenOutcome::Release,
             Ok(Said::Rang(false)) => ListenOutcome::Nothing,
             Ok(Said::Vote(Vote::Failed(error), _)) if forbids_to_block(&error) => {
-                let refused = self.node.next_generation();
-                self.node
-                    .listening_refused
-                    .store(refused, Ordering::Relaxed);
+                let (refused, generation) = (&self.node.listening_refused, self.node.generation());
+                refused.store(generation, Ordering::Relaxed);
                 ListenOutcome::Failed
             }
             Ok(_) | Err(_) => ListenOutcome::Failed,

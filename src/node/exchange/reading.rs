@@ -6,7 +6,7 @@ use std::mem::take;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Exchange, POLL_INTERVAL, Pending, State};
+use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::connection::no_connection;
@@ -92,10 +92,9 @@ impl Exchange<'_> {
         let said = Said::read(request.verb, request.packed, &reply, &self.node.clock);
         if let Some(connection) = &mut self.connection {
             // Nothing that comes behind such a reply can be trusted.
-            connection.is_out_of_order |= said.is_none();
             // A server that has enough clients says so and closes. In the pool, the connection would look as if the
             // server had been restarted, and cost the others that still work.
-            connection.is_used_up |= has_error && self.idle.is_none();
+            connection.is_used_up |= said.is_none() || has_error && self.idle.is_none();
         }
         let Some(said) = said else {
             return self.fail_rest(&NodeError::protocol(kind(&reply)));
@@ -120,10 +119,8 @@ impl Exchange<'_> {
             if was_warm {
                 self.node.retire(self.generation);
             }
-            for place in self.unanswered() {
-                let request = self.request(place);
-                let repetitions = request.map_or(0, |request| request.verb.repetitions());
-                if !was_warm && self.repetitions >= repetitions {
+            for (place, request) in self.unanswered() {
+                if !was_warm && self.repetitions >= request.verb.repetitions() {
                     self.fail(place, &error);
                 }
             }
@@ -141,7 +138,7 @@ impl Exchange<'_> {
 
     /// Answers all requests that have no answer.
     pub(super) fn fail_rest(&mut self, error: &NodeError) {
-        for place in self.unanswered() {
+        for (place, _) in self.unanswered() {
             self.fail(place, error);
         }
     }
@@ -155,7 +152,6 @@ impl Exchange<'_> {
     fn leave(&mut self, place: usize, error: NodeError) {
         let leftover = match self.state {
             State::Sent => self.undo(place),
-            _ if self.may_be_sent => Leftover::Possible,
             State::NoSlot | State::Idle | State::Ended => Leftover::None,
         };
         self.answer(place, Err(error), leftover);
@@ -164,8 +160,8 @@ impl Exchange<'_> {
     /// Sends the undo of a request whose outcome is unknown, if it has one. It goes on the same connection: on another one it could
     /// arrive first, and the key would stay. The connection must not be used again then.
     fn undo(&mut self, place: usize) -> Leftover {
-        let request = self.request(place);
-        let Some(repair) = request.and_then(|request| request.verb.repair()) else {
+        let one = self.requests.get(place);
+        let Some(repair) = one.and_then(|one| one.request.verb.repair()) else {
             return Leftover::Possible;
         };
         if let Some(connection) = self.connection.as_mut().filter(|_| self.undos.is_empty()) {
@@ -199,18 +195,12 @@ impl Exchange<'_> {
         if self.state == State::Ended {
             return;
         }
-        for place in self.unanswered() {
+        for (place, request) in self.unanswered() {
             self.leave(place, closed(io::ErrorKind::ConnectionAborted));
-            if let Some(Pending {
-                request,
-                answer: Some(answer),
-                ..
-            }) = self.requests.get_mut(place)
-            {
-                let was_sent = self.state == State::Sent || self.may_be_sent;
-                if !(was_sent && request.verb.repair().is_some()) {
-                    answer.again = Again::Left;
-                }
+            let is_undone = self.state == State::Sent && request.verb.repair().is_some();
+            let one = self.requests.get_mut(place).filter(|_| !is_undone);
+            if let Some(answer) = one.and_then(|one| one.answer.as_mut()) {
+                answer.again = Again::Left;
             }
         }
         self.keep_undos();

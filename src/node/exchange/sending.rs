@@ -30,12 +30,9 @@ impl<'x> Exchange<'x> {
             self.node.retire(self.generation);
             sent = self.send_again();
         }
-        match sent {
-            Ok(()) => self.state = State::Sent,
-            Err(error) => {
-                self.fail_rest(&error);
-                self.end();
-            }
+        if let Err(error) = sent {
+            self.fail_rest(&error);
+            self.end();
         }
     }
 
@@ -96,9 +93,11 @@ impl<'x> Exchange<'x> {
         &mut self,
         packed: impl Fn(Request<'x>) -> Cow<'x, Packed>,
     ) -> Result<(), NodeError> {
-        self.due = self.unanswered();
+        let unanswered = self.unanswered().into_iter();
+        self.due = unanswered.map(|(place, _)| place).collect();
         let commands: SmallVec<[_; 1]> = self.open_requests().map(packed).collect();
-        self.may_be_sent = self.requests.len() > 1;
+        // Also if the write is cut: of several requests, some may have arrived.
+        self.state = State::Sent;
         let deadline = self.step_deadline();
         self.write(&commands, deadline)
     }

@@ -5,7 +5,7 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Closing, LONGEST_TRY, REPEATED_FOR, Release, SILENT_FOR, State};
+use super::{Closing, LONGEST_TRY, Owed, REPEATED_FOR, Release, SILENT_FOR};
 use crate::clock::Timestamp;
 use crate::node::connection::OpenConnection;
 use crate::node::request::Verb;
@@ -53,14 +53,14 @@ impl Node {
     /// Forgets what is owed.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn owes_nothing_more(&self) {
-        let mut state = self.owed.0.lock();
+        let mut state = self.owed.lock();
         state.releases.clear();
         state.closing.clear();
     }
 
-    fn owe_more(&self, add: impl FnOnce(&mut State)) {
+    fn owe_more(&self, add: impl FnOnce(&mut Owed)) {
         let now = self.now();
-        let mut state = self.owed.0.lock();
+        let mut state = self.owed.lock();
         add(&mut state);
         let next = state.plan(now);
         drop(state);
@@ -72,8 +72,8 @@ impl Node {
     /// One try of all that is owed. Nothing is read or sent under the mutex.
     fn pay(&self) {
         let now = self.now();
-        let mut left = State::default();
-        let mut owed = self.owed.0.lock();
+        let mut left = Owed::default();
+        let mut owed = self.owed.lock();
         let (closing, releases) = (take(&mut owed.closing), take(&mut owed.releases));
         drop(owed);
         let before = (closing.len(), releases.len());
