@@ -192,9 +192,7 @@ pub(crate) fn show(keys: &[String]) -> Packed {
 
 /// As [`show`], for a holder: a reader is shown its own value alone, and a lock whose counter is smaller than the token as none.
 pub(crate) fn show_own(claim: &Claim) -> Packed {
-    Arguments::of(claim)
-        .pack("inspect", &SHOW_SCRIPT)
-        .about_keys(claim.resource.keys.len())
+    Arguments::of(claim).pack("inspect", &SHOW_SCRIPT)
 }
 
 /// Asks what is under a key, and for the reader whose value this is, or begins with this token. Changes nothing.

@@ -67,18 +67,13 @@ impl Exchange<'_> {
 
     /// Answers a request with its reply, if that is one to its verb. Where the server lacks the script, sends the text once.
     fn take_reply(&mut self, place: usize, mut reply: Reply) {
-        let is_first = self.requests.iter().all(|one| !one.has_text);
         let Some(one) = self.requests.get_mut(place) else {
             return;
         };
         let request = one.request;
         if scripts::is_missing(&reply) && !one.has_text {
             one.has_text = true;
-            let is_forbidden = matches!(&reply, Reply::Error(error) if error.code == "NOPERM");
-            if let Some(connection) = &mut self.connection
-                && (is_first || is_forbidden)
-            {
-                // Where digests are allowed, the text of a script that is sent again is enough for all requests.
+            if let Some(connection) = &mut self.connection {
                 connection.scripts.clear();
             }
             // The same connection is safe: the request was not executed.
