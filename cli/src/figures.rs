@@ -65,8 +65,8 @@ impl Figures {
     {
         families.lock().entry(name.to_owned()).or_insert_with(|| {
             let (family, mut registry) = (Family::new_with_constructor(new), self.registry.lock());
-            // The encoder puts these endings there itself.
-            let name = name.trim_end_matches("_total");
+            // The crate puts these endings there itself.
+            let (name, help) = (name.trim_end_matches("_total"), help.trim_end_matches('.'));
             if let Some(name) = name.strip_suffix("_seconds") {
                 registry.register_with_unit(name, help, Unit::Seconds, family.clone());
             } else {

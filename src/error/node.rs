@@ -157,7 +157,7 @@ pub enum NodeError {
         /// What is wrong with its value.
         reason: &'static str,
     },
-    /// The node is or was in use, so it is not fresh and can't be opened.
+    /// The node serves fenced clients, or did before, so it is not fresh and can't be opened.
     Serving,
 }
 
@@ -261,7 +261,7 @@ impl NodeError {
                 "the key {key:?} is in the way: {reason}; find out who wrote it, then delete it and the node's marker"
             ),
             Self::Serving => {
-                "is or was in use, so it can't be opened; if it abstains, wait for the end of that".into()
+                "serves fenced clients, or did before, so it can't be opened; if it abstains, wait for the end of that".into()
             }
         }
     }

@@ -147,15 +147,15 @@ impl LockManager {
     /// knows that it is new. Call this once, before any client uses the nodes; or don't call it, and wait.
     ///
     /// It is refused, and changes nothing, unless every node answers and is fresh: it has no marker, or abstains
-    /// because it had none. A node in use is not fresh, and neither is a node that was restarted and still has its
-    /// keys. If a node fails while it is being opened, the nodes opened before it are closed again.
+    /// because it had none. A node that serves fenced clients is not fresh, and neither is a node that was restarted and
+    /// still has its keys. If a node fails while it is being opened, the nodes opened before it are closed again.
     ///
     /// Nodes that have lost all data look fresh. Don't call it after they were flushed, or restarted without
     /// persistence: earlier locks may still be valid. Waiting is always safe.
     ///
     /// # Errors
     ///
-    /// - [`Error::NotOpened`], with what each node said: it was not reached, is in use
+    /// - [`Error::NotOpened`], with what each node said: it was not reached, serves fenced clients or did before
     ///   ([`NodeError::Serving`](crate::NodeError::Serving)), or was set up by clients with other settings.
     /// - [`Error::Invalid`] with [`Protocol::Classic`](crate::Protocol::Classic), which has nothing to open, and
     ///   [`Error::Forked`] in a forked child.

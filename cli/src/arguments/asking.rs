@@ -142,7 +142,7 @@ pub(crate) struct Unlock {
 ///
 /// A server without a marker may be new, or may have forgotten locks. It can't tell, so it does not vote for max_ttl
 /// and the drift, unless you open it. Call this once, before the first client, with the settings of all clients. It is
-/// refused if a server does not answer, or is or was in use.
+/// refused if a server does not answer, or serves fenced clients, or did before.
 ///
 /// Never call it after the servers were flushed, or restarted without persistence. They look new then, and locks of
 /// before may still be valid. To wait is always right.

@@ -67,6 +67,7 @@ fn the_file_tells_of_the_lock_and_of_the_run_from_its_start_to_its_end() {
     let mut text = String::new();
     open.read_to_string(&mut text).unwrap();
     assert_eq!(value(&text, "held"), Some(1.0));
+    assert!(text.contains("# HELP redlatch_held Locks that are held now.\n"));
 
     for (name, expected) in [
         ("held", 0),

@@ -194,7 +194,7 @@ fn a_word_of_a_node_is_read_where_it_may_come() {
         FGO *3 $6 CLOSED :5000000 $3 new => abstains for another 5.0s: it has no marker, so it is new~
         FGO *3 $6 CLOSED :5000000 $6 reborn => abstains for another 5.0s: it was restarted, restored or promoted~
         FGO *2 $6 FUTURE :5000000 => its counter for this resource is 5.0s ahead of its clock~
-        FGO *1 $7 SERVING => is or was in use~
+        FGO *1 $7 SERVING => serves fenced clients~
         FGO *2 $7 UNKNOWN $7 CLUSTER => a node of a Redis Cluster~
         FGO *2 $7 UNKNOWN $9 NOPERM_no => the server does not tell its run_id (~NOPERM no~), which~
         FGO ! $-1|:1|*0|*1 $2 OK|*1 $5 STALE|*2 $5 STALE :-1|*2 $5 STALE $1 5|*2 $6 CLOSED :5|*2 $6 MARKER :5
