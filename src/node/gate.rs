@@ -6,13 +6,12 @@
 //!
 //! What a thread does at a gate that is shut depends on its request:
 //!
-//! - A vote, a look or a probe fails at once, with the answer of the last try. Its caller asks again later.
-//! - A release, an undo, an extension or a status must not be told what was so before it came: the node may be back, and may
-//!   have the key. So it waits for the answer of a try that begins after it came, its own or that of another thread. At half of
-//!   its time it tries itself, whatever the pause, or after three quarters if another try is under way. So it reaches a node that is back, or that stands still, as it would without
-//!   the gate, and no key stays. Those that wait at the same time have one try in common, so they make no storm.
-//! - A wait for a release of another client never tries, because its reply may take long.
-//! - A question about the health of a server always tries, because it has to find out what is so now.
+//! - A vote, a look, a wait or a probe fails at once, with the answer of the last try. Its caller asks again later.
+//! - A release, an undo, an extension, a status or a question about health must not be told what was so before it came: the
+//!   node may be back, and may have the key. So it waits for the answer of a try that begins after it came, its own or that of another
+//!   thread. At half of its time it tries itself, whatever the pause, or after three quarters if another try is under way. So it
+//!   reaches a node that is back, or that stands still, as it would without the gate, and no key stays. Those that wait at the same
+//!   time have one try in common, so they make no storm.
 //!
 //! A node that does not answer in time shuts no gate: its time-outs are the pauses.
 
@@ -54,17 +53,13 @@ struct Shut {
     failed: u64,
 }
 
-/// What a thread does at a gate that is shut. The later ones are more insistent.
+/// What a thread does at a gate that is shut. The later one is more insistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Manner {
-    /// It takes the answer of the last try.
-    Listens,
     /// It tries if the pause is over. Else it takes the answer of the last try.
     Asks,
     /// It waits for the answer of a try that begins after it came.
     Insists,
-    /// It tries.
-    Examines,
 }
 
 /// A thread at the gate.
@@ -187,10 +182,10 @@ impl Shut {
         }
         let is_answered = self.failed > visit.came;
         match visit.manner {
-            Manner::Examines => Step::Try,
-            Manner::Asks | Manner::Insists if next <= now && !is_answered => Step::Try,
-            Manner::Insists if next <= visit.deadline && !is_answered => Step::Wait(next),
-            Manner::Asks | Manner::Insists | Manner::Listens => Step::Fail,
+            _ if is_answered => Step::Fail,
+            _ if next <= now => Step::Try,
+            Manner::Insists if next <= visit.deadline => Step::Wait(next),
+            Manner::Asks | Manner::Insists => Step::Fail,
         }
     }
 }

@@ -82,12 +82,14 @@ impl Verb {
     /// What it does at the gate of a node that takes no connections.
     pub(super) fn manner(&self) -> Manner {
         match self {
-            Self::Take(_) | Self::Look { .. } | Self::Probe => Manner::Asks,
-            Self::Listen { .. } => Manner::Listens,
-            Self::Keep | Self::Drop | Self::Pass(_) | Self::Show | Self::Scan | Self::Open(_) => {
-                Manner::Insists
-            }
-            Self::Ask(_) => Manner::Examines,
+            Self::Take(_) | Self::Look { .. } | Self::Probe | Self::Listen { .. } => Manner::Asks,
+            Self::Keep
+            | Self::Drop
+            | Self::Pass(_)
+            | Self::Show
+            | Self::Scan
+            | Self::Open(_)
+            | Self::Ask(_) => Manner::Insists,
         }
     }
 
@@ -96,8 +98,8 @@ impl Verb {
     /// about the node.
     pub(super) fn repetitions(&self) -> u32 {
         match self.manner() {
-            Manner::Asks | Manner::Listens => 0,
-            Manner::Insists | Manner::Examines => REPETITIONS,
+            Manner::Asks => 0,
+            Manner::Insists => REPETITIONS,
         }
     }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::super::Node;
 use super::super::doubles::{
-    self, Event, Fails, SECOND, Says, Server, asked, closes, error, is_away, node_on,
+    Event, Fails, SECOND, Says, Server, asked, closes, error, is_away, node_on,
 };
 use super::super::request::Verb;
-use super::Manner::{Asks, Examines, Insists, Listens};
+use super::Manner::{Asks, Insists};
 use super::*;
 use crate::clock::FakeClock;
 use crate::error::NodeError;
@@ -189,8 +189,6 @@ fn while_one_tries_those_that_insist_wait_for_its_answer_and_the_others_get_the_
         (Asks, 4, later, 1999, Step::Fail),
         (Asks, 4, later, 2000, Step::Try),
         (Asks, 5, later, 2000, Step::Fail),
-        (Listens, 4, came, 2000, Step::Fail),
-        (Examines, 5, later, 0, Step::Try),
     ] {
         let told = shut(failed).step(visit(manner), begun, at(now));
         assert_eq!(told, step, "{manner:?} {failed} {begun} {now}");
@@ -198,12 +196,9 @@ fn while_one_tries_those_that_insist_wait_for_its_answer_and_the_others_get_the_
 }
 
 #[test]
-fn a_question_about_health_always_tries_and_who_waits_for_a_release_never_does() {
+fn a_question_about_health_is_told_what_is_so_now() {
     let (server, node) = shut_for_long(CLOSES, SECOND);
-    server.clock.advance(LONGEST_PAUSE);
     let before = server.connections();
-    assert_answer(&node, &doubles::listen(SECOND, None), CLOSES);
-    assert_eq!(server.connections(), before);
     server.set(LOGIN.1);
     for tries in 1..=3 {
         assert_answer(&node, &Verb::Ask(Question::Time), LOGIN);
