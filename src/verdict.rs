@@ -121,13 +121,10 @@ pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
 
 /// Why an attempt without a majority has failed. Failures count only if they alone rule out a majority. Otherwise other
 /// holders prevented it.
-pub(crate) fn attempt_error(
-    resource: &Arc<str>,
-    waited: Duration,
-    nodes: Vec<NodeReport>,
-) -> Error {
+pub(crate) fn attempt_error(resource: &Arc<str>, nodes: Vec<NodeReport>) -> Error {
     let failed = nodes.iter().filter(|node| node.vote.is_failure()).count();
-    let resource = Arc::clone(resource);
+    // The time is set when the call ends.
+    let (resource, waited) = (Arc::clone(resource), Duration::ZERO);
     if is_blocked(&nodes) {
         Error::NotALock {
             resource,

@@ -1,6 +1,5 @@
 //! Fairness among processes: a client that has just woken another one lets it have the lock first.
 
-use std::array;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,11 +14,10 @@ const POLITE_FOR: Duration = Duration::from_millis(5);
 const WARY_FOR: Duration = Duration::from_secs(1);
 
 /// What this manager remembers of the other clients that want a lock.
+#[derive(Default)]
 pub(crate) struct Courtesy {
-    /// The same in each run, so that a simulated run can be repeated.
-    hasher: BuildHasherDefault<DefaultHasher>,
     /// By a part of the key's hash. Two locks with the same part only make a thread polite without need.
-    places: [Place; 64],
+    places: [Place; 32],
 }
 
 /// What is remembered of the locks with one part of the hash.
@@ -31,15 +29,6 @@ struct Place {
     wary_until: AtomicU64,
     /// Whether other clients may be waiting.
     is_contended: AtomicBool,
-}
-
-impl Default for Courtesy {
-    fn default() -> Self {
-        Self {
-            hasher: BuildHasherDefault::default(),
-            places: array::from_fn(|_| Place::default()),
-        }
-    }
 }
 
 impl Courtesy {
@@ -82,9 +71,11 @@ impl Courtesy {
     }
 
     fn place(&self, key: &str) -> &Place {
-        let [byte, ..] = self.hasher.hash_one(key).to_ne_bytes();
+        // The same in each run, so that a simulated run can be repeated.
+        let hasher = BuildHasherDefault::<DefaultHasher>::new();
+        let [byte, ..] = hasher.hash_one(key).to_ne_bytes();
         let [first, others @ ..] = &self.places;
-        others.get(usize::from(byte) / 4).unwrap_or(first)
+        others.get(usize::from(byte) / 8).unwrap_or(first)
     }
 }
 

@@ -99,9 +99,7 @@ impl<'c> Bid<'c> {
         }
         let released = self.call_off(&ballots, attempt);
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
-        let waited = cluster.clock.now_for_records().saturating_since(started);
-        let name = &self.claim.resource.name;
-        Err(verdict::attempt_error(name, waited, nodes))
+        Err(verdict::attempt_error(&self.claim.resource.name, nodes))
     }
 
     /// Releases the keys that the round has set.

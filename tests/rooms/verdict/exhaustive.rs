@@ -162,7 +162,7 @@ fn an_attempt_has_failed_by_faults_only_if_they_alone_rule_a_majority_out() {
         } else {
             "not a lock"
         };
-        let error = attempt_error(&"job".into(), Duration::ZERO, nodes);
+        let error = attempt_error(&"job".into(), nodes);
         assert_eq!(told(Err(error)), expected, "{round:?}");
     }
 }
