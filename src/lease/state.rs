@@ -53,6 +53,7 @@ pub(crate) struct LeaseState {
 }
 
 /// What changes while a lock is held.
+#[derive(Default)]
 struct HeldState {
     /// What each node may have of the lock, in the canonical order.
     nodes: Holdings,
@@ -143,12 +144,7 @@ impl LeaseState {
             is_wanted: AtomicBool::new(false),
             state: Mutex::new(HeldState {
                 nodes,
-                has_healer: false,
-                loss: None,
-                has_ended: false,
-                is_counted: false,
-                kept_alive: None,
-                hooks: Vec::new(),
+                ..HeldState::default()
             }),
             changed: Condvar::new(),
         }

@@ -104,9 +104,10 @@ impl Keeper {
         if lease.loss_by(now).is_some() {
             return None;
         }
-        let ttl = lease.renewal()?.ttl;
+        let renewal = lease.renewal()?;
         // An error means that max_hold leaves too little time for an extension.
-        let term = self.cluster.term_until(lease.limit(), ttl, now).ok()?;
+        let term = self.cluster.term_until(renewal.until, renewal.ttl, now);
+        let term = term.ok()?;
         Some(Extension::new(&self.cluster, lease, term, now))
     }
 
