@@ -177,11 +177,10 @@ impl Supervisor<'_> {
             self.watchdog.kill(self.terminal.as_ref());
         }
         self.watchdog.dismiss();
-        let by_hangup = self.had_hangup.then_some(SIGHUP);
-        // Ctrl-C is a signal for the command alone, which has the terminal.
-        let by_key = self.terminal.as_ref().map(|_| [SIGINT, SIGQUIT]);
-        let mut possible = by_hangup.into_iter().chain(by_key.into_iter().flatten());
-        let by = possible.find(|signal| code == code_of_signal(*signal));
+        // Ctrl-C, and the end of the terminal, are signals for the command alone, which has the terminal.
+        let has_come = |signal| self.terminal.is_some() || self.had_hangup && signal == SIGHUP;
+        let mut signals = [SIGHUP, SIGINT, SIGQUIT].into_iter();
+        let by = signals.find(|signal| code == code_of_signal(*signal) && has_come(*signal));
         let signal = self.outcome.signal.or(by);
         let ran = clock::now().saturating_duration_since(self.started);
         Outcome {

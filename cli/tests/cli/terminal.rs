@@ -168,6 +168,17 @@ fn a_command_on_a_terminal_reads_from_it_gets_ctrl_c_and_gives_it_back() {
 }
 
 #[test]
+fn a_service_ends_with_its_command_when_the_terminal_ends() {
+    let nodes = Nodes::start(1);
+    let script = "redlatch run --forever job -- sh -c 'echo parent $PPID; exec sleep 30'; sleep 30";
+    let (terminal, session) = run(&nodes, script);
+    let redlatch = pid(&terminal.wait_for("parent "));
+    drop(session);
+    assert_dies(redlatch);
+    assert_eq!(nodes.locked(), 0);
+}
+
+#[test]
 fn a_loss_gives_the_terminal_back_also_one_that_was_handed_over_later() {
     let nodes = Nodes::hasty();
     // In a pipeline the command gets the terminal only when it asks for it.
