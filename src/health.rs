@@ -28,10 +28,10 @@ pub use self::finding::{Finding, Severity};
 /// not answer has dashes:
 ///
 /// ```text
-/// NODE           STATE   ROUND TRIP  SERVER        ROLE    RUN ID    UP      EVICTION     PERSISTENCE  CLOCK              MARKER
-/// 10.0.0.1:6379  up      168.0µs     redis 7.0.15  master  a09618ee  3d 5h   noeviction   aof          +10.0µs ±113.0µs   no marker
-/// 10.0.0.2:6379  up      200.0µs     redis 7.0.15  master  49094dbd  12m 3s  allkeys-lru  off          -44.0µs ±129.0µs   no marker
-/// 10.0.0.3:6379  SILENT  -           -             -       -         -       -            -            -                  -
+/// NODE           STATE   ROUND TRIP  SERVER        ROLE    RUN ID    UP        EVICTION     PERSISTENCE  CLOCK              MARKER
+/// 10.0.0.1:6379  up      168.0µs     redis 7.0.15  master  a09618ee  3days 5h  noeviction   aof          +10.0µs ±113.0µs   no marker
+/// 10.0.0.2:6379  up      200.0µs     redis 7.0.15  master  49094dbd  12m 3s    allkeys-lru  off          -44.0µs ±129.0µs   no marker
+/// 10.0.0.3:6379  SILENT  -           -             -       -         -         -            -            -                  -
 /// critical  10.0.0.2:6379: deletes keys, and so locks, when its memory is full (allkeys-lru); run CONFIG SET …
 /// warning   10.0.0.2:6379: without an append-only file a restart forgets locks, which others may then get as …
 /// warning   10.0.0.3:6379: no answer within the node timeout; check whether its process hangs, its machine …

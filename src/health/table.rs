@@ -93,14 +93,9 @@ fn cells(node: &Facts) -> [(&'static str, String); 11] {
 
 /// The two largest units of a long time.
 fn age(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
-        (0, _, _) => format!("{hours}h {}m", minutes % 60),
-        (_, _, _) => format!("{days}d {}h", hours % 24),
-    }
+    let age = humantime::format_duration(Duration::from_secs(time.as_secs()));
+    let age = age.to_string();
+    age.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

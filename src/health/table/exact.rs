@@ -25,12 +25,12 @@ fn a_table_has_a_line_for_each_node_then_the_findings_and_the_verdict() {
     ];
     let shown = health(nodes, None).to_string();
     let expected = "\
-NODE           STATE    ROUND TRIP  SERVER        ROLE     RUN ID    UP       EVICTION    PERSISTENCE  CLOCK            MARKER
-a              FAILED   -           -             -        -         -        -           -            -                -
-b              SILENT   -           -             -        -         -        -           -            -                -
-c              up       1.0ms       unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
-d              REFUSES  unknown     unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
-10.0.0.1:6379  up       250.0\u{b5}s     redis 7.0.15  replica  10001637  3d 5h    noeviction  aof+rdb      +0.0ns \u{b1}125.0\u{b5}s  no marker
+NODE           STATE    ROUND TRIP  SERVER        ROLE     RUN ID    UP        EVICTION    PERSISTENCE  CLOCK            MARKER
+a              FAILED   -           -             -        -         -         -           -            -                -
+b              SILENT   -           -             -        -         -         -           -            -                -
+c              up       1.0ms       unknown       unknown  unknown   unknown   unknown     unknown      unknown          unknown
+d              REFUSES  unknown     unknown       unknown  unknown   unknown   unknown     unknown      unknown          unknown
+10.0.0.1:6379  up       250.0\u{b5}s     redis 7.0.15  replica  10001637  3days 5h  noeviction  aof+rdb      +0.0ns \u{b1}125.0\u{b5}s  no marker
 critical  no lock can be taken: 3 nodes have to vote, and 1 can; fix the nodes that the other findings name
 critical  10.0.0.1:6379: a replica; make it an independent master (REPLICAOF NO ONE), without automatic failover
 warning   a: no connection: connection refused; start the server, or fix its address or the network
@@ -52,8 +52,8 @@ fn one_is_one_and_a_time_has_its_two_largest_units() {
         "no majority: 2 votes are missing; no majority: 1 vote is missing; no further failure is survived; \
          1 more failure is survived; 2 more failures are survived"
     );
-    let times = [0, 59, 60, 3599, 3600, 86399, 86400, 34_567_200, u64::MAX];
+    let times = [0, 60, 3599, 277_200, 34_567_200];
     let times = times.map(|seconds| age(Duration::from_secs(seconds)));
-    let expected = "0s; 59s; 1m 0s; 59m 59s; 1h 0m; 23h 59m; 1d 0h; 400d 2h; 213503982334601d 7h";
+    let expected = "0s; 1m; 59m 59s; 3days 5h; 1year 1month";
     assert_eq!(times.join("; "), expected);
 }
