@@ -38,9 +38,11 @@ pub(super) enum Event {
     /// It takes nothing in, in time.
     Stuck,
     Panics,
+    /// A write to it panics.
+    Tears,
 }
 
-pub(super) use Event::{Fails, Late, Panics, Says, Stuck};
+pub(super) use Event::{Fails, Late, Panics, Says, Stuck, Tears};
 
 /// What a server does at each step of a connection, unless something is on its list: 0 is that the connection is made, 1 the answer
 /// to the introduction, and all others are replies to commands.
@@ -167,8 +169,13 @@ impl Connection {
 
 impl Transport for Connection {
     fn send(&mut self, commands: &[Cow<'_, [u8]>], _: Timestamp) -> Result<(), NodeError> {
-        if let Some(Stuck) = self.server.events.lock().front() {
-            return Err(NodeError::TimedOut);
+        match self.next() {
+            Stuck => return Err(NodeError::TimedOut),
+            Tears => {
+                self.server.events.lock().pop_front();
+                panic!("as the list says");
+            }
+            Says(_) | Fails(_) | Event::Away(_) | Late | Panics => {}
         }
         let commands = commands.iter().map(|command| command.to_vec());
         let write = (self.server.place, commands.collect());
@@ -205,7 +212,7 @@ impl Transport for Connection {
         match event {
             Says(reply) => Ok(reply),
             Fails(error) | Event::Away(error) => Err(error),
-            Late | Stuck => Err(NodeError::TimedOut),
+            Late | Stuck | Tears => Err(NodeError::TimedOut),
             Panics => panic!("as the list says"),
         }
     }

@@ -247,18 +247,16 @@ impl<'x> Exchange<'x> {
         unanswered.map(|one| one.request)
     }
 
-    /// Sends commands in one write. After an error the connection is closed.
+    /// Sends commands in one write. After an error or a panic the connection is closed: a command may have been cut.
     fn write(
         &mut self,
         commands: &[Cow<'_, Packed>],
         deadline: Timestamp,
     ) -> Result<(), NodeError> {
-        let connection = self.connection.as_mut().ok_or_else(no_connection)?;
-        let sent = connection.send(commands, deadline);
-        if sent.is_err() {
-            self.connection = None;
-        }
-        sent
+        let mut connection = self.connection.take().ok_or_else(no_connection)?;
+        connection.send(commands, deadline)?;
+        self.connection = Some(connection);
+        Ok(())
     }
 
     /// Answers a request. The time counts since its thread began to ask, without what was spent on other nodes between the choice

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::super::command::probe;
 use super::super::doubles::{
-    self, Event, Late, Panics, SECOND, Says, Server, Stuck, acquire_of, asked, attempt_on, closes,
-    error, listen, number, number_of, release_of,
+    self, Event, Late, Panics, SECOND, Says, Server, Stuck, Tears, acquire_of, asked, attempt_on,
+    closes, error, listen, number, number_of, release_of,
 };
 use super::super::request::Verb;
 use super::super::round::lead;
@@ -124,6 +124,16 @@ fn a_request_that_is_left_without_an_answer_by_a_panic_is_undone() {
     let panics = AssertUnwindSafe(|| asked(&node, &acquire_of("job")));
     assert!(catch_unwind(panics).is_err());
     assert!(has_got_undo_last(&server, "job"));
+}
+
+#[test]
+fn nothing_goes_behind_a_write_that_a_panic_has_cut() {
+    let (server, node) = server([number(1), Tears]);
+    asked(&node, &Verb::Keep).result.unwrap();
+    let before = server.sent.lock().len();
+    let panics = AssertUnwindSafe(|| asked(&node, &acquire_of("job")));
+    assert!(catch_unwind(panics).is_err());
+    assert_eq!((server.sent.lock().len(), server.open()), (before, 0));
 }
 
 #[test]
