@@ -64,8 +64,9 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How late the end of a suspension, or of the clock, is noticed.
-const LONGEST_NAP: Duration = Duration::from_millis(50);
+/// How late the end of a suspension or of the clock is noticed, and in a queue that a call was cancelled. The pages promise 50 ms: a
+/// thread takes some time to wake up.
+const LONGEST_NAP: Duration = Duration::from_millis(40);
 
 /// What the wall clock shows, in microseconds since the Unix epoch, when virtual time begins.
 pub(crate) const VIRTUAL_EPOCH_US: u64 = 1_700_000_000_000_000;

@@ -66,7 +66,7 @@ struct Plans {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wake {
     pub(super) at: Timestamp,
-    /// Tells it from an earlier one for the same time: timers check every 50 ms whether theirs is still the next.
+    /// Tells it from an earlier one for the same time: timers check again and again whether theirs is still the next.
     number: u64,
 }
 
