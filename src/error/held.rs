@@ -102,6 +102,12 @@ impl Error {
         Told(self.refusals()).writer_waits()
     }
 
+    /// Whether what is under the key has prevented the lock, so that another slot of the semaphore may be granted.
+    pub(crate) fn is_of_one_key(&self) -> bool {
+        let (_, nodes) = self.round();
+        self.is_held() || nodes.iter().any(|report| report.vote.is_no_lock())
+    }
+
     /// Which resource is in the way, if this error is [`Held`](Self::Held).
     pub(crate) fn resource(&self) -> Option<&str> {
         if let Self::Held { resource, .. } = self {

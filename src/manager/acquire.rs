@@ -227,22 +227,25 @@ impl<'m> Acquire<'m> {
         }
     }
 
-    /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail.
+    /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail. Where the key of a slot is no lock,
+    /// the others tell whether all permits are held.
     fn ask(&mut self, round: &Round) -> Result<LockGuard, Error> {
         let resource = &self.demand.resource;
         if resource.kind.permits().is_none() {
             return self.ask_for(resource, round.reach);
         }
-        let mut last = None;
+        let mut refused: Option<Error> = None;
         for slot in &round.slots {
-            let result = self.ask_for(&Arc::new(resource.in_slot(*slot)), round.reach);
-            if !matches!(result, Err(Error::Held { .. })) {
-                return result;
+            let error = match self.ask_for(&Arc::new(resource.in_slot(*slot)), round.reach) {
+                Err(error) if error.is_of_one_key() => error,
+                other => return other,
+            };
+            if error.is_held() || refused.is_none() {
+                refused = Some(error);
             }
-            last = Some(result);
         }
         // Guards of this manager have them all.
-        last.unwrap_or_else(|| Err(self.held_here(&resource.name, None)))
+        Err(refused.unwrap_or_else(|| self.held_here(&resource.name, None)))
     }
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no

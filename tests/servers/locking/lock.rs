@@ -64,6 +64,31 @@ fn a_key_that_is_no_lock_is_a_failure_that_says_so_and_stays() {
     }
 }
 
+/// Slots are asked for from a random one on, so each call is made some times.
+#[test]
+fn a_slot_whose_key_is_no_lock_keeps_nobody_from_the_others() {
+    let servers = Server::cluster(3);
+    let [broken, other] = [0, 1].map(|slot| format!("job:redlatch:slot:{slot}"));
+    for server in &servers {
+        server.command(&["SET", &broken, "x"]);
+    }
+    for protocol in BOTH {
+        let [holder, another] = processes_by(&over(&servers), protocol);
+        let permit = |manager: &LockManager| manager.semaphore("job", 2).ttl(TTL).try_lock();
+        // On the first server, the other slot is left over from an attempt. So nobody is told that it is free.
+        servers[0].command(&["SET", &other, "y", "PX", "600000"]);
+        for _ in 0..10 {
+            permit(&holder).unwrap().unlock().unwrap();
+        }
+        servers[0].command(&["DEL", &other]);
+        let _held = permit(&holder).unwrap();
+        for _ in 0..10 {
+            let error = permit(&another).unwrap_err();
+            assert!(error.is_held(), "{error}");
+        }
+    }
+}
+
 /// Another program has the lock, by a value of any bytes.
 fn hold(servers: &[Server], value: &[u8]) {
     for server in servers {
