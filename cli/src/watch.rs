@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stdin, stdout};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use redlatch::{Error, LockManager, NodeReport};
+use redlatch::{Error, LockManager, LockStatus, NodeReport};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::SIGTSTP;
@@ -84,10 +84,17 @@ impl View {
             view.locks.push((name.to_string(), State::of(&status)));
         }
         if arguments.names.is_empty() {
-            view.nodes = manager.status(NOBODY)?.nodes().to_vec();
-            match list::collect(manager) {
+            let status = manager.status(NOBODY)?;
+            view.nodes = status.nodes().to_vec();
+            // A list would try for seconds, in which q and Ctrl-C are not heeded.
+            let locks = if matches!(status, LockStatus::Unknown { .. }) {
+                Err("too few nodes answer".to_owned())
+            } else {
+                list::collect(manager).map_err(|error| error.to_string())
+            };
+            match locks {
                 Ok(locks) => view.locks = locks,
-                Err(error) => view.missing = Some(error.to_string()),
+                Err(missing) => view.missing = Some(missing),
             }
         }
         Ok(view)

@@ -1,6 +1,6 @@
 //! `redlatch list` and `redlatch watch`: the locks that are held, once or live, for people and programs.
 
-use redlatch_testing::eventually;
+use redlatch_testing::{Server, eventually};
 use rustix::process::Signal;
 use rustix::termios::tcgetattr;
 use serde_json::Value;
@@ -162,6 +162,16 @@ fn without_a_terminal_each_change_is_a_line_with_the_time_until_nobody_reads_it(
             nodes.command("DEL job");
         }
     }
+}
+
+#[test]
+fn where_too_few_servers_answer_no_list_is_tried_which_would_keep_its_end_waiting() {
+    let mut nodes = Nodes::hasty();
+    nodes.servers[..2].iter_mut().for_each(Server::kill);
+    let running = Running::start(&mut nodes.redlatch("watch --every 50ms"));
+    running.shows(&format!("{} is FAILED: ", nodes.servers[1].name()));
+    running.end_by(Signal::INT).ends_with(0);
+    assert_eq!(nodes.servers[2].count("scan"), 0);
 }
 
 #[test]
