@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, no_system};
 use crate::nodes;
 use crate::processes;
-use crate::refusal::{RESOURCE, RESOURCES};
+use crate::refusal::{RESOURCE, RESOURCES, TOKEN};
 use crate::request::Request;
 use crate::secret::PASSWORD;
 
@@ -65,7 +65,7 @@ pub(crate) fn spawn(
         .args(arguments)
         .process_group(group.as_raw_nonzero().get())
         .env(RESOURCE, request.lock.name.as_str())
-        .env("REDLATCH_TOKEN", held.token())
+        .env(TOKEN, held.token())
         .env_remove(PASSWORD);
     let fencing_token = held.fencing_token().map(|token| token.to_string());
     let slot = held.slot().map(|slot| slot.to_string());

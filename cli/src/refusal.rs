@@ -2,7 +2,7 @@
 
 use std::env;
 
-use redlatch::Error;
+use redlatch::{Error, LockStatus};
 
 use crate::durations;
 use crate::failure::Failure;
@@ -13,6 +13,7 @@ use crate::text::typed_name;
 /// The variables in which a command finds what its `redlatch run` has locked.
 pub(crate) const RESOURCE: &str = "REDLATCH_RESOURCE";
 pub(crate) const RESOURCES: &str = "REDLATCH_RESOURCES";
+pub(crate) const TOKEN: &str = "REDLATCH_TOKEN";
 
 /// Why the request has failed with this error.
 pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
@@ -92,13 +93,19 @@ pub(crate) fn in_vain(request: &Request<'_>) -> Option<String> {
 
 const LEAVE_OUT: &str = "leave the inner redlatch out, or give it another name";
 
-/// The name that a `redlatch run` has locked to which this process belongs. Of a semaphore, there may be another permit.
+/// The name that a `redlatch run` has locked to which this process belongs. Of a semaphore, there may be another permit. What a
+/// command has left behind still has its variables, so the holder has to have their token. Of readers, servers tell none.
 fn held_by_parent<'a>(request: &Request<'a>) -> Option<&'a Name> {
     let one = env::var(RESOURCE).ok();
     let all = env::var(RESOURCES).unwrap_or_default();
     let is_held = |name: &&Name| {
         one.as_deref() == Some(name.as_str()) || all.lines().any(|other| other == name.as_str())
     };
+    let has_token = |name: &&Name| match request.manager.status(name.as_str()) {
+        Ok(LockStatus::Held { token, .. }) => env::var(TOKEN).is_ok_and(|own| own == token),
+        status => matches!(status, Ok(LockStatus::Read { .. })),
+    };
     let name = request.names().find(is_held);
     name.filter(|_| request.lock.max.is_none())
+        .filter(has_token)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_testing::{Server, eventually, pause};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::nodes::{Nodes, REDLATCH, words};
+use crate::nodes::{Nodes, REDLATCH, TOKEN, words};
 use crate::process::{LIMIT, Running, assert_dies, end_of, is_alive, pid};
 
 #[test]
@@ -113,6 +113,12 @@ fn a_run_within_a_run_of_the_same_name_says_so_whether_it_waits_or_not() {
             .contains("a parent of this process has the lock ");
         assert_eq!(waits, is_told && inner != "-n job", "{ended:?}");
     }
+    // What a run has left behind has its variables, and not its lock.
+    nodes.hold("another", 600_000);
+    let mut left = nodes.run("-n", "echo ran");
+    left.env("REDLATCH_RESOURCE", "job")
+        .env("REDLATCH_TOKEN", TOKEN);
+    end_of(&mut left).is_refused(75, "another holder has the lock job; wait with --wait");
 }
 
 const ALL: [(Signal, &str, i32); 4] = [
