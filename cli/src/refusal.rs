@@ -59,11 +59,13 @@ fn held(request: &Request<'_>, error: &Error, resource: &str) -> String {
         );
     }
     if error.is_resting() {
-        let done_by = error.holder().map(|holder| format!(" by {}", holder.label));
+        // Whether the work was done, with --at-least-on-failure, is not known.
+        let last = error.holder();
+        let last = last.map(|it| format!(" after the run of {}", it.label));
         return format!(
-            "the lock {name} rests: the work was done{}, and nobody gets the lock before its --at-least is over{waited}; see \
-             'redlatch status {typed}' for when that is",
-            done_by.unwrap_or_default()
+            "the lock {name} rests{}: nobody gets it before its --at-least is over{waited}; see 'redlatch status {typed}' for \
+             when that is",
+            last.unwrap_or_default()
         );
     }
     let who = match (error.holder(), error.readers()) {

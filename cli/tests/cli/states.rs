@@ -90,7 +90,7 @@ fn a_job_that_is_done_is_not_done_again_before_its_time_is_over() {
         again().is(0, "ran\n");
         // On another machine, a second later.
         let ended = again();
-        ended.is_refused(75, "the lock job rests: the work was done");
+        ended.is_refused(75, "the lock job rests after the run of ");
         // Who waits would do the work again.
         assert!(!ended.stderr.contains("--wait"), "{ended:?}");
 
