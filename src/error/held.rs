@@ -1,6 +1,6 @@
 //! What [`Error::Held`] tells: who has the lock, or why nobody gets it.
 
-use super::{Error, NodeReport, Told};
+use super::{Error, NodeError, NodeReport, Told};
 use crate::holder::Holder;
 
 impl Error {
@@ -102,10 +102,11 @@ impl Error {
         Told(self.refusals()).writer_waits()
     }
 
-    /// Whether what is under the key has prevented the lock, so that another slot of the semaphore may be granted.
+    /// Whether what is under the keys has prevented the lock, so that another slot of the semaphore may be granted.
     pub(crate) fn is_of_one_key(&self) -> bool {
         let (_, nodes) = self.round();
-        self.is_held() || nodes.iter().any(|report| report.vote.is_no_lock())
+        let mut failures = nodes.iter().filter_map(|report| report.vote.failure());
+        self.is_held() || failures.any(NodeError::is_of_key)
     }
 
     /// Which resource is in the way, if this error is [`Held`](Self::Held).

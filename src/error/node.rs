@@ -313,6 +313,14 @@ impl NodeError {
         !is_short_of_something && !matches!(self, Self::PoolExhausted | Self::NoCredentials { .. })
     }
 
+    /// Whether the node has answered that something else is under a key.
+    pub(crate) fn is_of_key(&self) -> bool {
+        matches!(
+            self,
+            Self::NotALock { .. } | Self::InvalidKey { .. } | Self::FutureCounter { .. }
+        )
+    }
+
     /// Whether the connection is gone, so that a release can't follow the command on it.
     pub(crate) fn is_broken(&self) -> bool {
         matches!(

@@ -227,8 +227,8 @@ impl<'m> Acquire<'m> {
         }
     }
 
-    /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail. Where the key of a slot is no lock,
-    /// the others tell whether all permits are held.
+    /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail. Where something else is under
+    /// the keys of a slot, the others tell whether all permits are held.
     fn ask(&mut self, round: &Round) -> Result<LockGuard, Error> {
         let resource = &self.demand.resource;
         if resource.kind.permits().is_none() {

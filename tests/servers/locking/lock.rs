@@ -5,7 +5,7 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use redlatch::Lease;
 use redlatch::fake::FakeNode;
-use redlatch::{Error, LockManager, LockStatus, NodeError, Vote};
+use redlatch::{Error, LockManager, LockStatus, NodeError, Protocol, Vote};
 use redlatch_testing::Server;
 
 use crate::managers::{BOTH, invalid_field, over, over_fakes, processes_by};
@@ -66,7 +66,7 @@ fn a_key_that_is_no_lock_is_a_failure_that_says_so_and_stays() {
 
 /// Slots are asked for from a random one on, so each call is made some times.
 #[test]
-fn a_slot_whose_key_is_no_lock_keeps_nobody_from_the_others() {
+fn a_slot_with_something_else_under_its_keys_keeps_nobody_from_the_others() {
     let servers = Server::cluster(3);
     let [broken, other] = [0, 1].map(|slot| format!("job:redlatch:slot:{slot}"));
     for server in &servers {
@@ -86,6 +86,16 @@ fn a_slot_whose_key_is_no_lock_keeps_nobody_from_the_others() {
             let error = permit(&another).unwrap_err();
             assert!(error.is_held(), "{error}");
         }
+    }
+    // Nor does a counter that is none, by which the slot looks free.
+    for server in &servers {
+        server.command(&["DEL", &broken]);
+        server.command(&["SET", &format!("{broken}:fence"), "x"]);
+    }
+    let manager = over(&servers).protocol(Protocol::Fenced).build().unwrap();
+    for _ in 0..10 {
+        let permit = manager.semaphore("job", 2).ttl(TTL).try_lock();
+        assert_eq!(permit.unwrap().slot(), Some(1));
     }
 }
 
