@@ -17,6 +17,9 @@ use crate::protocol::extend::{Extension, ask};
 use crate::protocol::heal::{heal, wanted};
 use crate::verdict::Verdict;
 
+/// After so many writes in succession, a step is made for the locks that wait for nodes which failed.
+const MOST_WRITES: usize = 64;
+
 impl Keeper {
     /// Renews locks. One write to a node renews all locks whose keys are on the same nodes.
     ///
@@ -26,14 +29,15 @@ impl Keeper {
     /// between.
     pub(super) fn renew_all(self: &Arc<Self>, mut due: Vec<Arc<LeaseState>>) {
         let mut unfinished = Unfinished::default();
-        loop {
-            while let Some(chunk) = next_chunk(&mut due) {
+        while !due.is_empty() || !unfinished.is_empty() {
+            let mut writes = 0..MOST_WRITES;
+            while writes.next().is_some()
+                && let Some(chunk) = next_chunk(&mut due)
+            {
                 self.step(&chunk, &mut unfinished, |unfinished| {
                     self.renew(&chunk, Node::is_well, unfinished);
                 });
-            }
-            if unfinished.is_empty() {
-                return;
+                due.extend(self.due_by_now());
             }
             if let Some(chunk) = next_chunk(&mut unfinished.undecided) {
                 self.step(&chunk, &mut unfinished, |unfinished| {
@@ -46,10 +50,14 @@ impl Keeper {
                     self.heal(extension, unfinished);
                 });
             }
-            // No head start here: it would repeat a renewal that has just failed without a pause.
-            let agenda = self.agendas.of(Purpose::Renew);
-            due = agenda.take_due(self.cluster.clock.now(), Duration::ZERO);
+            due.extend(self.due_by_now());
         }
+    }
+
+    /// Without a head start, which would repeat a renewal that has just failed without a pause.
+    fn due_by_now(&self) -> Vec<Arc<LeaseState>> {
+        let agenda = self.agendas.of(Purpose::Renew);
+        agenda.take_due(self.cluster.clock.now(), Duration::ZERO)
     }
 
     /// Does this for these locks. Plans the renewal of those for which nothing was decided: they were healed meanwhile, or the

@@ -1,4 +1,4 @@
-//! Keep-alive in real time: thousands of locks, and servers that come back.
+//! Keep-alive in real time: hundreds of locks, and servers that come back.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn kept(manager: &LockManager, name: &str, ttl: Duration) -> LockGuard {
 }
 
 #[test]
-fn thousands_of_locks_are_healed_while_a_node_hangs_and_delay_no_renewal_of_others() {
+fn hundreds_of_locks_are_healed_while_a_node_hangs_and_delay_no_renewal_of_others() {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes);
     let manager = builder.node_timeout(ms(100)).build().unwrap();
@@ -32,9 +32,9 @@ fn thousands_of_locks_are_healed_while_a_node_hangs_and_delay_no_renewal_of_othe
         let kept = |i| kept(&manager, &format!("job {i} {ttl:?}"), ttl);
         (0..count).map(kept).collect()
     };
-    // Two thousand locks on two nodes each, because the third failed.
+    // Three hundred locks on two nodes each, because the third failed. With a node timeout for each they would be lost.
     nodes[1].refuse();
-    let many = keep(2_000, ms(12_000));
+    let many = keep(300, ms(12_000));
     nodes[1].recover();
     // As many on all of them as need a renewal soon.
     let is_granted = |report: &NodeReport| matches!(report.vote, Vote::Granted);
@@ -54,7 +54,7 @@ fn thousands_of_locks_are_healed_while_a_node_hangs_and_delay_no_renewal_of_othe
     // While that one hangs, the keys of all are set on the node that had failed.
     let is_set =
         |guard: &LockGuard| nodes[1].token_of(guard.resource()).as_deref() == Some(guard.token());
-    let is_healed = || many.iter().all(is_set) && manager.stats().healed >= 2_000;
+    let is_healed = || many.iter().all(is_set) && manager.stats().healed >= 300;
     let are_healed = eventually(BOUND, is_healed);
     stalled = stalled.max(stalls.longest());
     let ended = many.iter().find_map(|guard| guard.check().err());

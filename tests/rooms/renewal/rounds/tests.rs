@@ -1,9 +1,12 @@
 //! Which locks are renewed together, and what becomes of one for which nothing was decided.
 
 use super::*;
+use crate::LockManager;
 use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, FakeClock, at};
 use crate::cluster::{Cluster, Options};
+use crate::fake::FakeNode;
+use crate::guard::LockGuard;
 use crate::lease::state::Renewal;
 use crate::node::Leftover;
 use crate::renewal::agenda::tests::lease;
@@ -96,4 +99,36 @@ fn a_lock_for_which_a_step_decides_nothing_is_renewed_soon_also_if_the_step_pani
     let soon = agenda.take_due(before, Duration::ZERO);
     assert!(matches!(soon.as_slice(), [lease] if Arc::ptr_eq(lease, passed_over)));
     assert!(agenda.has(settled) && !agenda.has(undecided));
+}
+
+/// The keeper has no thread of its own, so that its waits take time. Two of the many locks go in one write, and each of them is
+/// healed alone.
+#[test]
+fn a_lock_that_becomes_due_between_two_writes_or_two_heals_goes_before_the_next_one() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let of = manager.cluster();
+    let cluster = Cluster::new(of.nodes().to_vec(), of.clock.clone(), of.options.clone());
+    let keeper = Keeper::new(cluster);
+    let (short, long) = (Duration::from_secs(1), Duration::from_secs(60));
+    let keep = |guard: &LockGuard, ttl| {
+        guard.lease.keep(Renewal { ttl, until: None });
+        Arc::clone(&guard.lease)
+    };
+    let urgent = manager.lock("urgent", short).unwrap();
+    let many: Vec<LockGuard> = (0..64)
+        .map(|lock| (0..64).map(move |number| format!("{lock} {number}")))
+        .map(|names| manager.lock_all(names, long).unwrap())
+        .collect();
+    let agenda = keeper.agendas.of(Purpose::Renew);
+    let due = of.clock.now().saturating_add(short / 3);
+    agenda.put(&keep(&urgent, short), |_| due);
+    nodes[2].flush();
+    for node in &nodes {
+        node.delay(Duration::from_millis(40));
+    }
+    keeper.renew_all(many.iter().map(|guard| keep(guard, long)).collect());
+    assert!(clock.elapsed() > short * 3, "{clock:?}");
+    urgent.check().unwrap();
 }
