@@ -6,11 +6,12 @@ use super::cancel::Cancel;
 use super::demand::Patience;
 use super::held::Held;
 use crate::claim::{Kind, Resource};
-use crate::cluster::{Cluster, Places, places};
-use crate::error::{Error, NodeReport, Vote};
+use crate::cluster::{Cluster, Places};
+use crate::error::{Error, Vote};
 use crate::node::command::WhenFree;
 use crate::node::reply::{LockState, LookReply};
 use crate::node::wait::{ListenOutcome, Listener};
+use crate::quorum::quorum;
 
 /// After so many looks at the one node all nodes are asked. The key on the one node may be left over from an attempt that had no
 /// majority, so that nobody has the lock.
@@ -57,6 +58,8 @@ pub(crate) struct Round {
     pub(crate) reach: Reach,
     /// The slots of a semaphore that are asked for, one after the other until one is granted.
     pub(crate) slots: Vec<u32>,
+    /// Whether no node calls any of them free. One refusal tells who is in the way then.
+    pub(crate) is_in_vain: bool,
 }
 
 /// The wait of one call for a lock that another process holds.
@@ -72,14 +75,16 @@ pub(crate) struct Wait<'c> {
     /// The nodes at which a look would tell nothing of the lock. The node failed in the last attempt, as one that abstains does. Or it
     /// granted the lock although others named a holder, so the holder has no key there.
     passed_over: Places,
+    /// Where a look said that the next attempt makes sense.
+    hinted_by: Option<usize>,
     /// The key for which readers of other nodes refused the last attempt, if the first node granted it.
     read_elsewhere: Option<&'c str>,
 }
 
 /// The next step after a look at the one node.
 enum Next {
-    /// An attempt: the node may grant the lock now, or these slots.
-    Attempt(Vec<u32>),
+    /// An attempt: the node in this place may grant the lock now, or these slots.
+    Attempt(usize, Vec<u32>),
     /// Another look.
     Look,
     /// To see which slot was released, or which other one of several resources is in the way, or to be
@@ -104,6 +109,7 @@ impl<'c> Wait<'c> {
             hints: 0,
             writer_waits: false,
             passed_over: Places::new(),
+            hinted_by: None,
             read_elsewhere: None,
         }
     }
@@ -115,10 +121,20 @@ impl<'c> Wait<'c> {
         // Of the slots of a semaphore, this is the last one that was asked for. A release that is on its way frees it on the first node
         // before the others.
         let has_holder = votes.clone().any(names_a_holder);
-        // An attempt by the arbiter ends where the key is no lock, so that is where one looks as well.
-        self.passed_over = places(nodes, |NodeReport { vote, .. }| {
-            vote.is_silent() && !vote.is_left_out() || has_holder && vote.is_granted()
-        });
+        let hinted_by = self.hinted_by.take();
+        // Of slots, one node may have forgotten these and another one those. So the nodes are passed over together.
+        if self.permits().is_none() || self.hints <= 1 {
+            self.passed_over.clear();
+        }
+        for (place, vote) in votes.clone().enumerate() {
+            // An attempt by the arbiter ends where the key is no lock, so that is where one looks as well.
+            let failed = vote.is_silent() && !vote.is_left_out();
+            // It called free what others hold.
+            let is_wrong = vote.is_granted() || hinted_by == Some(place) && !names_a_holder(vote);
+            if failed || has_holder && is_wrong {
+                self.passed_over.push(place);
+            }
+        }
         self.writer_waits = error.writer_waits();
         self.read_elsewhere = None;
         let mut answers = votes.filter(|vote| !vote.is_failure());
@@ -147,32 +163,52 @@ impl<'c> Wait<'c> {
         self.resource.kind.permits()
     }
 
-    /// The first attempts of a call. Which slots of a semaphore are free is asked before, at the first node that
-    /// answers.
+    /// The first attempts of a call.
     pub(crate) fn first_round(&mut self) -> Result<Round, Error> {
-        let look = match self.permits() {
-            // One look is made even by a call that does not wait, unless this manager has all slots itself.
-            Some(permits) if !self.free_slots(0..permits).is_empty() => {
-                let is_over = || self.patience.is_cancelled();
-                self.look(Duration::ZERO, self.resource, WhenFree::Take, is_over)
-            }
-            _ => None,
-        };
-        match look {
-            Some((look, _)) if !look.free.is_empty() => self.round(Reach::AllNodes, look.free),
-            // Not as with a lock: it would be asked for several slots that are held.
-            Some(_) if !self.patience.left(&self.cluster.clock).is_zero() => {
+        match self.slots_called_free() {
+            // Not as with a lock: it would be asked for a slot that is held.
+            Some(free) if free.is_empty() && !self.patience.left(&self.cluster.clock).is_zero() => {
                 self.wait(WhenFree::Take)
             }
-            _ => self.at_all_nodes(),
+            free => self.at_all_nodes_for(free),
         }
     }
 
-    /// Attempts that ask all nodes, also for slots that are not known to be free: what is on the first node may be a
-    /// remainder without a majority.
+    /// Attempts that ask all nodes, also for slots that too few nodes told of: what is on the first node may be a remainder without a
+    /// majority.
     pub(crate) fn at_all_nodes(&self) -> Result<Round, Error> {
-        let slots = self.permits().map(|permits| self.free_slots(0..permits));
-        self.round(Reach::AllNodes, slots.unwrap_or_default())
+        self.at_all_nodes_for(self.slots_called_free())
+    }
+
+    fn at_all_nodes_for(&self, called_free: Option<Vec<u32>>) -> Result<Round, Error> {
+        let none_is_free = called_free.as_ref().is_some_and(Vec::is_empty);
+        let slots = called_free.filter(|free| !free.is_empty()).or_else(|| {
+            let permits = self.permits()?;
+            Some(self.free_slots(0..permits))
+        });
+        let round = self.round(Reach::AllNodes, slots.unwrap_or_default())?;
+        Ok(Round {
+            is_in_vain: none_is_free,
+            ..round
+        })
+    }
+
+    /// The slots that a node calls free: the first one of a quorum that has any. A slot that can be had is free on a majority, so one
+    /// of a quorum tells of it. `None` if fewer answer, or this manager has all slots itself, or it is no semaphore.
+    fn slots_called_free(&self) -> Option<Vec<u32>> {
+        let permits = self.permits()?;
+        if self.free_slots(0..permits).is_empty() {
+            return None;
+        }
+        let is_over = || self.patience.is_cancelled();
+        let mut looks = self.looks(Duration::ZERO, self.resource, WhenFree::Take, is_over);
+        for _ in 0..quorum(self.cluster.nodes().len()) {
+            let (_, look, _) = looks.next()?;
+            if !look.free.is_empty() {
+                return Some(look.free);
+            }
+        }
+        Some(Vec::new())
     }
 
     /// Slots are asked for from a random one on, so that contenders begin at different slots. Of a lock there are none.
@@ -184,7 +220,11 @@ impl<'c> Wait<'c> {
             slots.rotate_left(first);
             slots.truncate(MOST_SLOTS);
         }
-        Ok(Round { reach, slots })
+        Ok(Round {
+            reach,
+            slots,
+            is_in_vain: false,
+        })
     }
 
     /// Those of these slots that no guard of this manager has.
@@ -215,6 +255,7 @@ impl<'c> Wait<'c> {
             // this look leaves there keeps further readers out. It needs no bell, so it is left also where this client can't listen.
             (resource, when_free) = (elsewhere, WhenFree::Intend);
         }
+        self.hinted_by = None;
         for _ in 0..MOST_POLLS {
             let next = if self.hints < most_hints || when_free == WhenFree::Intend {
                 self.poll(cluster.delay()?, resource, when_free)
@@ -223,7 +264,8 @@ impl<'c> Wait<'c> {
             };
             (resource, when_free) = (self.resource, WhenFree::Take);
             match next {
-                Next::Attempt(slots) => {
+                Next::Attempt(place, slots) => {
+                    self.hinted_by = Some(place);
                     self.hints = self.hints.saturating_add(1);
                     return self.round(Reach::ArbiterFirst, slots);
                 }
@@ -246,19 +288,20 @@ impl<'c> Wait<'c> {
         self.at_all_nodes()
     }
 
-    /// Looks at the lock on the first node that answers before it `is_over`, and is not passed over, and announces that it is
+    /// Looks at the lock on one node after the other that answers before it `is_over`, and is not passed over. Announces that it is
     /// waited for, for this long.
-    fn look(
+    fn looks(
         &self,
         span: Duration,
         resource: &Resource,
         when_free: WhenFree,
         is_over: impl Fn() -> bool,
-    ) -> Option<(LookReply, Option<Listener<'c>>)> {
+    ) -> impl Iterator<Item = (usize, LookReply, Option<Listener<'c>>)> {
         let nodes = self.cluster.each().enumerate();
         let telling =
             nodes.filter(|(place, node)| !self.passed_over.contains(place) && node.is_well());
-        telling.take_while(|_| !is_over()).find_map(|(_, node)| {
+        let in_time = telling.take_while(move |_| !is_over());
+        in_time.filter_map(move |(place, node)| {
             let listens = !span.is_zero() && when_free != WhenFree::Intend;
             let listener = listens.then(|| node.listener()).flatten();
             // One that can't listen is not announced.
@@ -269,7 +312,7 @@ impl<'c> Wait<'c> {
                 look.free = self.free_slots(look.free);
             }
             let is_announced = look.is_announced;
-            Some((look, listener.filter(|_| is_announced)))
+            Some((place, look, listener.filter(|_| is_announced)))
         })
     }
 
@@ -279,8 +322,8 @@ impl<'c> Wait<'c> {
         let left = || self.patience.left(&cluster.clock);
         let delay = delay.min(left());
         // A node that hangs may use up the remaining time.
-        let look = self.look(delay, resource, when_free, || left().is_zero());
-        let Some((look, listener)) = look else {
+        let mut looks = self.looks(delay, resource, when_free, || left().is_zero());
+        let Some((place, look, listener)) = looks.next() else {
             return Next::Sleep;
         };
         let is_semaphore = self.permits().is_some();
@@ -291,7 +334,7 @@ impl<'c> Wait<'c> {
                 delay
             }
             (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => {
-                return Next::Attempt(look.free);
+                return Next::Attempt(place, look.free);
             }
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
             (LockState::Free, WhenFree::Intend) => delay,
@@ -319,7 +362,7 @@ impl<'c> Wait<'c> {
                 if is_semaphore || self.resource.kind.names().is_some() {
                     Next::LookAtOnce
                 } else {
-                    Next::Attempt(Vec::new())
+                    Next::Attempt(place, Vec::new())
                 }
             }
             Some(ListenOutcome::Nothing) => Next::Look,

@@ -230,7 +230,8 @@ impl<'m> Acquire<'m> {
     /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail. Where something else is under
     /// the keys of a slot, the others tell whether all permits are held.
     fn ask(&mut self, round: &Round) -> Result<LockGuard, Error> {
-        let resource = &self.demand.resource;
+        let demand = self.demand;
+        let resource = &demand.resource;
         if resource.kind.permits().is_none() {
             return self.ask_for(resource, round.reach);
         }
@@ -240,8 +241,14 @@ impl<'m> Acquire<'m> {
                 Err(error) if error.is_of_one_key() => error,
                 other => return other,
             };
-            if error.is_held() || refused.is_none() {
+            let is_held = error.is_held();
+            if is_held || refused.is_none() {
                 refused = Some(error);
+            }
+            // A call that may not wait asks for all that were called free.
+            let is_late = || demand.waits && demand.patience.left(&self.cluster.clock).is_zero();
+            if is_held && (round.is_in_vain || is_late()) {
+                break;
             }
         }
         // Guards of this manager have them all.

@@ -43,8 +43,8 @@ impl LockManager {
     /// # Errors
     ///
     /// The methods of the request fail as they do for a lock, and with [`Error::Invalid`] unless `permits` is 1 to 256.
-    /// [`Error::Held`] means that all permits are held, or that a call that does not wait was refused eight slots in a row:
-    /// it asks for no more.
+    /// [`Error::Held`] means that all permits are held, or that a call that does not wait was refused eight slots in a row
+    /// that a node had called free: it asks for no more.
     pub fn semaphore(&self, name: &str, permits: u32) -> LockRequest<'_> {
         LockRequest::new(self, name, Kind::Permit(permits))
     }

@@ -7,7 +7,7 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, Fanout, LockGuard, LockManager, LockStatus, Protocol};
 
 use crate::kinds::world::ms;
-use crate::managers::{invalid_field, processes_by};
+use crate::managers::{invalid_field, over_fakes, processes_by};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -217,4 +217,52 @@ fn the_status_tells_who_holds_which_slot_and_an_operator_releases_that_slot_alon
     assert_eq!(held(), 0);
     let text = status()[0].to_string();
     assert!(text.starts_with("unknown, "), "{text}");
+}
+
+/// They are free on a majority, and what the first node has is left over.
+#[test]
+fn a_permit_that_is_free_on_a_majority_is_had_at_once_by_those_who_wait_and_those_who_do_not() {
+    let (clock, nodes, manager) = over_fakes(5);
+    for permits in [1, 3, 256] {
+        for node in &nodes[..2] {
+            for slot in 0..permits {
+                node.hold(&key(slot), "left over", TTL * 1_000);
+            }
+        }
+        let request = manager.semaphore("exports", permits).ttl(TTL);
+        let before = clock.elapsed();
+        drop(request.try_lock().unwrap());
+        drop(request.try_lock_for(TTL).unwrap());
+        assert_eq!(clock.elapsed(), before, "{permits}");
+    }
+}
+
+/// Each of these nodes calls other permits free, and others have them.
+#[test]
+fn one_who_waits_while_nodes_have_forgotten_different_permits_makes_few_attempts() {
+    let (_clock, nodes, manager) = over_fakes(3);
+    for (place, node) in (0..).zip(&nodes) {
+        let slots = (0..20).filter(|slot| slot % 2 != place);
+        slots.for_each(|slot| node.hold(&key(slot), "another", TTL * 10));
+    }
+    let request = manager.semaphore("exports", 20).ttl(TTL);
+    assert_held(request.try_lock_for(TTL));
+    let attempts = manager.stats().attempts;
+    assert!(attempts < 500, "{attempts}");
+}
+
+#[test]
+fn one_who_waits_for_a_permit_of_slow_nodes_makes_one_attempt_after_its_time_at_most() {
+    let (clock, nodes, manager) = over_fakes(3);
+    // The first node has forgotten them, so each is asked for.
+    for node in &nodes[1..] {
+        (0..20).for_each(|slot| node.hold(&key(slot), "another", TTL * 10));
+    }
+    for node in &nodes {
+        node.delay(ms(40));
+    }
+    let request = manager.semaphore("exports", 20).ttl(TTL);
+    assert_held(request.try_lock_for(ms(300)));
+    // Two looks, and an attempt that asks three nodes and is undone on one.
+    assert!(clock.elapsed() <= ms(300 + 8 * 40), "{clock:?}");
 }

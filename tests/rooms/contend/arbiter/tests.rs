@@ -347,7 +347,7 @@ fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_non
         let patience = world.patience(span);
         let mut wait = world.begin(&resource);
         wait.patience = &patience;
-        let Round { reach, slots } = wait.first_round().unwrap();
+        let Round { reach, slots, .. } = wait.first_round().unwrap();
         let slots: BTreeSet<u32> = slots.into_iter().collect();
         (reach, slots, world.clock.elapsed())
     };
@@ -363,7 +363,6 @@ fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_non
     hold(2, DELAY);
     assert_eq!(begin(DELAY), (AllNodes, second.clone(), Duration::ZERO));
     hold(1, DELAY / 2);
-    // Who does not wait asks all nodes: the keys on the first node may be the rest of a lock that nobody has.
     assert_eq!(begin(Duration::ZERO), all);
     assert_eq!(begin(DELAY), (ArbiterFirst, second, DELAY / 2 + PRECISION));
 }
