@@ -77,6 +77,9 @@ fn a_release_wakes_one_who_waits_in_another_manager_also_where_it_is_executed_la
     }));
     let nodes = FakeNode::cluster(1);
     meet(&patient(&nodes), &patient(&nodes), |guard| {
+        // One who does not hear from the node before it hangs is not announced there, and looks again after an hour.
+        let is_announced = || nodes[0].ttl_of("report:redlatch:waiting").is_some();
+        assert!(eventually(BOUND, is_announced));
         // The release is executed when the node goes on, and rings then.
         nodes[0].hang();
         guard.unlock().unwrap_err();
