@@ -59,11 +59,17 @@ fn known(screen: &str) -> Vec<&str> {
     let units = ["s", "s,", "s;", "s:", "ms", "ms,", "ms;", "ms:", "µs"];
     let words = screen.split_whitespace().filter(|word| *word != "\\");
     let words = words.map(|word| {
+        // Eight hexadecimal digits of a run id may all be letters.
+        let is_run_id = word.len() == 8 && word.bytes().all(|digit| digit.is_ascii_hexdigit());
         let is_number = word.contains(|c: char| c.is_ascii_digit()) || units.contains(&word);
         // The kind of the servers stands before their version.
         let is_name =
             ["redis", "valkey"].contains(&word) || host.nodename().to_bytes() == word.as_bytes();
-        if is_number || is_name { "#" } else { word }
+        if is_number || is_name || is_run_id {
+            "#"
+        } else {
+            word
+        }
     });
     let mut words: Vec<&str> = words.collect();
     words.dedup_by(|a, b| a == b && *a == "#");
