@@ -38,6 +38,7 @@ mod supervise;
 mod table;
 mod terminal;
 mod text;
+mod trusted;
 mod unlock;
 mod watch;
 mod watchdog;

@@ -28,3 +28,4 @@ mod states;
 mod terminal;
 #[cfg(feature = "tls-rustls")]
 mod tls;
+mod trusted;

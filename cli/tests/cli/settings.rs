@@ -170,7 +170,7 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     let path = write_config(&nodes, "xdg/redlatch.toml", "");
     let file = Path::new(&path);
     let folder = file.parent().unwrap();
-    // What counts of a link is the file that it leads to.
+    // Also behind a link in another folder.
     let link = nodes.file("redlatch-link.toml");
     symlink(file, &link).unwrap();
     let commands = || {
@@ -193,7 +193,7 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     };
     set_mode(file, 0o620);
     is_refused(&[
-        "the configuration ",
+        "the file ",
         " may be written by others (mode 0620)",
         "'chmod go-w ",
     ]);
