@@ -24,6 +24,7 @@ mod nodes;
 mod notify;
 mod open_nodes;
 mod output;
+mod permits;
 mod plan;
 mod processes;
 mod progress;

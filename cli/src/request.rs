@@ -50,8 +50,7 @@ impl<'a> Request<'a> {
         manager: &'a LockManager,
     ) -> Result<Self, Failure> {
         let (given, max_hold) = (lock.ttl.or(config.ttl), lock.max_hold.or(config.max_hold));
-        let default = config.max_ttl.map_or(TTL, |longest| longest.min(TTL));
-        let ttl = choose_ttl(given, max_hold, default)?;
+        let ttl = choose_ttl(given, max_hold, default_ttl(config))?;
         let unsaid = ttl.saturating_add(BEYOND_TTL);
         Ok(Self {
             manager,
@@ -119,6 +118,12 @@ impl<'a> Request<'a> {
             .find(|(_, status)| !matches!(status, Ok(LockStatus::Free { .. })))
             .unwrap_or_else(|| look(&self.lock.name))
     }
+}
+
+/// The ttl of a lock for which nothing else is said.
+pub(crate) fn default_ttl(config: &Config) -> Duration {
+    let longest = config.max_ttl.unwrap_or(TTL);
+    config.ttl.unwrap_or(longest.min(TTL))
 }
 
 fn choose_ttl(

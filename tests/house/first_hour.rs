@@ -38,11 +38,8 @@ fn no_program_of_the_readme_uses_fake_nodes_and_its_unit_test_says_how() {
     }
     assert!(tests.trim_start_matches('`').contains("#[test]"));
     let guide = read("docs/guide.md");
-    let is_whole = |code: &&&str| code.contains("\nfn main() {") && code.contains("FakeNode");
-    let service = blocks(&guide)
-        .iter()
-        .find(is_whole)
-        .map(|code| code.to_string());
+    let is_whole = |code: &&str| code.contains("\nfn main() {") && code.contains("FakeNode");
+    let service = blocks(&guide).into_iter().find(is_whole);
     let service = service.expect("a program with its tests");
     let (program, _) = service.split_once("// -----").unwrap();
     assert!(!program.contains("fake"), "{program}");

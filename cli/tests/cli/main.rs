@@ -21,6 +21,7 @@ mod orphans;
 mod output;
 mod pages;
 mod passwords;
+mod permits;
 mod process;
 mod run;
 mod settings;
