@@ -199,6 +199,7 @@ mod house {
     #[cfg(target_os = "linux")]
     mod dependencies;
     mod examples;
+    mod first_hour;
     mod guide;
     mod links;
     #[cfg(target_os = "linux")]

@@ -13,6 +13,7 @@ mod servers;
 mod taking;
 
 use std::ffi::OsString;
+use std::io::stdout;
 
 use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser};
@@ -87,7 +88,7 @@ pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
 /// Parses a command line. The name of `run` may stand behind two dashes.
 fn parse_words(words: &[OsString]) -> Result<Arguments, clap::Error> {
     let parse = |words: &[OsString]| {
-        let definition = page::complete(definition(), text::width());
+        let definition = page::complete(definition(), text::size(stdout()).0);
         Arguments::from_arg_matches(&definition.try_get_matches_from(words)?)
     };
     let (error, rest, name) = match (parse(words), dashes::split(words)) {

@@ -1,25 +1,22 @@
-//! The configuration file: where it is, whether others could change what it says, and what that is.
+//! The configuration file: where it is, and what it says.
 //!
-//! A changed file moves a lock to other servers or to another key, so that there are two holders. It can also name a
-//! server that gets the password. So the folder where the program is started, which may be anybody's, is not searched.
+//! It can name a server that gets the password. So the folder where the program is started, which may be anybody's, is not
+//! searched, and a file that others could change is refused: see `trusted.rs`.
 //! It is TOML, read key by key, so that no message ever repeats a value, which can hold a password.
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata};
-use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use log::info;
 use redlatch::Protocol;
-use rustix::process::geteuid;
 use toml::de::{DeTable, DeValue};
 
 use crate::arguments::TlsFiles;
 use crate::durations;
-use crate::failure::{Failure, unreadable};
+use crate::failure::Failure;
+use crate::trusted;
 
 const KEYS: &str = "nodes, username, password_file, key_prefix, node_timeout, ttl, wait, max_hold, protocol, max_ttl, \
                     drift_factor, tls_ca, tls_cert, tls_key, tls_name";
@@ -121,13 +118,6 @@ fn nodes(value: &DeValue<'_>) -> Option<Vec<String>> {
 
 const FILE: &str = "redlatch.toml";
 
-const NOWHERE: [ErrorKind; 2] = [ErrorKind::NotFound, ErrorKind::NotADirectory];
-
-const WRITABLE_BY_OTHERS: u32 = 0o022;
-
-/// In a folder with this bit, nobody replaces the file of another user.
-const STICKY: u32 = 0o1000;
-
 /// Reads the named file, else that of `REDLATCH_CONFIG`, else the first that is in the configuration folders of the user and
 /// of the system. Returns its path and its text.
 fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> {
@@ -136,10 +126,13 @@ fn read(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, Failure> {
     let is_named = named.is_some();
     let places = || places(env::var_os("XDG_CONFIG_HOME"), env::var_os("HOME"));
     for path in named.map_or_else(places, |path| vec![path]) {
-        match File::open(&path) {
-            Ok(file) => return read_open(path, file).map(Some),
-            Err(error) if !is_named && NOWHERE.contains(&error.kind()) => {}
-            Err(error) => return Err(refused(&path, &error)),
+        match trusted::read_text(&path, "the configuration") {
+            Ok(text) => {
+                info!("the configuration is {}", path.display());
+                return Ok(Some((path, text)));
+            }
+            Err(unread) if !is_named && unread.is_missing => {}
+            Err(unread) => return Err(Failure::usage(unread.message)),
         }
     }
     Ok(None)
@@ -154,70 +147,6 @@ fn places(xdg_config_home: Option<OsString>, home: Option<OsString>) -> Vec<Path
     let of_user = xdg.or(home.map(|home| home.join(".config")));
     let folders = of_user.into_iter().chain([PathBuf::from("/etc")]);
     folders.map(|folder| folder.join(FILE)).collect()
-}
-
-fn refused(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(unreadable(path, "the configuration", error))
-}
-
-fn read_open(path: PathBuf, mut file: File) -> Result<(PathBuf, String), Failure> {
-    // What is open is looked at, so that nobody can put another file there meanwhile.
-    let metadata = file.metadata().map_err(|error| refused(&path, &error))?;
-    if let Some(reason) = objection(&path, &metadata) {
-        return Err(Failure::usage(format!("{}: {reason}", path.display())));
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text)
-        .map_err(|error| refused(&path, &error))?;
-    info!("the configuration is {}", path.display());
-    Ok((path, text))
-}
-
-/// How others could change what is read, and what to do about it.
-fn objection(path: &Path, file: &Metadata) -> Option<String> {
-    let own = geteuid().as_raw();
-    let told = |what: &str, path: &Path, fault, of_another: &str| {
-        let path = path.display();
-        let (fault, advice) = match fault {
-            Fault::Owner(user) => (format!("belongs to user {user}"), of_another.to_owned()),
-            Fault::Mode(mode) => (
-                format!("may be written by others (mode {:04o})", mode & 0o7777),
-                format!("forbid it with 'chmod go-w {path}'"),
-            ),
-        };
-        format!("{what} {path} {fault}, who could change what it says; {advice}")
-    };
-    // What one user writes to a device, such as /dev/null, is not what another one reads there.
-    if file.file_type().is_char_device() {
-        return None;
-    }
-    if let Some(fault) = others(file.uid(), file.mode(), own) {
-        let fix = format!("forbid it with 'chown root {}'", path.display());
-        return Some(told("the configuration", path, fault, &fix));
-    }
-    // The folder of the file itself, if the path is a link. A pipe is in no folder.
-    let path = fs::canonicalize(path).ok()?;
-    let folder = path.parent()?;
-    let metadata = fs::metadata(folder).ok()?;
-    let mode = metadata.mode();
-    let mode = if mode & STICKY == 0 { mode } else { 0 };
-    // The other user may have more there, so it is not given to root.
-    let fix = "put the file into a folder of root or of your own";
-    others(metadata.uid(), mode, own).map(|fault| told("its folder", folder, fault, fix))
-}
-
-/// Why others than root and the user who runs this could change a file or a folder.
-#[derive(Debug, PartialEq)]
-enum Fault {
-    Owner(u32),
-    Mode(u32),
-}
-
-fn others(owner: u32, mode: u32, own: u32) -> Option<Fault> {
-    if owner != 0 && owner != own {
-        return Some(Fault::Owner(owner));
-    }
-    (mode & WRITABLE_BY_OTHERS != 0).then_some(Fault::Mode(mode))
 }
 
 #[cfg(test)]
@@ -285,19 +214,6 @@ mod tests {
         for (xdg, of_user) in [("x", "/home/ann/.config"), ("/xdg", "/xdg")] {
             let found = [of_user, "/etc"].map(|folder| Path::new(folder).join(FILE));
             assert_eq!(places(Some(xdg.into()), Some("/home/ann".into())), found);
-        }
-    }
-
-    #[test]
-    fn only_root_and_the_user_may_be_able_to_change_it() {
-        let (root, own, other) = (0, 1000, 1001);
-        for mode in 0..0o10000 {
-            let writable = (mode & 0o022 != 0).then_some(Fault::Mode(mode));
-            assert_eq!(others(own, mode, own), writable);
-            assert_eq!(others(root, mode, own), writable);
-            assert_eq!(others(other, mode, own), Some(Fault::Owner(other)));
-            // Root trusts no user.
-            assert_eq!(others(own, mode, root), Some(Fault::Owner(own)));
         }
     }
 }

@@ -60,7 +60,12 @@ impl Events {
     /// Catches the signals to forward, which are events from now on. Where processes are left to this one, their ends are
     /// dealt with as well.
     pub(crate) fn listen() -> Result<Self, Failure> {
-        let mut signals = signals().map_err(|error| no_system("signals", &error))?;
+        Self::listen_also(&[])
+    }
+
+    /// As [`listen`](Self::listen), for these signals, too.
+    pub(crate) fn listen_also(more: &[i32]) -> Result<Self, Failure> {
+        let mut signals = signals(more).map_err(|error| no_system("signals", &error))?;
         let (sender, receiver) = channel();
         let events = sender.clone();
         start_thread("signals", move || {
@@ -96,7 +101,7 @@ impl Events {
 ///
 /// Signals that were ignored at the start, as by `nohup`, stay ignored, here and in the command. CHLD is the exception,
 /// because a process that ignores it can't learn how its children ended.
-fn signals() -> io::Result<Signals> {
+fn signals(more: &[i32]) -> io::Result<Signals> {
     signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))?;
     let ignored = ignored();
     let is_heeded = |signal: &&i32| {
@@ -104,7 +109,7 @@ fn signals() -> io::Result<Signals> {
         ignored.wrapping_shr(place) & 1 == 0
     };
     let forwarded = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP];
-    let heeded = forwarded.iter().filter(is_heeded);
+    let heeded = forwarded.iter().chain(more).filter(is_heeded);
     // CONT continues even a process that ignores it, so it is always forwarded to the command.
     let signals = Signals::new(heeded.chain(&[SIGCONT]))?;
     if processes::may_be_left_here() {

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::arguments::Health;
 use crate::durations;
 use crate::failure::Failure;
+use crate::json;
 use crate::nodes;
 use crate::output;
 use crate::state;
@@ -37,7 +38,7 @@ pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
     let manager = nodes::asking(&arguments.servers, arguments.fenced)?;
     let health = manager.health()?;
     if arguments.json {
-        output::print(&format!("{}\n", json!(health)))?;
+        output::print(&json::line(&json!(health)))?;
     } else {
         output::print(&shown(&health, arguments.fenced))?;
     }

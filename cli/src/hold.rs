@@ -56,7 +56,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
 /// would not learn that this one releases it.
 fn announcement(arguments: &Hold, held: &LockGuard) -> String {
     match held.fencing_token() {
-        _ if arguments.json => format!("{}\n", json::of_guard(held)),
+        _ if arguments.json => json::line(&json::of_guard(held)),
         Some(number) => format!("{} {number}\n", held.token()),
         None => format!("{}\n", held.token()),
     }

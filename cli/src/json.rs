@@ -1,35 +1,47 @@
 //! The JSON for programs: what the library serialises, and what the command adds. The keys are a promise; unknown
 //! values are `null`.
 
-use redlatch::{Error, ListedLock, LockGuard, LockStatus};
+use std::fmt::Write as _;
+
+use redlatch::{Error, LockGuard, LockStatus};
 use serde_json::{Value, json};
 
 use crate::state;
+use crate::text::is_printable;
 
-pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
-    with(json!(status), "resource", name.into())
+/// A line of JSON without characters that change what a terminal shows, because programs print it there. JSON has an escape for
+/// each.
+pub(crate) fn line(value: &Value) -> String {
+    let mut line = String::new();
+    for c in value.to_string().chars() {
+        if c.is_ascii_graphic() || c == ' ' || is_printable(c) {
+            line.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String can't fail.
+                write!(line, "\\u{unit:04x}").ok();
+            }
+        }
+    }
+    line + "\n"
 }
 
-fn with(mut object: Value, field: &str, value: Value) -> Value {
+pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
+    let mut object = json!(status);
     if let Some(fields) = object.as_object_mut() {
-        fields.insert(field.to_owned(), value);
+        fields.insert("resource".to_owned(), name.into());
     }
     object
 }
 
-pub(crate) fn of_semaphore(name: &str, slots: &[LockStatus]) -> Value {
+/// How many permits there are is null where nobody has said it.
+pub(crate) fn of_semaphore(name: &str, permits: Option<u32>, slots: &[LockStatus]) -> Value {
     json!({
         "resource": name,
-        "permits": slots.len(),
+        "permits": permits,
         "held": state::held(slots),
         "slots": slots,
     })
-}
-
-/// As [`of_status`], with the slot of a semaphore.
-pub(crate) fn of_listed(lock: &ListedLock) -> Value {
-    let object = of_status(&lock.resource, &lock.status);
-    with(object, "slot", lock.slot.into())
 }
 
 pub(crate) fn of_guard(held: &LockGuard) -> Value {
@@ -41,13 +53,17 @@ pub(crate) fn of_guard(held: &LockGuard) -> Value {
     })
 }
 
-/// The result of `unlock`; `released` is unknown if too few servers answered.
-pub(crate) fn of_release(name: &str, result: &Result<(), Error>, why: Option<&str>) -> Value {
+/// The result of `unlock`; `released` is unknown if too few servers answered, and false without a result.
+pub(crate) fn of_release(
+    name: &str,
+    result: Option<&Result<(), Error>>,
+    why: Option<&str>,
+) -> Value {
     let (outcome, released) = match result {
-        Ok(()) => ("released", Some(true)),
-        Err(Error::Lost { .. }) => ("not_held", Some(false)),
-        Err(Error::Unconfirmed { .. } | Error::NotALock { .. }) => ("unknown", None),
-        Err(_) => ("refused", Some(false)),
+        Some(Ok(())) => ("released", Some(true)),
+        Some(Err(Error::Lost { .. })) => ("not_held", Some(false)),
+        Some(Err(Error::Unconfirmed { .. } | Error::NotALock { .. })) => ("unknown", None),
+        Some(Err(_)) | None => ("refused", Some(false)),
     };
     json!({
         "resource": name,
@@ -55,4 +71,23 @@ pub(crate) fn of_release(name: &str, result: &Result<(), Error>, why: Option<&st
         "released": released,
         "error": why,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_nothing_that_a_terminal_heeds_and_is_read_as_what_was_written() {
+        let harmful = "\u{1b}\u{7f}\u{85}\u{9b}31m\u{202e}\u{2066}\u{2028}\u{e0001}\n";
+        let line = line(&json!({ "é日\"": [harmful] }));
+        let escaped = r"\u007f\u0085\u009b31m\u202e\u2066\u2028\udb40\udc01\n";
+        assert!(line.contains(escaped), "{line}");
+        assert!(
+            line.starts_with("{\"é日\\\"\":") && line.ends_with("}\n"),
+            "{line}"
+        );
+        let read: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["é日\""][0], harmful);
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redlatch::{Error, ListedLock, LockManager};
+use serde_json::json;
 
 use crate::arguments::List;
 use crate::clock;
@@ -30,8 +31,7 @@ pub(crate) fn list(arguments: &List) -> Result<u8, Failure> {
                 foreign = foreign.saturating_add(1);
             }
             Ok(lock) if arguments.json => {
-                let line = format!("{}\n", json::of_listed(&lock));
-                if output::print_more(&line)? == Reader::Gone {
+                if output::print_more(&json::line(&json!(lock)))? == Reader::Gone {
                     return Ok(0);
                 }
             }

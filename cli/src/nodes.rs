@@ -23,11 +23,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A manager that asks about locks. It connects to nothing yet.
 pub(crate) fn asking(servers: &Servers, is_fenced: bool) -> Result<LockManager, Failure> {
+    asking_by(servers, is_fenced).map(|(manager, _)| manager)
+}
+
+/// As [`asking`], with the configuration.
+pub(crate) fn asking_by(
+    servers: &Servers,
+    is_fenced: bool,
+) -> Result<(LockManager, Config), Failure> {
     let config = load(servers)?;
     let timeout = config.node_timeout.unwrap_or_default().max(PATIENCE);
     let timeout = servers.node_timeout.unwrap_or(timeout);
     let builder = builder(servers, &config, is_fenced)?;
-    Ok(builder.node_timeout(timeout).build()?)
+    Ok((builder.node_timeout(timeout).build()?, config))
 }
 
 /// A manager that takes this lock, with the label of the holder, and the configuration. It connects to nothing yet.

@@ -17,6 +17,9 @@ use crate::text;
 /// Whether all log lines are shown.
 static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
 
+/// Whether the log lines about nodes are shown.
+static TELLS_OF_NODES: AtomicBool = AtomicBool::new(false);
+
 /// Whether each message has the time.
 static HAS_TIME: AtomicBool = AtomicBool::new(false);
 
@@ -133,11 +136,16 @@ pub(crate) fn complain(message: &str) {
 struct Lines;
 
 /// Shows log lines from now on: those about renewals that fail, which a holder is told while there is time to do something,
-/// or all after [`be_verbose`].
+/// those about nodes after [`tell_of_nodes`], and all after [`be_verbose`].
 pub(crate) fn show_log() {
     if log::set_logger(&Lines).is_ok() {
         log::set_max_level(LevelFilter::Info);
     }
+}
+
+/// Shows the log lines about nodes from now on: that one fails, and that it answers again.
+pub(crate) fn tell_of_nodes() {
+    TELLS_OF_NODES.store(true, Ordering::Relaxed);
 }
 
 pub(crate) fn be_verbose() {
@@ -147,8 +155,12 @@ pub(crate) fn be_verbose() {
 
 impl Log for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let (target, is_verbose) = (metadata.target(), IS_VERBOSE.load(Ordering::Relaxed));
-        target == "redlatch::renewal" || is_verbose && target.starts_with("redlatch")
+        let target = metadata.target();
+        match target {
+            "redlatch::renewal" => true,
+            "redlatch::node" if TELLS_OF_NODES.load(Ordering::Relaxed) => true,
+            _ => IS_VERBOSE.load(Ordering::Relaxed) && target.starts_with("redlatch"),
+        }
     }
 
     fn log(&self, record: &Record<'_>) {

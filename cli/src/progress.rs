@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use log::info;
-use redlatch::{Error, LockStatus};
+use redlatch::{Error, LockGuard, LockStatus, NodeReport, Vote};
 
 use crate::clock;
 use crate::durations;
@@ -12,6 +12,7 @@ use crate::output;
 use crate::refusal::in_vain;
 use crate::request::Request;
 use crate::state::{self, State};
+use crate::text;
 
 /// How often the nodes are asked for the display, and when a wait is worth a word.
 const FRESH: Duration = Duration::from_secs(1);
@@ -23,8 +24,8 @@ pub(crate) struct Progress<'a> {
     is_live: bool,
     /// What the nodes said, and when.
     last: Option<(String, Instant)>,
-    /// That too few nodes answer is told once.
-    has_told_outage: bool,
+    /// Why the first attempt got no vote of a majority, if that was so: it is told once.
+    outage: Option<String>,
     has_told_holder: bool,
 }
 
@@ -35,7 +36,7 @@ impl<'a> Progress<'a> {
             started: clock::now(),
             is_live: output::is_watched(),
             last: None,
-            has_told_outage: false,
+            outage: None,
             has_told_holder: false,
         }
     }
@@ -50,7 +51,7 @@ impl<'a> Progress<'a> {
             let advice = Failure::from(error.clone()).message;
             let wait = durations::rough(self.request.wait.unwrap_or_default());
             output::complain(&format!("{advice}; it goes on trying for {wait}"));
-            self.has_told_outage = true;
+            self.outage = Some(error.to_string());
         } else if let Some(advice) = in_vain(&self.request)
             && !self.request.lock.quiet
         {
@@ -67,9 +68,14 @@ impl<'a> Progress<'a> {
         }
         let is_fresh = |since: &Instant| now.saturating_duration_since(*since) < FRESH;
         if !self.last.as_ref().is_some_and(|(_, since)| is_fresh(since)) {
-            let (text, is_known) = describe(&self.request);
+            let (mut text, mut seen) = describe(&self.request);
+            // Nodes that abstain, or refuse to write, have no key of anybody either.
+            if let (Seen::Free, Some(outage)) = (seen, &self.outage) {
+                (text, seen) = (outage.clone(), Seen::Nothing);
+            }
             self.last = Some((text, now));
-            self.has_told_holder = self.is_live || is_known || !self.has_told_outage;
+            let is_told = seen != Seen::Nothing || self.outage.is_none();
+            self.has_told_holder = self.is_live || is_told;
         }
         let text = self.last.as_ref().map_or("", |(text, _)| text);
         let wait = durations::rough(self.request.wait.unwrap_or_default());
@@ -82,35 +88,82 @@ impl<'a> Progress<'a> {
         }
     }
 
-    pub(crate) fn got(&self) {
+    /// Tells that the lock is held, and which nodes do not have it. From now on, it is told when others fail.
+    pub(crate) fn got(&self, held: &LockGuard) {
         let (lock, waited) = (self.request, durations::rough(self.waited()));
         let message = format!("got the lock {lock} after {waited}");
-        if self.has_told_outage || self.has_told_holder {
+        if self.outage.is_some() || self.has_told_holder {
             output::complain(&message);
         } else {
             info!("{message}");
         }
+        tell_failures(&lock, &held.votes());
+        output::tell_of_nodes();
     }
 }
 
-/// Who has what is wanted, and whether that is known.
-fn describe(request: &Request<'_>) -> (String, bool) {
+/// Names the nodes that did not vote, and why. The lock survives fewer failures than people expect.
+fn tell_failures(lock: &Request<'_>, votes: &[NodeReport]) {
+    let failed = votes
+        .iter()
+        .filter(|node| matches!(node.vote, Vote::Failed(_)));
+    let told = failed.map(|node| (state::cause(&node.vote), vec![&*node.node]));
+    let told: Vec<String> = text::once_each(told)
+        .into_iter()
+        .map(|(why, nodes)| format!("{}: {why}", nodes.join(", ")))
+        .collect();
+    if !told.is_empty() {
+        output::complain(&format!(
+            "the lock {lock} has no vote of {}; see 'redlatch health'",
+            told.join("; ")
+        ));
+    }
+}
+
+/// What the nodes were seen to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// Too few of them answer.
+    Nothing,
+    /// Nothing that is in the way.
+    Free,
+    Holders,
+}
+
+/// Asks the nodes, and says which holder has the lock or the permits.
+fn describe(request: &Request<'_>) -> (String, Seen) {
     let name = &request.lock.name;
     let (name, told) = if let Some(permits) = request.lock.max {
         let slots = request.manager.semaphore_status(name.as_str(), permits);
         let told = slots.map(|slots| {
-            let is_unknown = |slot| matches!(slot, &LockStatus::Unknown { .. });
-            let held = format!("has {} of {permits} permits held", state::held(&slots));
-            (held, !slots.iter().any(is_unknown))
+            let has = |is: fn(&LockStatus) -> bool| slots.iter().any(is);
+            let seen = if has(|slot| matches!(slot, LockStatus::Unknown { .. })) {
+                Seen::Nothing
+            } else if has(|slot| matches!(slot, LockStatus::Free { .. })) {
+                Seen::Free
+            } else {
+                Seen::Holders
+            };
+            (
+                format!("has {} of {permits} permits held", state::held(&slots)),
+                seen,
+            )
         });
         (name, told)
     } else {
         let (name, status) = request.status();
         let state = status.map(|status| State::of(&status));
-        let told = state.map(|state| (state.sentence(), state.word != "unknown"));
+        let told = state.map(|state| {
+            let seen = match state.word {
+                "unknown" => Seen::Nothing,
+                "free" => Seen::Free,
+                _ => Seen::Holders,
+            };
+            (state.sentence(), seen)
+        });
         (name, told)
     };
-    let unseen = |error| (format!("can't be looked at: {error}"), false);
-    let (state, is_known) = told.unwrap_or_else(unseen);
-    (format!("{name} {state}"), is_known)
+    let unseen = |error| (format!("can't be looked at: {error}"), Seen::Nothing);
+    let (state, seen) = told.unwrap_or_else(unseen);
+    (format!("{name} {state}"), seen)
 }

@@ -12,7 +12,7 @@ use crate::durations;
 use crate::failure::Failure;
 use crate::name::Name;
 
-/// The time to live where none is given.
+/// The time to live where none is given, unless `max_ttl` or `max_hold` is shorter.
 const TTL: Duration = Duration::from_secs(30);
 
 /// How much longer than the ttl to wait where nothing is said. A holder that was killed leaves its keys for a ttl. Who
@@ -50,7 +50,7 @@ impl<'a> Request<'a> {
         manager: &'a LockManager,
     ) -> Result<Self, Failure> {
         let (given, max_hold) = (lock.ttl.or(config.ttl), lock.max_hold.or(config.max_hold));
-        let ttl = choose_ttl(given, max_hold)?;
+        let ttl = choose_ttl(given, max_hold, default_ttl(config))?;
         let unsaid = ttl.saturating_add(BEYOND_TTL);
         Ok(Self {
             manager,
@@ -120,9 +120,19 @@ impl<'a> Request<'a> {
     }
 }
 
-fn choose_ttl(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Duration, Failure> {
+/// The ttl of a lock for which nothing else is said.
+pub(crate) fn default_ttl(config: &Config) -> Duration {
+    let longest = config.max_ttl.unwrap_or(TTL);
+    config.ttl.unwrap_or(longest.min(TTL))
+}
+
+fn choose_ttl(
+    ttl: Option<Duration>,
+    max_hold: Option<Duration>,
+    default: Duration,
+) -> Result<Duration, Failure> {
     let longest = max_hold.unwrap_or(Duration::MAX);
-    let chosen = ttl.unwrap_or_else(|| TTL.min(longest));
+    let chosen = ttl.unwrap_or_else(|| default.min(longest));
     if chosen <= longest {
         return Ok(chosen);
     }

@@ -10,12 +10,13 @@ use crate::clock;
 use crate::command;
 use crate::durations;
 use crate::event::{Events, code_of_signal};
-use crate::failure::{Failure, LOST};
+use crate::failure::{Failure, LOST, start_thread};
 use crate::figures::Figures;
 use crate::metrics::Metrics;
 use crate::nodes;
 use crate::notify::Notifier;
 use crate::output;
+use crate::permits;
 use crate::refusal::refusal;
 use crate::request::Request;
 use crate::session::Session;
@@ -82,6 +83,7 @@ impl Job<'_> {
     fn work(&self, held: LockGuard) -> Result<Outcome, Failure> {
         self.session.watch(&held);
         self.metrics.iter().for_each(Metrics::held);
+        self.look_at_permits();
         let mut term = match supervise::run(self.arguments, &self.session, &held, &self.notifier) {
             Ok(term) => term,
             Err(failure) => {
@@ -107,9 +109,27 @@ impl Job<'_> {
         Ok(term)
     }
 
+    /// Says so if another client gives another number of permits. The command does not wait for it.
+    fn look_at_permits(&self) {
+        let lock = &self.arguments.lock;
+        if lock.max.is_some() {
+            let (manager, name, max) = (
+                self.session.request.manager.clone(),
+                lock.name.clone(),
+                lock.max,
+            );
+            // Without it, the lock is as good as with it.
+            start_thread("permits", move || {
+                drop(permits::slots(&manager, &name, max));
+            })
+            .ok();
+        }
+    }
+
     /// Campaigns until a signal comes, and returns its exit code.
     fn serve(&mut self) -> Result<u8, Failure> {
         output::tell_times();
+        output::tell_of_nodes();
         self.show(Some("READY=1"), "campaigns");
         let mut pause = Duration::ZERO;
         loop {
@@ -167,7 +187,7 @@ impl Job<'_> {
             // Released meanwhile, so the next attempt tells more.
             (Error::Held { .. }, Ok(None)) => return,
             (Error::NotALock { .. }, _) => "something else has the key".to_owned(),
-            _ => "too few servers answer".to_owned(),
+            _ => "too few servers vote".to_owned(),
         };
         if self.leaders == leaders {
             return;

@@ -10,8 +10,9 @@ use redlatch::{Builder, Credentials};
 
 use crate::arguments::{Servers, TlsFiles};
 use crate::config::Config;
-use crate::failure::{Failure, unreadable};
+use crate::failure::Failure;
 use crate::output;
+use crate::trusted;
 
 /// The variable that may hold it. No command inherits it.
 pub(crate) const PASSWORD: &str = "REDLATCH_PASSWORD";
@@ -64,25 +65,23 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Says so if every user of the machine can read a secret, or can write another one.
+/// Says so if every user of the machine can read a secret. Whether they can write another one is looked at when it is read.
 pub(crate) fn warn_of_others(file: &Path, secret: &str) {
     let Ok(metadata) = fs::metadata(file) else {
         return;
     };
     let mode = metadata.mode() & 0o7777;
-    let can = if mode & 0o002 == 0 { "read" } else { "change" };
-    if metadata.is_file() && mode & 0o006 != 0 {
+    if metadata.is_file() && mode & 0o004 != 0 {
         let file = file.display();
         output::complain(&format!(
-            "{file}: every user of this machine can {can} {secret} (mode {mode:04o}); forbid it with 'chmod o-rw {file}'"
+            "{file}: every user of this machine can read {secret} (mode {mode:04o}); forbid it with 'chmod o-rw {file}'"
         ));
     }
 }
 
 /// The password in a file, or why there is none.
 fn first_line(file: &Path) -> Result<String, String> {
-    let text = fs::read_to_string(file);
-    let text = text.map_err(|error| unreadable(file, "the password", &error))?;
+    let text = trusted::read_text(file, "the password").map_err(|unread| unread.message)?;
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(password.to_owned()),
         _ => Err(format!(
@@ -122,7 +121,7 @@ pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Fa
 #[cfg(feature = "tls-rustls")]
 fn certificates(files: &TlsFiles) -> Result<redlatch::Tls, Failure> {
     let read = |file: &Path, what: &str| {
-        fs::read(file).map_err(|error| Failure::usage(unreadable(file, what, &error)))
+        trusted::read(file, what).map_err(|unread| Failure::usage(unread.message))
     };
     let mut tls = redlatch::Tls::default();
     if let Some(file) = &files.tls_ca {

@@ -41,7 +41,7 @@ impl Session<'_> {
             result = self.call(Some(left), || progress.show())?;
         }
         let held = result.map_err(|error| refusal(&self.request, error))?;
-        progress.got();
+        progress.got(&held);
         Ok(held)
     }
 

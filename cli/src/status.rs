@@ -1,5 +1,7 @@
 //! `redlatch status`: what each server has under the key of a lock, who holds the lock, and the line to end it.
 
+use std::time::Duration;
+
 use redlatch::LockStatus;
 
 use crate::arguments::Status;
@@ -9,6 +11,8 @@ use crate::failure::{Failure, UNAVAILABLE};
 use crate::json;
 use crate::nodes;
 use crate::output;
+use crate::permits;
+use crate::request;
 use crate::state::{self, State, is_ours};
 use crate::table::{Cell, Overflow, paint, table};
 use crate::text::{self, columns, count, shell_word, typed_name};
@@ -25,31 +29,38 @@ const TITLE: usize = 7;
 /// Returns 0 if the lock is held, 1 if it is free, 3 if it rests.
 pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
     // The status does not depend on the protocol: both use the same key.
-    let manager = nodes::asking(&arguments.servers, false)?;
+    let (manager, config) = nodes::asking_by(&arguments.servers, false)?;
     let name = arguments.name.as_str();
-    let (json, slots) = match arguments.max {
+    let (alone, slots) = match arguments.max {
         None => {
             let status = manager.status(name)?;
-            (json::of_status(name, &status), vec![status])
+            let slots = permits::beside(&status, &manager, &arguments.name);
+            (Some(status), slots)
         }
-        Some(permits) => {
-            let slots = manager.semaphore_status(name, permits)?;
-            (json::of_semaphore(name, &slots), slots)
-        }
+        max => (None, permits::slots(&manager, &arguments.name, max)?),
     };
+    let alone = alone.filter(|_| slots.is_empty());
     if arguments.json {
-        output::print(&format!("{json}\n"))?;
-    } else if !arguments.quiet {
-        let shown = match (arguments.max, &slots[..]) {
-            (None, [status]) => of_lock(arguments, status),
-            _ => of_semaphore(arguments, &slots),
+        let object = match &alone {
+            Some(status) => json::of_status(name, status),
+            None => json::of_semaphore(name, arguments.max, &slots),
         };
-        output::print(&shown)?;
+        output::print(&json::line(&object))?;
+    } else if !arguments.quiet {
+        output::print(&match &alone {
+            Some(status) => of_lock(arguments, status, request::default_ttl(&config)),
+            None => of_semaphore(arguments, &slots),
+        })?;
     }
-    // Whoever asks gets the one that is free, whatever the others are.
-    let codes = || slots.iter().map(code);
-    let worst = codes().max().unwrap_or(UNAVAILABLE);
-    Ok(codes().find(|code| *code == FREE).unwrap_or(worst))
+    let codes = || alone.iter().chain(&slots).map(code);
+    let is_free = |code: &u8| *code == FREE;
+    // A client gets the slot that is free, whatever the others are.
+    if alone.is_some() || arguments.max.is_some() {
+        let worst = codes().max().unwrap_or(UNAVAILABLE);
+        return Ok(codes().find(is_free).unwrap_or(worst));
+    }
+    // Without the number of permits, a slot that is free may be none of them.
+    Ok(codes().filter(|code| !is_free(code)).min().unwrap_or(FREE))
 }
 
 /// The exit code for a lock, or for a slot.
@@ -62,7 +73,7 @@ fn code(status: &LockStatus) -> u8 {
     }
 }
 
-fn of_lock(arguments: &Status, status: &LockStatus) -> String {
+fn of_lock(arguments: &Status, status: &LockStatus, ttl: Duration) -> String {
     let (state, width) = (State::of(status), text::width());
     let nodes = status.nodes().iter();
     let rows = nodes.map(|report| state::row(report, state.token.as_deref()));
@@ -80,11 +91,11 @@ fn of_lock(arguments: &Status, status: &LockStatus) -> String {
             shown.push_str(&Cell::plain(title).before(TITLE, fact, width));
         }
     };
-    let (title, renewed) = match state.word {
-        "held" => ("holder", ", unless it is renewed"),
-        "rests" => ("done by", ""),
-        "read" => ("readers", ""),
-        _ => ("why", ""),
+    let title = match state.word {
+        "held" => "holder",
+        "rests" => "done by",
+        "read" => "readers",
+        _ => "why",
     };
     tell(title, &state.who);
     // Another machine has said since when, whose clock may be ahead.
@@ -92,8 +103,15 @@ fn of_lock(arguments: &Status, status: &LockStatus) -> String {
     let ago = state.since.and_then(ago).map(durations::rough);
     let ago = ago.map_or(String::new(), |ago| format!(" ({ago} ago)"));
     tell("since", &(state.since("") + &ago));
-    if let Some(left) = state.left.map(durations::rough) {
-        tell("for", &format!("another {left}{renewed}"));
+    if let Some(left) = state.left {
+        let renewed = match state.word {
+            "held" => renewed(left, ttl),
+            _ => String::new(),
+        };
+        tell(
+            "for",
+            &format!("another {}{renewed}", durations::rough(left)),
+        );
     }
     if status.is_wanted() {
         tell("waiting", "somebody, so the next one comes at once");
@@ -109,6 +127,24 @@ fn of_lock(arguments: &Status, status: &LockStatus) -> String {
         shown = format!("{shown}token    {token_shown}\n{unlock}");
     }
     shown
+}
+
+/// When the holder renews the lock. The ttl of the holder is on no server, so the default ttl is told by which this judges.
+fn renewed(left: Duration, ttl: Duration) -> String {
+    let third = ttl.checked_div(3).unwrap_or_default();
+    let due = ttl.saturating_sub(third);
+    // A renewal takes some time.
+    let is_late = left < due.saturating_sub(ttl.checked_div(30).unwrap_or_default());
+    let (told, due) = (durations::exact(ttl), durations::rough(due));
+    if is_late {
+        return format!("; the default ttl of {told} would have been renewed at {due}");
+    }
+    let than_default = if left > ttl {
+        format!("its ttl is longer than the default of {told}")
+    } else {
+        format!("the default ttl of {told} is renewed at {due}")
+    };
+    format!(", unless it is renewed; {than_default}")
 }
 
 fn of_semaphore(arguments: &Status, status: &[LockStatus]) -> String {
@@ -127,7 +163,14 @@ fn of_semaphore(arguments: &Status, status: &[LockStatus]) -> String {
         .filter_map(|(slot, state)| Some(unlock(arguments, state.token.as_ref()?, Some(slot))))
         .collect();
     let (name, held, all) = (&arguments.name, state::held(status), slots.len());
-    format!("{table}\n{name}: {held} of {all} held{resting}\n{unlocks}")
+    let is_held = match arguments.max {
+        Some(_) => format!("{held} of {all} held{resting}"),
+        None => format!(
+            "a semaphore, {} held{resting}; give its --max to see all slots",
+            count(held, "permit")
+        ),
+    };
+    format!("{table}\n{name}: {is_held}\n{unlocks}")
 }
 
 /// The line to copy for who wants to end it. Where it is too long, it breaks so that a shell reads it as one.

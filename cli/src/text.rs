@@ -1,18 +1,22 @@
 //! Pure but for the width of the terminal: lines that break between words, and words that a shell reads.
 
 use std::fmt::Write as _;
-use std::io::stdout;
+use std::io::{IsTerminal, stdout};
 use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The columns where there is no terminal.
+/// The columns of a terminal that does not say how many it has, and of a help that is written into a pipe.
 const WIDTH: usize = 80;
 
-/// The columns of standard output.
+/// The columns of standard output. There is no end where it is no terminal: programs such as `grep` read whole rows.
 pub(crate) fn width() -> usize {
-    size(stdout()).0
+    if stdout().is_terminal() {
+        size(stdout()).0
+    } else {
+        usize::MAX
+    }
 }
 
 pub(crate) fn size(terminal: impl AsFd) -> (usize, usize) {

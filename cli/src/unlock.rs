@@ -17,10 +17,15 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     let (name, token) = (&arguments.name, &arguments.token);
     let typed = typed_name(name.as_str());
     if !is_ours(token) && !arguments.foreign {
-        return Err(Failure::usage(format!(
+        let why = format!(
             "{name}: the token is not one of redlatch, so the key may be something else of another program; see 'redlatch \
              status {typed}', and if it is a lock, say --foreign"
-        )));
+        );
+        if arguments.json {
+            let object = json::of_release(name.as_str(), None, Some(&why));
+            output::print(&json::line(&object))?;
+        }
+        return Err(Failure::usage(why));
     }
     let result = match arguments.slot {
         None => manager.release(name.as_str(), token),
@@ -28,8 +33,8 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     };
     let why = result.as_ref().err().map(|error| why_not(name, error));
     if arguments.json {
-        let object = json::of_release(name.as_str(), &result, why.as_deref());
-        output::print(&format!("{object}\n"))?;
+        let object = json::of_release(name.as_str(), Some(&result), why.as_deref());
+        output::print(&json::line(&object))?;
     }
     let why = why.unwrap_or_default();
     match result {

@@ -8,7 +8,9 @@ use std::time::Duration;
 use redlatch::{Error, LockManager, LockStatus, NodeReport};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use signal_hook::consts::SIGTSTP;
+use signal_hook::consts::{
+    SIGALRM, SIGPROF, SIGTSTP, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+};
 
 use crate::arguments::Watch;
 use crate::clock;
@@ -18,12 +20,18 @@ use crate::failure::{Failure, start_thread};
 use crate::list;
 use crate::nodes;
 use crate::output::{self, Reader};
+use crate::permits;
 use crate::state::{self, State};
 use crate::table::{BAD, Cell, GOOD, Overflow, table};
 use crate::text::{self, count};
 
 /// A name that has no lock, for the servers' sake.
 const NOBODY: &str = "redlatch watch";
+
+/// Further signals that end a process. They would leave the terminal as the watch has it.
+const DEADLY: [i32; 7] = [
+    SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ,
+];
 
 /// What was seen at one time.
 #[derive(Default)]
@@ -39,7 +47,7 @@ pub(crate) fn watch(arguments: &Watch) -> Result<u8, Failure> {
     let manager = nodes::asking(&arguments.servers, false)?;
     // A name that can't be used is told before the screen is taken.
     let mut view = View::of(&manager, arguments)?;
-    let events = Events::listen()?;
+    let events = Events::listen_also(&DEADLY)?;
     let mut screen = stdout().is_terminal().then(Screen::enter);
     if screen.is_some() && stdin().is_terminal() {
         let sender = events.sender.clone();
@@ -81,7 +89,15 @@ impl View {
         for name in &arguments.names {
             let status = manager.status(name.as_str())?;
             view.nodes = status.nodes().to_vec();
-            view.locks.push((name.to_string(), State::of(&status)));
+            let slots = permits::beside(&status, manager, name);
+            if slots.is_empty() {
+                view.locks.push((name.to_string(), State::of(&status)));
+            }
+            let slots = slots.iter().enumerate();
+            let slots =
+                slots.map(|(slot, status)| (format!("{name} slot {slot}"), State::of(status)));
+            view.locks
+                .extend(slots.filter(|(_, state)| state.word != "free"));
         }
         if arguments.names.is_empty() {
             let status = manager.status(NOBODY)?;
@@ -101,20 +117,41 @@ impl View {
     }
 
     fn show(&self, (width, height): (usize, usize)) -> Vec<String> {
-        let time = humantime::format_rfc3339_seconds(clock::wall()).to_string();
-        let locks = count(self.locks.len(), "lock");
-        let title = text::cut(&format!("{time}  {locks}  q: quit"), width);
-        let rows = self.nodes.iter().map(node_row).collect();
-        let nodes = table(&["NODE", "STATE", "TIME", ""], rows, Overflow::Cut, width);
-        let table = state::table("NAME", &self.locks, Overflow::Cut, width);
-        let shown = format!("{title}\n\n{nodes}\n{table}");
-        let mut lines: Vec<String> = shown.lines().map(str::to_owned).collect();
-        if let Some(missing) = &self.missing {
-            lines.push(text::cut(&output::presentable(missing), width));
+        let mut lines = self.lines(width, false);
+        if lines.len() > height && height > 0 {
+            lines = self.lines(width, true);
         }
         if lines.len() > height && height > 0 {
             let more = lines.split_off(height.saturating_sub(1)).len();
             lines.push(text::cut(&format!("… and {more} more"), width));
+        }
+        lines
+    }
+
+    /// On a terminal with few lines, the locks get those of the servers that are up.
+    fn lines(&self, width: usize, is_short: bool) -> Vec<String> {
+        let is_up = |node: &&NodeReport| condition(node).0 == "up";
+        let (up, down): (Vec<_>, Vec<_>) = self.nodes.iter().partition(is_up);
+        let time = humantime::format_rfc3339_seconds(clock::wall());
+        let locks = count(self.locks.len(), "lock");
+        let (up, of) = (up.len(), count(self.nodes.len(), "server"));
+        let title = text::cut(&format!("{time}  {locks}  {up} of {of} up  q: quit"), width);
+        let locks = state::table("NAME", &self.locks, Overflow::Cut, width);
+        let nodes = |nodes: Vec<&NodeReport>| {
+            let rows = nodes.into_iter().map(node_row).collect();
+            table(&["NODE", "STATE", "TIME", ""], rows, Overflow::Cut, width)
+        };
+        let shown = if !is_short {
+            let nodes = nodes(self.nodes.iter().collect());
+            format!("{title}\n\n{nodes}\n{locks}")
+        } else if down.is_empty() {
+            format!("{title}\n{locks}")
+        } else {
+            format!("{title}\n{}{locks}", nodes(down))
+        };
+        let mut lines: Vec<String> = shown.lines().map(str::to_owned).collect();
+        if let Some(missing) = &self.missing {
+            lines.push(text::cut(&output::presentable(missing), width));
         }
         lines
     }
@@ -139,7 +176,10 @@ impl View {
             let lock = name.strip_prefix("lock ");
             // One that is not listed may still be there if the list is not complete.
             let gone = lock.filter(|_| self.missing.is_none() && !names.contains(&**name));
-            lines.extend(gone.map(|lock| format!("{lock} is free")));
+            // A name whose slots are shown now is not free.
+            let slot = format!("{name} slot ");
+            let is_free = |_: &&str| !names.iter().any(|name| name.starts_with(&slot));
+            lines.extend(gone.filter(is_free).map(|lock| format!("{lock} is free")));
             gone.is_none()
         });
         for (name, what, line) in now {

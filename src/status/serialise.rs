@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::LockStatus;
+use super::{ListedLock, LockStatus};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::holder::Holder;
 
@@ -30,6 +30,17 @@ impl Told<'_> {
 
 impl Serialize for LockStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut status = serializer.serialize_struct("LockStatus", FIELDS)?;
+        self.serialize_fields(&mut status)?;
+        status.end()
+    }
+}
+
+/// The fields of a status.
+const FIELDS: usize = 8;
+
+impl LockStatus {
+    fn serialize_fields<S: SerializeStruct>(&self, fields: &mut S) -> Result<(), S::Error> {
         let mut told = Told::default();
         let state = match self {
             Self::Held { .. } => "held",
@@ -50,11 +61,21 @@ impl Serialize for LockStatus {
         if let Some((token, remaining, holder)) = self.owner() {
             (told.token, told.remaining, told.holder) = (Some(token), Some(remaining), holder);
         }
-        let mut status = serializer.serialize_struct("LockStatus", 7)?;
-        status.serialize_field("state", state)?;
-        told.serialize(&mut status)?;
-        status.serialize_field("nodes", self.nodes())?;
-        status.end()
+        fields.serialize_field("state", state)?;
+        told.serialize(fields)?;
+        fields.serialize_field("wanted", &self.is_wanted())?;
+        fields.serialize_field("nodes", self.nodes())
+    }
+}
+
+/// The fields of the status, and what it is the status of.
+impl Serialize for ListedLock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut lock = serializer.serialize_struct("ListedLock", FIELDS.saturating_add(2))?;
+        lock.serialize_field("resource", &self.resource)?;
+        lock.serialize_field("slot", &self.slot)?;
+        self.status.serialize_fields(&mut lock)?;
+        lock.end()
     }
 }
 
@@ -102,10 +123,11 @@ impl Serialize for NodeReport {
             Vote::NotAsked => "not_asked",
         };
         let elapsed = u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX);
-        let mut node = serializer.serialize_struct("NodeReport", 9)?;
+        let mut node = serializer.serialize_struct("NodeReport", 10)?;
         node.serialize_field("node", &*self.node)?;
         node.serialize_field("view", view)?;
         told.serialize(&mut node)?;
+        node.serialize_field("wanted", &self.is_wanted)?;
         node.serialize_field("error", &error)?;
         node.serialize_field("elapsed_us", &elapsed)?;
         node.end()

@@ -1,7 +1,9 @@
 //! Processes that a test starts: none of them outlives it.
 
 use std::fmt::Display;
+use std::fs::DirBuilder;
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::LazyLock;
@@ -73,6 +75,8 @@ pub(crate) fn scratch_dir(name: impl Display) -> PathBuf {
     // The reaper is there before the first folder is.
     LazyLock::force(&REAPER);
     let dir = scratch().join(format!("{name}-{n}"));
-    std::fs::create_dir_all(&dir).unwrap();
+    // Nobody else may write there, whatever the umask is: the command refuses a configuration in such a folder.
+    let mut folders = DirBuilder::new();
+    folders.recursive(true).mode(0o755).create(&dir).unwrap();
     dir
 }

@@ -36,7 +36,7 @@ pub(crate) struct Lock {
 
     /// How long a crash blocks others [default: 30s]
     ///
-    /// From three node timeouts to max_ttl. The lock is renewed in time. If --max-hold is shorter than the default, that counts.
+    /// From three node timeouts to max_ttl. The lock is renewed in time. If --max-hold or max_ttl is shorter than the default, that counts.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) ttl: Option<Duration>,
 

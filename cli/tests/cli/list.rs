@@ -14,8 +14,7 @@ const LIST: &str = "\
 NAME            STATE  LEFT  NODES  HOLDER
 --json          held   9m    3/3    01234567…
 exports slot 2  held   9m    3/3    01234567…
-job             held   9m    3/3    web-3 4711 nightly, since 2026-11-22
-                                    05:52:53 UTC
+job             held   9m    3/3    web-3 4711 nightly, since 2026-11-22 05:52:53 UTC
 \"line\\nbreak\"   held   9m    3/3    01234567…
 \"my job\"        held   9m    3/3    01234567…
 rests           rests  9m    3/3
@@ -180,7 +179,7 @@ fn on_a_terminal_it_shows_locks_and_servers_until_q_and_leaves_the_terminal_as_i
     nodes.hold(&format!("{TOKEN} web-3 \u{1b}[31m"), 600_000);
     nodes.servers[2].kill();
     // It is not the terminal of the session of the child, so Ctrl-C is no signal there.
-    for end in ["q", "INT"] {
+    for end in ["q", "INT", "USR1", "ALRM", "XCPU"] {
         let terminal = Terminal::sized(80, 24);
         let tty = terminal.other_end();
         let before = tcgetattr(&tty).unwrap().local_modes;
@@ -194,6 +193,9 @@ fn on_a_terminal_it_shows_locks_and_servers_until_q_and_leaves_the_terminal_as_i
         assert_ne!(tcgetattr(&tty).unwrap().local_modes, before);
         match end {
             "INT" => running.signal(Signal::INT),
+            "USR1" => running.signal(Signal::USR1),
+            "ALRM" => running.signal(Signal::ALARM),
+            "XCPU" => running.signal(Signal::XCPU),
             key => terminal.press(key),
         }
         running.end().ends_with(0);
@@ -202,6 +204,40 @@ fn on_a_terminal_it_shows_locks_and_servers_until_q_and_leaves_the_terminal_as_i
         assert!(eventually(LIMIT, is_left), "{:?}", terminal.shown());
         assert!(!terminal.shown().contains("\u{1b}[31m"));
     }
+}
+
+#[test]
+fn on_a_terminal_with_few_lines_the_locks_get_those_of_the_servers() {
+    let mut nodes = Nodes::hasty();
+    nodes.fill("job-", 7, true);
+    let names: Vec<String> = (1..=7).map(|i| format!("job-{i}")).collect();
+    let show = |nodes: &Nodes| {
+        let terminal = Terminal::sized(80, 10);
+        let mut watch = nodes.redlatch("watch --every 50ms");
+        let running = Running::spawn(terminal.take(watch.env("NO_COLOR", "1")));
+        assert!(eventually(LIMIT, || terminal.shown().contains("\u{1b}[J")));
+        terminal.press("q");
+        running.end().ends_with(0);
+        let shown = terminal.shown();
+        let frame = shown.split("\u{1b}[H").nth(1).unwrap().to_owned();
+        frame.split("\u{1b}[J").next().unwrap().to_owned()
+    };
+    let frame = show(&nodes);
+    assert!(names.iter().all(|name| frame.contains(name)), "{frame}");
+    assert!(frame.contains("3 of 3 servers up"), "{frame}");
+    // One that fails is named in any case.
+    nodes.servers[1].kill();
+    let frame = show(&nodes);
+    assert!(frame.contains("2 of 3 servers up"), "{frame}");
+    assert!(
+        frame.contains(&format!("{}  FAILED", nodes.servers[1].name())),
+        "{frame}"
+    );
+    assert!(
+        names[..5].iter().all(|name| frame.contains(name)),
+        "{frame}"
+    );
+    assert_eq!(frame.lines().count(), 10, "{frame}");
 }
 
 #[test]

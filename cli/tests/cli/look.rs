@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use redlatch_testing::{Server, pause};
+use redlatch_testing::{Server, eventually, pause};
 use serde_json::Value;
 
 use crate::nodes::{Nodes, REDLATCH, TOKEN, bare};
-use crate::process::{Running, end_of};
+use crate::process::{LIMIT, Running, end_of};
+use crate::terminal::shown;
 
 const OTHER: &str = "00000000000000000000000000000000deadbeef";
 
@@ -94,12 +95,102 @@ fn unlock_releases_what_has_the_token_and_nothing_else() {
     nodes.hold(TOKEN, 60_000);
     assert_eq!(nodes.ask(&unlock_json).json()["released"], true);
 
+    // Also where it was refused before any server was asked.
+    let ended = nodes.ask("unlock --json job --token abc");
+    let object = ended.ends_with(64).complains("--foreign").json();
+    let told = ["resource", "outcome", "released"].map(|field| object[field].clone());
+    assert_eq!(told, ["job".into(), "refused".into(), Value::Bool(false)]);
+    assert!(object["error"].as_str().unwrap().contains("--foreign"));
+
     nodes.servers[..2].iter_mut().for_each(Server::kill);
     nodes.ask(&unlock).is_refused(69, "is not confirmed");
     let object = nodes.ask(&unlock_json).ends_with(69).json();
     let told = ["outcome", "released"].map(|field| object[field].clone());
     assert_eq!(told, ["unknown".into(), Value::Null]);
     assert!(object["error"].is_string(), "{object}");
+}
+
+#[test]
+fn status_says_whether_somebody_waits_also_as_json() {
+    let nodes = Nodes::start(3);
+    let holder = nodes.start_ready("", "echo; read -r line; exit 0");
+    let wanted = || nodes.ask("status job --json").json()["wanted"] == true;
+    assert!(!wanted());
+    let waits = nodes.start_run("--wait 5m", "true");
+    assert!(eventually(LIMIT, wanted));
+    nodes.ask("status job").shows("\nwaiting  somebody");
+    holder.finish().ends_with(0);
+    waits.end().ends_with(0);
+}
+
+/// No server knows the ttl of a holder, so the default is told that the rest is compared with.
+#[test]
+fn status_tells_when_a_lock_with_the_default_ttl_would_have_been_renewed() {
+    let nodes = Nodes::start(1);
+    let times = |left_ms: u64| {
+        nodes.hold(TOKEN, left_ms);
+        let stdout = nodes.ask("status job").stdout;
+        let line = stdout.lines().find(|line| line.starts_with("for "));
+        line.unwrap().split_once(" s").unwrap().1.to_owned()
+    };
+    for (config, left, told) in [
+        (
+            "",
+            25_900,
+            ", unless it is renewed; the default ttl of 30s is renewed at 20 s",
+        ),
+        (
+            "",
+            15_900,
+            "; the default ttl of 30s would have been renewed at 20 s",
+        ),
+        (
+            "",
+            45_900,
+            ", unless it is renewed; its ttl is longer than the default of 30s",
+        ),
+        (
+            "ttl = '1m'\n",
+            35_900,
+            "; the default ttl of 1m would have been renewed at 40 s",
+        ),
+        (
+            "max_ttl = '12s'\n",
+            9_900,
+            ", unless it is renewed; the default ttl of 12s is renewed at 8 s",
+        ),
+    ] {
+        nodes.configure(config);
+        assert_eq!(times(left), told);
+    }
+}
+
+#[test]
+fn json_has_nothing_that_a_terminal_heeds() {
+    let nodes = Nodes::start(1);
+    let name = "a\u{9b}31m\u{85}\u{202e}\u{2066}\u{2028}é";
+    nodes.servers[0].hold(name, TOKEN, 60_000);
+    for line in [
+        "list --json",
+        "status --json --",
+        "unlock --json --token 0 --",
+        &format!("unlock --json --token {TOKEN} --"),
+        "hold --json --",
+    ] {
+        let mut command = nodes.redlatch(line);
+        if line.ends_with("--") {
+            command.arg(name);
+        }
+        let running = Running::start(&mut command);
+        let printed = running.line();
+        assert!(
+            printed.contains("a\\u009b31m\\u0085\\u202e\\u2066\\u2028é"),
+            "{printed}"
+        );
+        let object: Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(object["resource"], name);
+        running.finish();
+    }
 }
 
 #[test]
@@ -161,10 +252,9 @@ fn with_the_fenced_protocol_they_work_as_well_and_say_what_it_needs() {
         ended.words().contains("run 'redlatch open-nodes' once"),
         "{ended:?}"
     );
-    assert!(
-        ended.stdout.lines().all(|line| line.chars().count() <= 80),
-        "{ended:?}"
-    );
+    let (screen, _) = shown(&mut nodes.redlatch("health --fenced"), 80, |_| ());
+    let fits = |line: &str| line.chars().count() <= 80;
+    assert!(screen.lines().all(fits), "{screen}");
     // Servers that abstain have the lock free, for others than those with --fenced. A status only reads.
     nodes.try_run("--fenced -n", "true").ends_with(69);
     nodes.ask("status job").ends_with(1);

@@ -79,19 +79,18 @@ fn on_loss_kills_the_command_at_once_or_lets_it_go_on() {
 fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss_and_one_of_them_is_none() {
     let mut nodes = Nodes::hasty();
     nodes.servers[0].kill();
-    // The warnings of the library are for those who ask.
-    nodes.try_run("", "true").is_silent(0);
-    let ended = nodes.try_run("--verbose", "true");
-    assert!(ended.stderr.contains(&nodes.names(0..1)), "{ended:?}");
     let running = nodes.start_ready(TTL, WORK);
     pause(Duration::from_secs(4));
     nodes.servers[1].kill();
     let ended = running.end();
     // The holder was told before, while there was time to do something.
     let lines: Vec<&str> = ended.ends_with(76).stderr.lines().collect();
-    let [fails, lost] = lines[..] else {
+    let [no_vote, fails_too, fails, lost] = lines[..] else {
         panic!("{ended:?}");
     };
+    assert!(no_vote.contains(&nodes.names(0..1)), "{ended:?}");
+    let second = format!("node {} failed ", nodes.names(1..2));
+    assert!(fails_too.contains(&second), "{ended:?}");
     for part in [
         "Z renewals of lock \"job\" fail on ",
         &nodes.servers[1].name(),
@@ -99,6 +98,50 @@ fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss_and_one_of_them_is_n
         assert!(fails.contains(part), "{ended:?}");
     }
     assert!(lost.contains("too few nodes answered"), "{ended:?}");
+}
+
+#[test]
+fn who_gets_a_lock_is_told_which_server_does_not_have_it_and_a_holder_when_one_fails() {
+    let mut nodes = Nodes::hasty();
+    nodes.servers[2].kill();
+    let told = format!(
+        "the lock job has no vote of {}: no connection: Connection refused (os error 111); see 'redlatch health'",
+        nodes.names(2..3)
+    );
+    for options in ["", "-n", "--quiet", "--max 2", "--shared", "--also other"] {
+        let ended = nodes.try_run(options, "true");
+        ended.is(0, "").complains(&told.replace(
+            " job ",
+            if options.contains("also") {
+                " job, other "
+            } else {
+                " job "
+            },
+        ));
+    }
+    nodes.servers[2].restart();
+    let ready = "echo ready; read -r line; exit 0";
+    let hold = nodes.redlatch("hold --ttl 6s job");
+    for mut command in [
+        nodes.run(LONG_TTL, ready),
+        hold,
+        nodes.run("--forever --ttl 6s", ready),
+    ] {
+        let running = Running::start(&mut command);
+        running.line();
+        nodes.servers[2].kill();
+        running.tells(&format!("node {} failed (", nodes.names(2..3)));
+        nodes.servers[2].restart();
+        running.tells(&format!("node {} answers again", nodes.names(2..3)));
+        running.end_by(Signal::TERM);
+        nodes.command("DEL job");
+    }
+    // Nothing ran, so there is no lock that a further failure could end.
+    nodes.hold("another", 60_000);
+    nodes.servers[2].kill();
+    nodes
+        .try_run("-n", "echo ran")
+        .is_refused(75, "another holder has");
 }
 
 #[test]
@@ -112,9 +155,9 @@ fn a_holder_is_told_once_that_renewals_fail_and_when_they_succeed_again() {
         nodes.servers[..2].iter().for_each(Server::stop);
         running.tells("renewals of lock \"job\" fail on 2 of 3 nodes");
         nodes.servers[..2].iter().for_each(Server::resume);
-        let next = running.error_line();
-        assert!(next.contains("lock \"job\" is renewed again"), "{next}");
-        running.finish().is_quiet(0);
+        running.tells("lock \"job\" is renewed again");
+        let ended = running.finish();
+        assert!(!ended.ends_with(0).stderr.contains("renew"), "{ended:?}");
     }
 }
 

@@ -21,6 +21,7 @@ mod orphans;
 mod output;
 mod pages;
 mod passwords;
+mod permits;
 mod process;
 mod run;
 mod settings;
@@ -28,3 +29,4 @@ mod states;
 mod terminal;
 #[cfg(feature = "tls-rustls")]
 mod tls;
+mod trusted;

@@ -1,6 +1,10 @@
 //! What is written, where nobody reads it, and what is not written at all.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use redlatch_testing::pause;
+use rustix::process::Signal;
 
 use crate::nodes::{Nodes, REDLATCH, TOKEN};
 use crate::process::{Running, end_of};
@@ -73,6 +77,33 @@ fn in_a_pipe_a_wait_tells_after_a_second_who_has_the_lock_and_then_that_it_is_th
     assert!(stamped(&running.error_line()).starts_with(got));
     assert_eq!(stamped(&running.error_line()), "released the lock job");
     running.end().is_quiet(0);
+}
+
+/// Servers that refuse to write, and new ones that abstain.
+#[test]
+fn a_lock_that_no_server_grants_is_not_told_to_be_free() {
+    let refusing = Nodes::start(3);
+    refusing.command("ACL SETUSER default -set");
+    for (nodes, options, why) in [
+        (refusing, "", "NOPERM"),
+        (Nodes::start(3), "--fenced", "abstains"),
+    ] {
+        let (text, _) = shown(
+            &mut nodes.run(&format!("{options} --wait 2s"), "true"),
+            400,
+            |_| (),
+        );
+        assert!(
+            text.contains("waited 1 s of 2 s: ") && text.contains(why),
+            "{text}"
+        );
+        assert!(!text.contains("free on"), "{text}");
+        let running = nodes.start_run(&format!("{options} --wait 30s"), "true");
+        assert!(running.error_line().contains(why));
+        pause(Duration::from_millis(1_500));
+        let ended = running.end_by(Signal::TERM);
+        ended.is_quiet(143);
+    }
 }
 
 #[test]

@@ -82,6 +82,26 @@ fn the_file_sets_what_flags_do_not() {
 }
 
 #[test]
+fn a_ttl_that_is_not_given_is_no_longer_than_max_ttl() {
+    let nodes = Nodes::start(1);
+    nodes.configure("node_timeout = '1s'\nmax_ttl = '15s'\n");
+    for options in ["", "--max-hold 1h", "--also another", "--at-least 1ms"] {
+        let running = nodes.start_ready(options, "echo; read -r line; exit 0");
+        let ttl = nodes.servers[0].pttl("job");
+        assert!((10_000..=15_000).contains(&ttl), "{options}: {ttl}");
+        running.finish().is_quiet(0);
+    }
+    // What is asked for is not changed without a word.
+    nodes
+        .try_run("--ttl 16s", "true")
+        .is_refused(64, "see max_ttl in redlatch.toml");
+    for line in ["status job", "list", "health", "hold -n job"] {
+        let ended = nodes.ask(line);
+        assert!(!ended.stderr.contains("ttl"), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_password_on_the_command_line_is_refused_and_not_repeated() {
     let url = format!("redis://:{SECRET}@127.0.0.1:1");
     let open = "redis://127.0.0.1:2,redis://127.0.0.1:3";
@@ -170,7 +190,7 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     let path = write_config(&nodes, "xdg/redlatch.toml", "");
     let file = Path::new(&path);
     let folder = file.parent().unwrap();
-    // What counts of a link is the file that it leads to.
+    // Also behind a link in another folder.
     let link = nodes.file("redlatch-link.toml");
     symlink(file, &link).unwrap();
     let commands = || {
@@ -193,7 +213,7 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     };
     set_mode(file, 0o620);
     is_refused(&[
-        "the configuration ",
+        "the file ",
         " may be written by others (mode 0620)",
         "'chmod go-w ",
     ]);

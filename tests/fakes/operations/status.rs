@@ -152,3 +152,37 @@ fn as_json_it_has_what_each_node_says_under_names_that_stay() {
     assert_eq!(json[0]["token"], guard.token(), "{json}");
     assert_eq!(to_value(guard.votes()).unwrap()[0]["view"], "granted");
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_listed_lock_is_its_status_as_json_with_its_name_and_its_slot() {
+    use serde_json::{Value, to_value};
+
+    let (_, _, manager) = over_fakes(3);
+    let _lock = manager.lock("job", TTL).unwrap();
+    let permit = manager.semaphore("exports", 2).ttl(TTL).lock().unwrap();
+    let mut found: Vec<Value> = manager
+        .locks("")
+        .unwrap()
+        .map(|lock| to_value(lock.unwrap()).unwrap())
+        .collect();
+    found.sort_by_key(|lock| lock["resource"].to_string());
+    let named = found
+        .iter()
+        .map(|lock| format!("{} {}", lock["resource"], lock["slot"]));
+    let slot = permit.slot().unwrap();
+    let expected = [format!("\"exports\" {slot}"), "\"job\" null".to_owned()];
+    assert_eq!(named.collect::<Vec<_>>(), expected);
+    let mut status = to_value(manager.status("job").unwrap()).unwrap();
+    let fields = |lock: &Value| {
+        lock.as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    status["resource"] = "job".into();
+    status["slot"] = Value::Null;
+    assert_eq!(fields(&found[1]), fields(&status));
+    assert_eq!(found[1]["token"], status["token"]);
+}
