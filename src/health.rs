@@ -17,7 +17,7 @@ mod marker;
 mod serialise;
 mod table;
 
-pub(crate) use self::facts::Facts;
+pub(crate) use self::facts::{Facts, Trial};
 pub use self::finding::{Finding, Severity};
 
 /// What [`LockManager::health`](crate::LockManager::health) found: a snapshot of every node, and the findings.
@@ -66,8 +66,8 @@ pub struct Health {
     ///
     /// A node can vote if it answers, gives the lock that is tried, and is no replica and no sentinel. Several URLs of one
     /// server count once. With the fenced protocol, the marker of the node also has to be open, unless the user may not
-    /// read it. With the classic protocol, markers don't matter. Where the user may not take a lock, a node counts as one
-    /// that gives them, and the finding `untried` says so.
+    /// read it. With the classic protocol, markers don't matter. Where the user may not use the key of the lock that is
+    /// tried, a node counts as one that gives locks, and the finding `untried` says so.
     pub margin: i64,
     /// The findings, the worst first; empty if there are none.
     pub findings: Vec<Finding>,

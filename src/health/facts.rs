@@ -20,6 +20,21 @@ pub(crate) struct Facts {
     told: Vec<Fact>,
 }
 
+/// What a node said of a lock that was tried: of taking it, and where that was granted, of extending it and of giving it back.
+pub(crate) struct Trial {
+    pub(crate) taken: Vote,
+    pub(crate) extended: Vote,
+    pub(crate) released: Vote,
+}
+
+impl Trial {
+    /// Whether the lock was taken, extended and given back.
+    pub(crate) fn is_whole(&self) -> bool {
+        let votes = [&self.taken, &self.extended, &self.released];
+        votes.iter().all(|vote| vote.is_granted())
+    }
+}
+
 /// A name and a value, which is a number if the name ends with a unit.
 type Fact = (&'static str, Option<String>);
 
@@ -72,6 +87,7 @@ impl Facts {
     pub(super) fn all(&self) -> impl Iterator<Item = Fact> {
         let error = self.trouble.silence.as_ref();
         let error = error.or(self.trouble.refusal.as_ref());
+        let error = error.or(self.trouble.forbidden.as_ref());
         let first = [
             ("state", shown(Some(self.state()))),
             ("error", shown(error)),
@@ -101,17 +117,17 @@ impl Facts {
     }
 
     pub(super) fn state(&self) -> &'static str {
-        match (&self.trouble.silence, &self.trouble.refusal) {
-            (Some(NodeError::TimedOut), _) => "timed_out",
-            (Some(_), _) => "failed",
-            (None, Some(_)) => "refuses",
-            (None, None) => "up",
+        match &self.trouble.silence {
+            Some(NodeError::TimedOut) => "timed_out",
+            Some(_) => "failed",
+            None if self.answers() && self.trouble.forbidden.is_none() => "up",
+            None => "refuses",
         }
     }
 
-    /// Whether the node answers, without an error that a lock would get as well.
+    /// Whether the node answers, without an error that a lock of any user would get as well.
     pub(super) fn answers(&self) -> bool {
-        self.state() == "up"
+        self.trouble.silence.is_none() && self.trouble.refusal.is_none()
     }
 
     pub(super) fn is_replica(&self) -> bool {
@@ -139,7 +155,8 @@ impl Facts {
         let is_open = matches!(self.text("quarantine"), Some("open") | None);
         let may_vote = |rules| is_open && self.objection(rules).is_none();
         let is_sentinel = self.text("mode") == Some("sentinel");
-        self.answers() && !self.is_replica() && !is_sentinel && own.is_none_or(may_vote)
+        let is_up = self.state() == "up";
+        is_up && !self.is_replica() && !is_sentinel && own.is_none_or(may_vote)
     }
 
     /// Whether a lock is to be tried at the node, by a client with these rules, or without rules by one of the classic protocol:
@@ -149,20 +166,44 @@ impl Facts {
         self.can_vote(own) && (own.is_none() || self.text("settings").is_some())
     }
 
-    /// Records what came of the lock that was tried: of asking for it, and of giving it back.
-    pub(crate) fn note_trial(&mut self, asked: Vote, given_back: Vote) {
+    /// Records what came of the lock that was tried.
+    pub(crate) fn note_trial(&mut self, trial: Trial) {
         let trouble = &mut self.trouble;
-        match (asked, given_back) {
-            (Vote::Failed(error), _) if error.is_broken() => trouble.silence = Some(error),
-            (Vote::Failed(error), _) if error.is_forbidden() => trouble.untried = Some(error),
-            (Vote::Failed(error), _) => trouble.refusal = Some(error),
-            (Vote::Granted, Vote::Failed(error)) if error.is_broken() || error.is_silence() => {
-                trouble.silence = Some(error);
+        match trial.taken {
+            Vote::Failed(error) if error.is_broken() => trouble.silence = Some(error),
+            Vote::Failed(error) if error.forbids_a_key() => trouble.untried = Some(error),
+            Vote::Failed(error) if error.is_forbidden() => trouble.forbidden = Some(error),
+            Vote::Failed(error) => trouble.refusal = Some(error),
+            Vote::Granted => {
+                let later = [
+                    (trial.extended, &mut trouble.not_extended),
+                    (trial.released, &mut trouble.not_released),
+                ];
+                for (vote, failure) in later {
+                    match vote {
+                        Vote::Failed(error) if error.is_broken() || error.is_silence() => {
+                            trouble.silence = Some(error);
+                        }
+                        Vote::Failed(error) => *failure = Some(error),
+                        _ => {}
+                    }
+                }
             }
-            (Vote::Granted, Vote::Failed(error)) => trouble.not_released = Some(error),
             // Where it is held, another URL of the server has got it; where its token is stale, a larger one would get it.
             _ => {}
         }
+    }
+
+    /// Records what came of the read lock that was tried where the other lock met no trouble. Only the user's rights can make a
+    /// difference.
+    pub(crate) fn note_trial_of_reader(&mut self, trial: Trial) {
+        let votes = [trial.taken, trial.extended, trial.released];
+        let failures = votes.into_iter().filter_map(|vote| match vote {
+            Vote::Failed(error) => Some(error),
+            _ => None,
+        });
+        let mut forbidden = failures.filter(NodeError::is_forbidden);
+        self.trouble.no_readers = forbidden.next();
     }
 
     /// Why the node gives no vote to a client with these rules and a right clock, for reasons other than quarantine.

@@ -68,12 +68,17 @@ findings! { nodes, own:
     refuses Warning, _ in each(nodes, |node| refusal(node, own).filter(NodeError::is_silence)) =>
         "answers questions, and no request for a lock within the node timeout",
         "check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync";
-    // Another user may get locks.
+    forbidden Critical, error in each(nodes, |node| node.trouble.forbidden.as_ref()) =>
+        "the user may take no lock: {error}", "allow the command, or look as the user of the programs that lock";
     untried Warning, error in each(nodes, |node| node.trouble.untried.as_ref()) =>
         "could not try whether it gives locks: {error}",
-        "this user can take none there; look as the user of the programs that lock, or allow this one to try";
+        "allow the key pattern of the key_prefix, or look as the user of the programs that lock";
+    not_extended Warning, error in each(nodes, |node| node.trouble.not_extended.as_ref()) =>
+        "does not extend a lock: {error}",
+        "until that is fixed, each lock that is kept alive for longer than its ttl loses this node; an extension needs EVAL, \
+         GET, PTTL and PEXPIRE";
     not_released Warning, error in each(nodes, |node| node.trouble.not_released.as_ref()) =>
-        "gave a lock that could not be given back: {error}",
+        "does not take a lock back: {error}",
         "until that is fixed, a lock stays there for its ttl, however soon it is released";
     not_standalone Warning, mode in each(nodes, |node| other(node, "mode", "standalone")) =>
         "runs in mode {mode}", "give each node a server of its own, in mode standalone";
@@ -95,6 +100,11 @@ findings! { nodes, own:
         "find out who wrote the key, then delete it; after a quarantine the node votes again";
     unreadable Warning, error in each(nodes, |node| node.trouble.unreadable.as_ref().filter(|_| node.answers())) =>
         "{error}", "check that it is a Redis server, and that nothing in between changes its answers";
+    // A program that never reads may have a user without these rights.
+    no_readers Notice, error in each(nodes, |node| node.trouble.no_readers.as_ref()) =>
+        "read locks fail (rw_lock, --shared): {error}",
+        "if programs take them, allow TIME, TYPE, ZADD, ZREM, ZSCORE, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREMRANGEBYSCORE, PEXPIREAT, and \
+         with Protocol::Fenced INCR";
     // A node without usable answers has its own finding instead.
     hidden Notice, commands in each(nodes, |node| hidden(node).filter(|_| node.answers())) =>
         "does not tell everything", format!("to see it, allow the user {commands}");

@@ -10,7 +10,7 @@ use crate::managers::with_protocol;
 use crate::servers::operations::page::PAGE;
 
 const TTL: Duration = Duration::from_secs(10);
-const USERS: [(&str, Protocol); 2] = [
+pub(crate) const USERS: [(&str, Protocol); 2] = [
     ("locks-classic", Protocol::Classic),
     ("locks-fenced", Protocol::Fenced),
 ];
@@ -29,7 +29,7 @@ pub(crate) fn rules(user: &str) -> Vec<&'static str> {
 
 /// All rules, and those without each of the permissions, which stands before them.
 #[track_caller]
-fn with_and_without_each(user: &str) -> Vec<(&'static str, Vec<&'static str>)> {
+pub(crate) fn with_and_without_each(user: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     let all = rules(user);
     let permissions = all.iter().filter(|word| word.starts_with(['+', '~']));
     let less = |permission: &&'static str| {
@@ -43,11 +43,11 @@ fn with_and_without_each(user: &str) -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 #[track_caller]
-fn apply(server: &Server, rules: &[&str]) {
+pub(crate) fn apply(server: &Server, rules: &[&str]) {
     assert_eq!(server.command(rules), Value::Okay, "{rules:?}");
 }
 
-fn manager(server: &Server, user: &str, protocol: Protocol) -> LockManager {
+pub(crate) fn manager(server: &Server, user: &str, protocol: Protocol) -> LockManager {
     let url = format!("redis://{user}:change-me@{}", server.name());
     let builder = with_protocol(protocol).node(url).key_prefix("billing:");
     builder.build().unwrap()
