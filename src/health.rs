@@ -8,7 +8,7 @@ use crate::fencing::Rules;
 use crate::quorum;
 
 pub(crate) mod answers;
-mod facts;
+pub(crate) mod facts;
 mod finding;
 mod findings;
 mod info;
@@ -17,7 +17,7 @@ mod marker;
 mod serialise;
 mod table;
 
-pub(crate) use self::facts::{Facts, Trial};
+pub(crate) use self::facts::Facts;
 pub use self::finding::{Finding, Severity};
 
 /// What [`LockManager::health`](crate::LockManager::health) found: a snapshot of every node, and the findings.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answers::{Answers, Time};
+use super::facts::Trial;
 use super::marker::Marker;
 use super::*;
 use crate::error::{NodeError, Vote};
@@ -181,7 +182,7 @@ fn clocks_differ_when_they_certainly_do() {
 #[test]
 fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
     let rules = rules();
-    let next = "it may have forgotten locks, and its quarantine begins with the next lock; \
+    let next = "it may have forgotten locks, and its quarantine begins with the next lock or renewal; \
                 take a lock; the node votes again by itself when the quarantine is over";
     for (node, expected) in [
         (open("h:1"), ""),

@@ -166,6 +166,29 @@ impl Facts {
         self.can_vote(own) && (own.is_none() || self.text("settings").is_some())
     }
 
+    /// Whether a request for a lock is to begin the quarantine of a node that may have forgotten locks. A node without a marker may
+    /// also be new, and the marker would name the settings of this client. So other nodes have to be in use with the same settings.
+    pub(crate) fn is_to_begin(&self, own: Option<&Rules>, is_in_use: bool) -> bool {
+        let state = self.text("quarantine").filter(|_| self.answers());
+        own.is_some() && (state == Some("other_process") || state == Some("no_marker") && is_in_use)
+    }
+
+    /// Records that the quarantine has begun, if it has. The user may have no right to write the marker.
+    pub(crate) fn note_begin(&mut self, trial: &Trial, own: &Rules) {
+        let Vote::Failed(NodeError::Quarantined { remaining, .. }) = &trial.taken else {
+            return;
+        };
+        for (name, value) in [
+            ("quarantine", "quarantined".to_owned()),
+            ("quarantine_remaining_ms", remaining.as_millis().to_string()),
+            ("settings", own.config.clone()),
+        ] {
+            if let Some(fact) = self.told.iter_mut().find(|(other, _)| *other == name) {
+                fact.1 = Some(value);
+            }
+        }
+    }
+
     /// Records what came of the lock that was tried.
     pub(crate) fn note_trial(&mut self, trial: Trial) {
         let trouble = &mut self.trouble;
@@ -231,6 +254,15 @@ impl Facts {
             allowed: rules.skew,
         })
     }
+}
+
+/// Whether clients with these rules use some of the nodes, and no others do.
+pub(crate) fn are_in_use(nodes: &[Facts], rules: &Rules) -> bool {
+    let mut settings = nodes
+        .iter()
+        .filter_map(|node| node.text("settings"))
+        .peekable();
+    settings.peek().is_some() && settings.all(|settings| *settings == *rules.config)
 }
 
 /// How many nodes can vote; nodes that are the same server have one vote.

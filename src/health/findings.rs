@@ -93,7 +93,7 @@ findings! { nodes, own:
     quarantined Warning, left in each(nodes, |node| marker(node, own).and(node.span("quarantine_remaining_ms"))) =>
         "in quarantine for another {left:.0?}, because it may have forgotten locks", "wait; the node votes again by itself";
     quarantined Warning, it in each(nodes, |node| unmarked(node, own)) =>
-        "{it}: it may have forgotten locks, and its quarantine begins with the next lock",
+        "{it}: it may have forgotten locks, and its quarantine begins with the next lock or renewal",
         "take a lock; the node votes again by itself when the quarantine is over";
     quarantined Warning, _ in each(nodes, |node| marker(node, own).filter(|state| *state == "unreadable")) =>
         "the key of its marker holds something else, so it does not vote",

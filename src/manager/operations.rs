@@ -106,9 +106,9 @@ impl LockManager {
     /// is found that answers and gives no lock, because its memory is full, its disk fails, its writes are paused or the
     /// user may not use a command. Where that went well, a read lock is tried in the same way. The key
     /// is `<key_prefix>:redlatch:try:` and a random text. No lock has such a name, and nobody waits for it. It is deleted at
-    /// once, and ends after a second where it can't be deleted. With [`Protocol::Fenced`](crate::Protocol::Fenced), the
-    /// lock is tried where the marker shows that a lock begins no quarantine, and where it can't be given back, its counter
-    /// stays for a day. Nothing else is changed on any node.
+    /// once, and ends after a second where it can't be deleted. With [`Protocol::Fenced`](crate::Protocol::Fenced), it
+    /// begins the quarantine of a node that may have forgotten locks, if other nodes are in use with the same settings; and
+    /// where the lock can't be given back, its counter stays for a day. Nothing else is changed on any node.
     ///
     /// Each question goes to all nodes before any reply is read, so it takes 13 round trips. Nodes that failed a
     /// moment ago, which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked

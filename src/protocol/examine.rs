@@ -9,7 +9,8 @@ use crate::claim::{Kind, Resource};
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::MARKER;
-use crate::health::{Facts, Health, Trial};
+use crate::health::Health;
+use crate::health::facts::{self, Facts, Trial};
 use crate::node::command;
 use crate::node::request::Attempt;
 use crate::node::verbs::{Ballots, acquire_all, extend_all, question_all, show_all};
@@ -33,7 +34,10 @@ pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
 /// another client that looks. With fencing, the first lock leaves the counter that a reader raises.
 fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     let rules = cluster.rules.as_deref();
-    let tried = places(nodes, |node| node.is_to_be_tried(rules));
+    // A node that may have forgotten locks begins its quarantine with any fenced command.
+    let is_in_use = rules.is_some_and(|rules| facts::are_in_use(nodes, rules));
+    let is_asked = |node: &Facts| node.is_to_be_tried(rules) || node.is_to_begin(rules, is_in_use);
+    let tried = places(nodes, is_asked);
     if tried.is_empty() {
         return Ok(());
     }
@@ -42,7 +46,12 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     let trials = whole_life(cluster, &Arc::new(resource.clone()), &tried)?;
     let is_whole = places(&trials, Trial::is_whole);
     for (node, trial) in nodes.iter_mut().zip(trials) {
-        node.note_trial(trial);
+        match rules {
+            Some(rules) if node.is_to_begin(Some(rules), is_in_use) => {
+                node.note_begin(&trial, rules)
+            }
+            _ => node.note_trial(trial),
+        }
     }
     resource.kind = Kind::Read;
     let trials = whole_life(cluster, &Arc::new(resource), &is_whole)?;

@@ -59,17 +59,15 @@ fn of_nodes_that_are_well_everything_is_known_and_each_question_goes_to_all_befo
 }
 
 #[test]
-fn with_fencing_a_restart_ends_the_vote_and_a_look_writes_no_marker() {
+fn with_fencing_a_restart_ends_the_vote_and_a_look_begins_the_quarantine_of_nodes_in_use() {
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
     let builder = LockManager::builder().fakes(&nodes).key_prefix("app:");
+    let markers = || {
+        let markers = nodes.iter().map(|node| node.token_of("app:redlatch:node"));
+        markers.collect::<Vec<_>>()
+    };
     let look = |manager: &LockManager| {
-        let markers = || {
-            nodes
-                .iter()
-                .map(|node| node.token_of("app:redlatch:node"))
-                .collect::<Vec<_>>()
-        };
         let before = markers();
         let health = manager.health().unwrap();
         assert_eq!(markers(), before);
@@ -92,22 +90,24 @@ fn with_fencing_a_restart_ends_the_vote_and_a_look_writes_no_marker() {
     // That of a manager without the prefix is another.
     nodes[2].hold("redlatch:node", "x", TTL);
     clock.advance(Duration::from_secs(5));
+    // Other settings begin nothing.
+    assert_eq!(look(&other).margin, -2);
+    let after = manager.health().unwrap();
     let found = ["no_majority", "quarantined", "quarantined"];
-    let after = look(&manager);
     assert_eq!(codes(&after), found, "{after}");
-    for (node, expected) in ["5 no_marker", "5 other_process", "65 open"]
-        .iter()
-        .enumerate()
-    {
+    let begun = [
+        "5 quarantined 3636003",
+        "5 quarantined 3636003",
+        "65 open -",
+    ];
+    for (node, expected) in begun.iter().enumerate() {
         let is_same = facts(&before, node, "run_id") == facts(&after, node, "run_id");
         assert_eq!(is_same, node == 2);
-        assert_eq!(facts(&after, node, "uptime_s quarantine"), *expected);
+        let names = "uptime_s quarantine quarantine_remaining_ms";
+        assert_eq!(facts(&after, node, names), *expected);
     }
-    // Their quarantine begins with an attempt.
-    manager.try_lock("report", TTL).unwrap_err();
-    let after = look(&manager);
-    assert_eq!(codes(&after), found, "{after}");
-    assert_eq!(facts(&after, 0, "quarantine"), "quarantined");
+    clock.advance(Duration::from_secs(3637));
+    assert_well(&look(&manager));
 }
 
 #[test]
