@@ -11,8 +11,8 @@
 //! | 7, 8 | the key of the node's marker, and the settings that all clients share |
 //! | 9, 10 | of a [`PASS`], the value and the token of the lock that is given back |
 //!
-//! Those of [`LOOK`] are for how long the wait is announced, `when_free`, how, and the number of permits; 5, 7 and 8 are as above. Those of
-//! [`SCAN`] and [`OPEN`] stand in their files. Arguments at the end are left out where they are not needed.
+//! The arguments of [`LOOK`] are for how long the wait is announced, `when_free`, how, and the number of permits; 5, 7 and 8 are as
+//! above. The files of [`SCAN`] and [`OPEN`] name theirs. Arguments at the end are left out where they are not needed.
 //! The plain case of a verb comes first, with the first arguments alone, before anything that only other cases need.
 //!
 //! A reply is a row for each key, and the row itself for one key; or `OK` where a [`TAKE`] has set all keys or an [`OPEN`] is done;
@@ -71,7 +71,7 @@ macro_rules! lua_part {
 /// largest counter.
 ///
 /// A reader is a member of a sorted set under the key of the lock, with the end of its time in ms of the node's clock. The key
-/// expires with the last of them. Those whose time is over are removed. A set is one of readers if it expires, and its last
+/// expires with the last of them. Members whose time is over are removed. A set is one of readers if it expires, and its last
 /// member is a value of this crate that ends at a whole ms; no other one is changed. An intent keeps a reader out, unless it reads
 /// already: here with `again`, on other nodes with `heal`. One that is to last for more than a minute keeps nobody out: the clock
 /// of the server was ahead when it was left. With the fenced protocol, the counter goes up by one, so that no writer from before the
@@ -81,7 +81,7 @@ pub(crate) const TAKE: &str =
 /// Extends locks that still hold our value: each key gets a longer time to live, never a shorter one. With a token, a key that is
 /// gone is set again if no other client can have had the lock. With the fenced protocol, a node that may have forgotten locks begins
 /// its quarantine: otherwise a node that was restarted while locks are only kept would not vote again. Nothing that is wrong with the
-/// marker is in the way of an extension. Of a reader, those whose time is over are removed first: a server
+/// marker is in the way of an extension. For a reader, members whose time is over are removed first, because a server
 /// whose memory is used up refuses the new time only as the first write of a script.
 pub(crate) const KEEP: &str =
     lua!("keep": name keep_plain prelude readers process marker gate keep);
