@@ -2,7 +2,7 @@
 //!
 //! `answers` notes what a server answers; `facts` is the list of what that tells, with `info` for the fields of `INFO` and `marker` for
 //! the key of the fenced protocol; `findings` is the table of all findings; `table` is the output for people, and `serialise` for
-//! programs.
+//! programs. `survey` says on how many nodes the locks are that are held.
 
 use crate::fencing::Rules;
 use crate::quorum;
@@ -15,10 +15,12 @@ mod info;
 mod marker;
 #[cfg(feature = "serde")]
 mod serialise;
+pub(crate) mod survey;
 mod table;
 
 pub(crate) use self::facts::Facts;
 pub use self::finding::{Finding, Severity};
+pub(crate) use self::survey::Survey;
 
 /// What [`LockManager::health`](crate::LockManager::health) found: a snapshot of every node, and the findings.
 ///
@@ -80,10 +82,10 @@ pub struct Health {
 impl Health {
     /// Judges the facts about the nodes, for a client with these rules, or without rules for one of the classic
     /// protocol.
-    pub(crate) fn of(nodes: Vec<Facts>, own: Option<&Rules>) -> Self {
+    pub(crate) fn of(nodes: Vec<Facts>, own: Option<&Rules>, survey: &Survey) -> Self {
         let (voters, quorum) = (facts::voters(&nodes, own), quorum::quorum(nodes.len()));
         let signed = |count| i64::try_from(count).unwrap_or(i64::MAX);
-        let findings = findings::find(&nodes, own);
+        let findings = findings::find(&nodes, own, survey);
         // The worst one is the first.
         let worst = findings.first().map(|finding| finding.severity);
         Self {

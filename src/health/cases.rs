@@ -60,7 +60,11 @@ pub(super) fn loading(node: Answers) -> Answers {
 }
 
 pub(super) fn health(nodes: Vec<Answers>, own: Option<&Rules>) -> Health {
-    Health::of(nodes.into_iter().map(Facts::of).collect(), own)
+    Health::of(
+        nodes.into_iter().map(Facts::of).collect(),
+        own,
+        &Survey::default(),
+    )
 }
 
 fn refusal(code: &str, message: &str) -> NodeError {
@@ -97,7 +101,7 @@ fn found(node: Facts, own: Option<&Rules>) -> String {
     let others = ["a", "b", "c", "d"].map(|name| Facts::of(open(name)));
     let mut nodes = Vec::from(others);
     nodes.push(node);
-    let health = Health::of(nodes, own);
+    let health = Health::of(nodes, own, &Survey::default());
     let findings = health.findings.iter().filter(|it| it.code != "marked");
     let lines = findings.map(|it| format!("{} {} {it}", it.severity, it.code));
     lines.collect::<Vec<_>>().join("\n")

@@ -266,7 +266,7 @@ pub(crate) fn are_in_use(nodes: &[Facts], rules: &Rules) -> bool {
 }
 
 /// How many nodes can vote; nodes that are the same server have one vote.
-pub(super) fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
+pub(crate) fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
     let voters = nodes.iter().filter(|node| node.can_vote(own));
     let server = |node: &'_ Facts| node.text("run_id").unwrap_or(&node.node).to_owned();
     voters.map(server).collect::<HashSet<_>>().len()

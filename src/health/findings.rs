@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::facts::{Facts, voters};
 use super::finding::{Finding, Severity};
+use super::survey::Survey;
 use crate::error::NodeError;
 use crate::fencing::Rules;
 use crate::quorum::quorum;
@@ -14,9 +15,9 @@ use crate::quorum::quorum;
 /// Makes `find` of the table: for each finding its code and severity, then what is found and of which nodes, then its message and its
 /// advice. It is for a client with the rules `own`, or without rules for one of the classic protocol.
 macro_rules! findings {
-    ($nodes:ident, $own:ident: $($code:ident $severity:ident, $it:pat in $found:expr => $message:literal, $advice:expr;)*) => {
+    ($nodes:ident, $own:ident, $survey:ident: $($code:ident $severity:ident, $it:pat in $found:expr => $message:literal, $advice:expr;)*) => {
         /// All findings, the worst first; of the same severity, in the order of the table.
-        pub(super) fn find($nodes: &[Facts], $own: Option<&Rules>) -> Vec<Finding> {
+        pub(super) fn find($nodes: &[Facts], $own: Option<&Rules>, $survey: &Survey) -> Vec<Finding> {
             let mut findings = Vec::new();
             $(for (nodes, $it) in $found {
                 let names = nodes.into_iter().map(|node: &Facts| Arc::clone(&node.node));
@@ -37,7 +38,7 @@ macro_rules! findings {
     };
 }
 
-findings! { nodes, own:
+findings! { nodes, own, survey:
     no_majority Critical, it in too_few(nodes, own) =>
         "no lock can be taken: {it}", "fix the nodes that the other findings name";
     same_server Critical, run_id in same_servers(nodes) =>
@@ -52,6 +53,11 @@ findings! { nodes, own:
     marked Notice, () in those(nodes, |node| own.is_none() && is_marked(node)) =>
         "clients that fence have been here",
         "to see what they meet, look with the fenced protocol (redlatch health --fenced)";
+    thin Warning, it in thin(nodes, survey) =>
+        "{it}", "wait until they are released before you replace or stop a server";
+    uncounted Notice, it in Vec::from_iter(survey.why_not().map(|it| (Vec::new(), it))) =>
+        "it is not known for how many failures all held locks are safe: {it}",
+        "'redlatch list' shows the nodes of each lock, to a user who may SCAN";
     replica Critical, it in each(nodes, replica) =>
         "{it}", "make it an independent master (REPLICAOF NO ONE), without automatic failover";
     // It counts as a node that can vote.
@@ -136,6 +142,15 @@ fn too_few<'n>(nodes: &[Facts], own: Option<&Rules>) -> Vec<(Vec<&'n Facts>, Str
     };
     let message = format!("{quorum} {have_to} vote, and {voters} can");
     Vec::from_iter((voters < quorum).then_some((Vec::new(), message)))
+}
+
+/// The locks that survive fewer failures than the nodes do, and the nodes that lack their keys.
+fn thin<'n>(nodes: &'n [Facts], survey: &Survey) -> Vec<(Vec<&'n Facts>, String)> {
+    let found = survey.of_thin(nodes.len()).map(|(thin, message)| {
+        let is_lacking = |node: &&Facts| thin.lacking.contains(&node.node);
+        (nodes.iter().filter(is_lacking).collect(), message)
+    });
+    Vec::from_iter(found)
 }
 
 /// One finding for each server that is named more than once.

@@ -1,8 +1,12 @@
-//! Examines the nodes: what they say of themselves, and whether a lock can be taken, extended and given back there.
+//! Examines the nodes: what they say of themselves, whether a lock can be taken, extended and given back there, and on how many of them
+//! the locks are that are held.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+mod survey;
+
+use self::survey::survey;
 use super::acquire::Bid;
 use super::answered;
 use crate::claim::{Kind, Resource};
@@ -23,11 +27,13 @@ const TTL: Duration = Duration::from_secs(1);
 /// Its first time to live. It is shorter, so that the extension has something to do.
 const FIRST_TTL: Duration = Duration::from_millis(900);
 
-/// Asks all nodes, and tries a lock at those that may vote.
+/// Asks all nodes, tries a lock at those that may vote, and looks at the locks that are held.
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
     let mut nodes = question_all(cluster.each(), &cluster.key(MARKER));
     try_a_lock(cluster, &mut nodes)?;
-    Ok(Health::of(nodes, cluster.rules.as_deref()))
+    let rules = cluster.rules.as_deref();
+    let survey = survey(cluster, facts::voters(&nodes, rules))?;
+    Ok(Health::of(nodes, rules, &survey))
 }
 
 /// Tries a lock, and then a read lock where nothing was wrong. The key is new each time, so that it meets no other lock, nor that of

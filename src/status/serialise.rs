@@ -50,9 +50,10 @@ impl Serialize for LockStatus {
         if let Some((token, remaining, holder)) = self.owner() {
             (told.token, told.remaining, told.holder) = (Some(token), Some(remaining), holder);
         }
-        let mut status = serializer.serialize_struct("LockStatus", 7)?;
+        let mut status = serializer.serialize_struct("LockStatus", 8)?;
         status.serialize_field("state", state)?;
         told.serialize(&mut status)?;
+        status.serialize_field("margin", &self.margin())?;
         status.serialize_field("nodes", self.nodes())?;
         status.end()
     }

@@ -45,7 +45,7 @@ Fenced => VIEWER => TRIES => refused => - => open";
 /// The codes of the findings that are no notices, each once.
 fn alarms(found: &Health) -> String {
     let mut codes = codes(found);
-    codes.retain(|code| !["marked", "no_readers", "hidden"].contains(code));
+    codes.retain(|code| !["marked", "no_readers", "uncounted", "hidden"].contains(code));
     codes.dedup();
     codes.join(" ")
 }
