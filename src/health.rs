@@ -18,7 +18,7 @@ mod serialise;
 pub(crate) mod survey;
 mod table;
 
-pub(crate) use self::facts::Facts;
+pub(crate) use self::facts::{Facts, Stranger};
 pub use self::finding::{Finding, Severity};
 pub(crate) use self::survey::Survey;
 

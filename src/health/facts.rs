@@ -16,8 +16,18 @@ pub(crate) struct Facts {
     pub(super) trouble: Trouble,
     /// Whether the last snapshot or write failed. By default, Redis then refuses writes.
     pub(super) fails_to_save: bool,
+    /// What a connection without a login may do, if clients have one.
+    pub(super) stranger: Option<Stranger>,
     /// What the answers tell.
     told: Vec<Fact>,
+}
+
+/// What a connection without a login may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stranger {
+    Writes,
+    Reads,
+    Neither,
 }
 
 /// What a node said of a lock that was tried: of taking it, and where that was granted, of extending it and of giving it back.
@@ -61,6 +71,7 @@ impl Facts {
             node: answers.node,
             trouble,
             fails_to_save: info.fails_to_save(),
+            stranger: None,
             told: vec![
                 (
                     "round_trip_us",
@@ -126,7 +137,7 @@ impl Facts {
     }
 
     /// Whether the node answers, without an error that a lock of any user would get as well.
-    pub(super) fn answers(&self) -> bool {
+    pub(crate) fn answers(&self) -> bool {
         self.trouble.silence.is_none() && self.trouble.refusal.is_none()
     }
 
@@ -187,6 +198,10 @@ impl Facts {
                 fact.1 = Some(value);
             }
         }
+    }
+
+    pub(crate) fn note_stranger(&mut self, stranger: Option<Stranger>) {
+        self.stranger = stranger;
     }
 
     /// Records what came of the lock that was tried.

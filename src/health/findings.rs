@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::facts::{Facts, voters};
+use super::facts::{Facts, Stranger, voters};
 use super::finding::{Finding, Severity};
 use super::survey::Survey;
 use crate::error::NodeError;
@@ -86,6 +86,9 @@ findings! { nodes, own, survey:
     not_released Warning, error in each(nodes, |node| node.trouble.not_released.as_ref()) =>
         "does not take a lock back: {error}",
         "until that is fixed, a lock stays there for its ttl, however soon it is released";
+    open_to_all Warning, () in those(nodes, |node| node.stranger == Some(Stranger::Writes)) =>
+        "a connection without a login may write, and so delete locks",
+        "close the user default (ACL SETUSER default reset), and keep a user for yourself";
     not_standalone Warning, mode in each(nodes, |node| other(node, "mode", "standalone")) =>
         "runs in mode {mode}", "give each node a server of its own, in mode standalone";
     fails_to_save Warning, () in each(nodes, |node| node.fails_to_save.then_some(())) =>
@@ -106,6 +109,8 @@ findings! { nodes, own, survey:
         "find out who wrote the key, then delete it; after a quarantine the node votes again";
     unreadable Warning, error in each(nodes, |node| node.trouble.unreadable.as_ref().filter(|_| node.answers())) =>
         "{error}", "check that it is a Redis server, and that nothing in between changes its answers";
+    open_to_all Notice, () in those(nodes, |node| node.stranger == Some(Stranger::Reads)) =>
+        "a connection without a login may read", "close the user default (ACL SETUSER default reset)";
     // A program that never reads may have a user without these rights.
     no_readers Notice, error in each(nodes, |node| node.trouble.no_readers.as_ref()) =>
         "read locks fail (rw_lock, --shared): {error}",
@@ -208,7 +213,7 @@ fn advice_on_silence(error: Option<&NodeError>) -> &'static str {
         }
         Some(NodeError::Connect { .. }) => "start the server, or fix its address or the network",
         Some(NodeError::Login { .. }) => {
-            "fix the user, the password or the database that the client gives"
+            "fix the user, the password or the database that the client gives; a restart forgets users that are in no file"
         }
         Some(NodeError::NoCredentials { .. }) => {
             "find out why the program's credentials callback gives none"

@@ -30,10 +30,22 @@ const FIRST_TTL: Duration = Duration::from_millis(900);
 /// Asks all nodes, tries a lock at those that may vote, and looks at the locks that are held.
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
     let mut nodes = question_all(cluster.each(), &cluster.key(MARKER));
+    let key = key_of_trial(cluster)?;
+    for (node, facts) in cluster.each().zip(&mut nodes) {
+        if facts.answers() {
+            facts.note_stranger(node.stranger(&key));
+        }
+    }
     try_a_lock(cluster, &mut nodes)?;
     let rules = cluster.rules.as_deref();
     let survey = survey(cluster, facts::voters(&nodes, rules))?;
     Ok(Health::of(nodes, rules, &survey))
+}
+
+/// A key that nobody else has.
+fn key_of_trial(cluster: &Cluster) -> Result<String, Error> {
+    let name = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
+    Ok(cluster.key_of_trial(&name))
 }
 
 /// Tries a lock, and then a read lock where nothing was wrong. The key is new each time, so that it meets no other lock, nor that of
@@ -47,8 +59,7 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     if tried.is_empty() {
         return Ok(());
     }
-    let name = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
-    let mut resource = Resource::of_key(&cluster.key_of_trial(&name));
+    let mut resource = Resource::of_key(&key_of_trial(cluster)?);
     let trials = whole_life(cluster, &Arc::new(resource.clone()), &tried)?;
     let is_whole = places(&trials, Trial::is_whole);
     for (node, trial) in nodes.iter_mut().zip(trials) {

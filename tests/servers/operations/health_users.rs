@@ -42,10 +42,12 @@ Fenced => +pexpire => - => given back => not_extended => kept alive for longer t
 Fenced => VIEWER => - => refused => no_majority forbidden => the user may take no lock
 Fenced => VIEWER => TRIES => refused => - => open";
 
-/// The codes of the findings that are no notices, each once.
+/// The codes of the findings that are no notices, each once. All servers here are open to all.
 fn alarms(found: &Health) -> String {
     let mut codes = codes(found);
-    codes.retain(|code| !["marked", "no_readers", "uncounted", "hidden"].contains(code));
+    codes.retain(|code| {
+        !["marked", "open_to_all", "no_readers", "uncounted", "hidden"].contains(code)
+    });
     codes.dedup();
     codes.join(" ")
 }
