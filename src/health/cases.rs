@@ -274,7 +274,7 @@ fn a_node_that_gives_no_lock_or_keeps_it_or_may_not_be_asked_for_one_says_why() 
             panic!("{row}");
         };
         let mut node = Facts::of(node("h:1", ""));
-        node.note_trial(Trial {
+        node.note_trial(&Trial {
             taken: vote(taken),
             extended: vote(extended),
             released: vote(released),

@@ -204,44 +204,47 @@ impl Facts {
         self.stranger = stranger;
     }
 
-    /// Records what came of the lock that was tried.
-    pub(crate) fn note_trial(&mut self, trial: Trial) {
+    /// Records what came of the lock that was tried. Where it is held, another URL of the server has got it; where its token is
+    /// stale, a larger one would get it.
+    pub(crate) fn note_trial(&mut self, trial: &Trial) {
         let trouble = &mut self.trouble;
-        match trial.taken {
-            Vote::Failed(error) if error.is_broken() => trouble.silence = Some(error),
-            Vote::Failed(error) if error.forbids_a_key() => trouble.untried = Some(error),
-            Vote::Failed(error) if error.is_forbidden() => trouble.forbidden = Some(error),
-            Vote::Failed(error) => trouble.refusal = Some(error),
-            Vote::Granted => {
-                let later = [
-                    (trial.extended, &mut trouble.not_extended),
-                    (trial.released, &mut trouble.not_released),
-                ];
-                for (vote, failure) in later {
-                    match vote {
-                        Vote::Failed(error) if error.is_broken() || error.is_silence() => {
-                            trouble.silence = Some(error);
-                        }
-                        Vote::Failed(error) => *failure = Some(error),
-                        _ => {}
-                    }
-                }
+        if let Some(error) = trial.taken.failure() {
+            let kind = if error.is_broken() {
+                &mut trouble.silence
+            } else if error.forbids_a_key() {
+                &mut trouble.untried
+            } else if error.is_forbidden() {
+                &mut trouble.forbidden
+            } else {
+                &mut trouble.refusal
+            };
+            *kind = Some(error.clone());
+        }
+        if !trial.taken.is_granted() {
+            return;
+        }
+        for (vote, failure) in [
+            (&trial.extended, &mut trouble.not_extended),
+            (&trial.released, &mut trouble.not_released),
+        ] {
+            if let Some(error) = vote.failure() {
+                let is_gone = error.is_broken() || error.is_silence();
+                let kind = if is_gone {
+                    &mut trouble.silence
+                } else {
+                    failure
+                };
+                *kind = Some(error.clone());
             }
-            // Where it is held, another URL of the server has got it; where its token is stale, a larger one would get it.
-            _ => {}
         }
     }
 
     /// Records what came of the read lock that was tried where the other lock met no trouble. Only the user's rights can make a
     /// difference.
-    pub(crate) fn note_trial_of_reader(&mut self, trial: Trial) {
-        let votes = [trial.taken, trial.extended, trial.released];
-        let failures = votes.into_iter().filter_map(|vote| match vote {
-            Vote::Failed(error) => Some(error),
-            _ => None,
-        });
-        let mut forbidden = failures.filter(NodeError::is_forbidden);
-        self.trouble.no_readers = forbidden.next();
+    pub(crate) fn note_trial_of_reader(&mut self, trial: &Trial) {
+        let votes = [&trial.taken, &trial.extended, &trial.released];
+        let mut failures = votes.into_iter().filter_map(Vote::failure);
+        self.trouble.no_readers = failures.find(|error| error.is_forbidden()).cloned();
     }
 
     /// Why the node gives no vote to a client with these rules and a right clock, for reasons other than quarantine.

@@ -65,15 +65,15 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     for (node, trial) in nodes.iter_mut().zip(trials) {
         match rules {
             Some(rules) if node.is_to_begin(Some(rules), is_in_use) => {
-                node.note_begin(&trial, rules)
+                node.note_begin(&trial, rules);
             }
-            _ => node.note_trial(trial),
+            _ => node.note_trial(&trial),
         }
     }
     resource.kind = Kind::Read;
     let trials = whole_life(cluster, &Arc::new(resource), &is_whole)?;
     for (node, trial) in nodes.iter_mut().zip(trials) {
-        node.note_trial_of_reader(trial);
+        node.note_trial_of_reader(&trial);
     }
     Ok(())
 }

@@ -75,11 +75,10 @@ pub(super) fn survey(cluster: &Cluster, voters: usize) -> Result<Survey, Error> 
 
 /// Whether it is a lock that somebody has, and no other program's key that happens to be on several nodes.
 fn is_a_lock(status: &LockStatus) -> bool {
-    match status {
-        LockStatus::Held { token, .. } => Token::parse(token).is_some(),
-        LockStatus::Read { .. } => true,
-        _ => false,
+    if let LockStatus::Held { token, .. } = status {
+        return Token::parse(token).is_some();
     }
+    matches!(status, LockStatus::Read { .. })
 }
 
 /// Whether the lock has the same holder as before, or still has readers.
