@@ -2,23 +2,25 @@
 //!
 //! `answers` notes what a server answers; `facts` is the list of what that tells, with `info` for the fields of `INFO` and `marker` for
 //! the key of the fenced protocol; `findings` is the table of all findings; `table` is the output for people, and `serialise` for
-//! programs.
+//! programs. `survey` says on how many nodes the locks are that are held.
 
 use crate::fencing::Rules;
 use crate::quorum;
 
 pub(crate) mod answers;
-mod facts;
+pub(crate) mod facts;
 mod finding;
 mod findings;
 mod info;
 mod marker;
 #[cfg(feature = "serde")]
 mod serialise;
+pub(crate) mod survey;
 mod table;
 
-pub(crate) use self::facts::Facts;
+pub(crate) use self::facts::{Facts, Stranger};
 pub use self::finding::{Finding, Severity};
+pub(crate) use self::survey::Survey;
 
 /// What [`LockManager::health`](crate::LockManager::health) found: a snapshot of every node, and the findings.
 ///
@@ -66,8 +68,8 @@ pub struct Health {
     ///
     /// A node can vote if it answers, gives the lock that is tried, and is no replica and no sentinel. Several URLs of one
     /// server count once. With the fenced protocol, the marker of the node also has to be open, unless the user may not
-    /// read it. With the classic protocol, markers don't matter. Where the user may not take a lock, a node counts as one
-    /// that gives them, and the finding `untried` says so.
+    /// read it. With the classic protocol, markers don't matter. Where the user may not use the key of the lock that is
+    /// tried, a node counts as one that gives locks, and the finding `untried` says so.
     pub margin: i64,
     /// The findings, the worst first; empty if there are none.
     pub findings: Vec<Finding>,
@@ -80,10 +82,10 @@ pub struct Health {
 impl Health {
     /// Judges the facts about the nodes, for a client with these rules, or without rules for one of the classic
     /// protocol.
-    pub(crate) fn of(nodes: Vec<Facts>, own: Option<&Rules>) -> Self {
+    pub(crate) fn of(nodes: Vec<Facts>, own: Option<&Rules>, survey: &Survey) -> Self {
         let (voters, quorum) = (facts::voters(&nodes, own), quorum::quorum(nodes.len()));
         let signed = |count| i64::try_from(count).unwrap_or(i64::MAX);
-        let findings = findings::find(&nodes, own);
+        let findings = findings::find(&nodes, own, survey);
         // The worst one is the first.
         let worst = findings.first().map(|finding| finding.severity);
         Self {

@@ -8,6 +8,7 @@
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
 //! - `request`: a command, what follows from its verb, and what goes out where no reply comes.
 //! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
+//! - `stranger`: what a connection without a login may do.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
 
@@ -33,6 +34,7 @@ pub(crate) mod reply;
 pub(crate) mod reply_path;
 pub(crate) mod request;
 mod round;
+mod stranger;
 pub(crate) mod verbs;
 pub(crate) mod wait;
 

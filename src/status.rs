@@ -8,8 +8,9 @@ mod listed;
 mod serialise;
 
 pub use self::listed::ListedLock;
-use crate::error::{NodeReport, Told, done_by, named, read_by};
+use crate::error::{NodeReport, Told, Vote, done_by, named, read_by};
 use crate::holder::Holder;
+use crate::quorum;
 use crate::shown::span;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
@@ -151,6 +152,46 @@ impl LockStatus {
     /// ```
     pub fn is_wanted(&self) -> bool {
         self.nodes().iter().any(|node| node.is_wanted)
+    }
+
+    /// Returns how many more nodes may fail, or lose their keys, before nobody has the lock: the nodes with the key of the holder, or
+    /// with all readers, less the quorum. None unless the lock is [`Held`](Self::Held) or [`Read`](Self::Read).
+    ///
+    /// Nodes that did not answer count as nodes without the key.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(5);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let _guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert_eq!(manager.status("invoices")?.margin(), Some(2));
+    /// nodes[4].restart(); // and it has forgotten its keys
+    /// assert_eq!(manager.status("invoices")?.margin(), Some(1));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn margin(&self) -> Option<usize> {
+        let is_valid = matches!(self, Self::Held { .. } | Self::Read { .. });
+        let quorum = quorum::quorum(self.nodes().len());
+        is_valid.then(|| self.nodes_with_it().saturating_sub(quorum))
+    }
+
+    /// Whether a node has what the status is about: the key of the holder, all readers, or any key where it is unknown who has the
+    /// lock.
+    pub(crate) fn is_on(&self, node: &NodeReport) -> bool {
+        match (self, &node.vote) {
+            (
+                Self::Held { token, .. } | Self::Resting { token, .. },
+                Vote::Held { token: its, .. },
+            ) => its.as_ref() == Some(token),
+            (Self::Read { readers, .. }, Vote::Read { readers: its, .. }) => its >= readers,
+            (Self::Held { .. } | Self::Resting { .. } | Self::Read { .. }, _) => false,
+            (_, vote) => vote.is_refusal(),
+        }
+    }
+
+    fn nodes_with_it(&self) -> usize {
+        let nodes = self.nodes().iter();
+        nodes.filter(|node| self.is_on(node)).count()
     }
 
     /// Whose the keys are, and for how long: their token and the holder, who has the lock or had it last.

@@ -113,6 +113,17 @@ fn of_lock(arguments: &Status, status: &LockStatus, ttl: Duration) -> String {
             &format!("another {}{renewed}", durations::rough(left)),
         );
     }
+    match status.margin() {
+        Some(0) => tell("margin", "no further server may fail, or the lock is lost"),
+        Some(more) => tell(
+            "margin",
+            &format!(
+                "{} may fail before the lock is lost",
+                count(more, "more server")
+            ),
+        ),
+        None => {}
+    }
     if status.is_wanted() {
         tell("waiting", "somebody, so the next one comes at once");
     }

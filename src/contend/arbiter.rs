@@ -307,7 +307,8 @@ impl<'c> Wait<'c> {
             // One that can't listen is not announced.
             let is_deaf = listens && listener.is_none();
             let announced = if is_deaf { Duration::ZERO } else { span };
-            let mut look = node.look(resource, announced, when_free)?;
+            let rules = self.cluster.rules.as_deref();
+            let mut look = node.look(resource, announced, when_free, rules)?;
             if self.permits().is_some() {
                 look.free = self.free_slots(look.free);
             }

@@ -353,7 +353,8 @@ impl NodeError {
 
     /// Whether the user's ACL has no pattern for the key, so that no command can use it.
     pub(crate) fn forbids_a_key(&self) -> bool {
-        matches!(self, Self::Refused { code, message } if code == "NOPERM" && is_about_a_key(message))
+        self.is_forbidden()
+            && matches!(self, Self::Refused { message, .. } if is_about_a_key(message))
     }
 }
 

@@ -76,10 +76,16 @@ pub(super) struct Trouble {
     pub(super) silence: Option<NodeError>,
     /// An error answer that a lock would get as well, such as `LOADING` or `NOAUTH`; or why the lock that was tried got no vote.
     pub(super) refusal: Option<NodeError>,
-    /// Why the user may not try a lock.
+    /// Why the user may not take a lock.
+    pub(super) forbidden: Option<NodeError>,
+    /// Why the user may not use the key of the lock that is tried.
     pub(super) untried: Option<NodeError>,
-    /// Why the lock that was tried could not be given back.
+    /// Why the lock that was tried could not be extended.
+    pub(super) not_extended: Option<NodeError>,
+    /// Why the lock that was tried could not be released.
     pub(super) not_released: Option<NodeError>,
+    /// Why the user may not take, extend or give back a read lock.
+    pub(super) no_readers: Option<NodeError>,
     /// The error of an answer that can't be parsed.
     pub(super) unreadable: Option<NodeError>,
     /// The commands that the user may not use, or that the server does not have.
@@ -147,6 +153,10 @@ impl Answers {
         let is_forbidden = is("NOPERM") && !(is_marker && error.forbids_a_key());
         // A renamed or missing command. Without `GET`, no lock can be released.
         let is_missing = is("ERR") && !is_marker;
+        if is_marker && is_forbidden {
+            // An extension needs it. With fencing, no lock is tried where the marker is hidden.
+            self.trouble.not_extended = Some(error.clone());
+        }
         let hidden = &mut self.trouble.hidden;
         if is_marker && is("WRONGTYPE") {
             self.marker = Some(Marker::unreadable());

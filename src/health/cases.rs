@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answers::{Answers, Time};
+use super::facts::Trial;
 use super::marker::Marker;
 use super::*;
 use crate::error::{NodeError, Vote};
@@ -59,7 +60,11 @@ pub(super) fn loading(node: Answers) -> Answers {
 }
 
 pub(super) fn health(nodes: Vec<Answers>, own: Option<&Rules>) -> Health {
-    Health::of(nodes.into_iter().map(Facts::of).collect(), own)
+    Health::of(
+        nodes.into_iter().map(Facts::of).collect(),
+        own,
+        &Survey::default(),
+    )
 }
 
 fn refusal(code: &str, message: &str) -> NodeError {
@@ -96,7 +101,7 @@ fn found(node: Facts, own: Option<&Rules>) -> String {
     let others = ["a", "b", "c", "d"].map(|name| Facts::of(open(name)));
     let mut nodes = Vec::from(others);
     nodes.push(node);
-    let health = Health::of(nodes, own);
+    let health = Health::of(nodes, own, &Survey::default());
     let findings = health.findings.iter().filter(|it| it.code != "marked");
     let lines = findings.map(|it| format!("{} {} {it}", it.severity, it.code));
     lines.collect::<Vec<_>>().join("\n")
@@ -181,7 +186,7 @@ fn clocks_differ_when_they_certainly_do() {
 #[test]
 fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
     let rules = rules();
-    let next = "it may have forgotten locks, and its quarantine begins with the next lock; \
+    let next = "it may have forgotten locks, and its quarantine begins with the next lock or renewal; \
                 take a lock; the node votes again by itself when the quarantine is over";
     for (node, expected) in [
         (open("h:1"), ""),
@@ -223,31 +228,35 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
     assert!(found.starts_with(settings), "{found}");
 }
 
-/// What a node says to a request for a lock and to its release, and what is found, or the beginning of that.
+/// What a node says to a request for a lock, to its extension and to its release, and what is found, or the beginning of that.
 const TRIED: &str = "
-granted => released =>
-granted => ended before =>
-held under another name => ended before =>
-held under another name => silence =>
-stale => ended before =>
-not asked => not asked =>
-OOM no room => ended before => refuses h:1: the server answered OOM no room (the server is out of memory); \
+granted => granted => granted =>
+granted => ended before => ended before =>
+held under another name => not asked => ended before =>
+held under another name => not asked => silence =>
+stale => not asked => ended before =>
+not asked => not asked => not asked =>
+OOM no room => not asked => ended before => refuses h:1: the server answered OOM no room (the server is out of memory); \
     no lock can be taken there until that is fixed
-silence => silence => refuses h:1: answers questions, and no request for a lock within the node timeout; \
+silence => not asked => silence => refuses h:1: answers questions, and no request for a lock within the node timeout; \
     check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync
-down => silence => unreachable h:1: no connection:
-granted => silence => unreachable h:1: no answer within
-granted => BUSY a script => not_released h:1: gave a lock that could not be given back: the server answered BUSY a script; \
-    until that is fixed, a lock stays there for its ttl, however soon it is released
-NOPERM no => ended before => untried h:1: could not try whether it gives locks: the server answered
-ERR ACL failure in script: no => ended before => untried h:1: could not try whether it gives locks:
-@user_script: 1: The user can't run this command => ended before => untried h:1: could not try";
+down => not asked => silence => unreachable h:1: no connection:
+granted => granted => silence => unreachable h:1: no answer within
+granted => silence => granted => unreachable h:1: no answer within
+granted => granted => BUSY a script => not_released h:1: does not take a lock back: \
+    the server answered BUSY a script; until that is fixed, a lock stays there for its ttl, however soon it is released
+granted => ERR no => granted => not_extended h:1: does not extend a lock: the server answered ERR no; \
+    until that is fixed, each lock that is kept alive for longer than its ttl loses this node; \
+    an extension needs EVAL, GET, PTTL and PEXPIRE
+NOPERM no => not asked => ended before => forbidden h:1: the user may take no lock: the server answered
+ERR ACL failure in script: no => not asked => ended before => forbidden h:1: the user may take no lock:
+@user_script: 1: The user can't run this command => not asked => ended before => forbidden h:1: the user may take
+NOPERM can't access a key => not asked => ended before => untried h:1: could not try";
 
 #[test]
 fn a_node_that_gives_no_lock_or_keeps_it_or_may_not_be_asked_for_one_says_why() {
     let vote = |says: &str| match says {
         "granted" => Vote::Granted,
-        "released" => Vote::Released,
         "ended before" => Vote::Missing,
         "held under another name" => Vote::held(None),
         "stale" => Vote::Stale { counter: 1 },
@@ -261,16 +270,21 @@ fn a_node_that_gives_no_lock_or_keeps_it_or_may_not_be_asked_for_one_says_why() 
     };
     for row in TRIED.lines().skip(1) {
         let cells: Vec<&str> = row.split(" =>").map(str::trim).collect();
-        let [asked, given_back, expected] = cells[..] else {
+        let [taken, extended, released, expected] = cells[..] else {
             panic!("{row}");
         };
         let mut node = Facts::of(node("h:1", ""));
-        node.note_trial(vote(asked), vote(given_back));
-        let has_no_vote = expected.starts_with("refuses") || expected.starts_with("unreachable");
+        node.note_trial(&Trial {
+            taken: vote(taken),
+            extended: vote(extended),
+            released: vote(released),
+        });
+        let without_vote = ["refuses", "unreachable", "forbidden"];
+        let has_no_vote = without_vote.iter().any(|code| expected.starts_with(code));
         assert_eq!(node.can_vote(None), !has_no_vote, "{row}");
         let found = found(node, None);
         assert_eq!(found.is_empty(), expected.is_empty(), "{row}: {found}");
-        let found = found.trim_start_matches("warning ");
+        let (_, found) = found.split_once(' ').unwrap_or_default();
         assert!(found.starts_with(expected), "{row}: {found}");
     }
     assert!(!Facts::of(silent("h:1", unconnected())).is_to_be_tried(None));

@@ -16,8 +16,33 @@ pub(crate) struct Facts {
     pub(super) trouble: Trouble,
     /// Whether the last snapshot or write failed. By default, Redis then refuses writes.
     pub(super) fails_to_save: bool,
+    /// What a connection without a login may do, if clients have one.
+    pub(super) stranger: Option<Stranger>,
     /// What the answers tell.
     told: Vec<Fact>,
+}
+
+/// What a connection without a login may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stranger {
+    Writes,
+    Reads,
+    Neither,
+}
+
+/// What a node said of a lock that was tried: of taking it, and where that was granted, of extending it and of giving it back.
+pub(crate) struct Trial {
+    pub(crate) taken: Vote,
+    pub(crate) extended: Vote,
+    pub(crate) released: Vote,
+}
+
+impl Trial {
+    /// Whether the lock was taken, extended and given back.
+    pub(crate) fn is_whole(&self) -> bool {
+        let votes = [&self.taken, &self.extended, &self.released];
+        votes.iter().all(|vote| vote.is_granted())
+    }
 }
 
 /// A name and a value, which is a number if the name ends with a unit.
@@ -46,6 +71,7 @@ impl Facts {
             node: answers.node,
             trouble,
             fails_to_save: info.fails_to_save(),
+            stranger: None,
             told: vec![
                 (
                     "round_trip_us",
@@ -72,6 +98,7 @@ impl Facts {
     pub(super) fn all(&self) -> impl Iterator<Item = Fact> {
         let error = self.trouble.silence.as_ref();
         let error = error.or(self.trouble.refusal.as_ref());
+        let error = error.or(self.trouble.forbidden.as_ref());
         let first = [
             ("state", shown(Some(self.state()))),
             ("error", shown(error)),
@@ -101,17 +128,17 @@ impl Facts {
     }
 
     pub(super) fn state(&self) -> &'static str {
-        match (&self.trouble.silence, &self.trouble.refusal) {
-            (Some(NodeError::TimedOut), _) => "timed_out",
-            (Some(_), _) => "failed",
-            (None, Some(_)) => "refuses",
-            (None, None) => "up",
+        match &self.trouble.silence {
+            Some(NodeError::TimedOut) => "timed_out",
+            Some(_) => "failed",
+            None if self.answers() && self.trouble.forbidden.is_none() => "up",
+            None => "refuses",
         }
     }
 
-    /// Whether the node answers, without an error that a lock would get as well.
-    pub(super) fn answers(&self) -> bool {
-        self.state() == "up"
+    /// Whether the node answers, without an error that a lock of any user would get as well.
+    pub(crate) fn answers(&self) -> bool {
+        self.trouble.silence.is_none() && self.trouble.refusal.is_none()
     }
 
     pub(super) fn is_replica(&self) -> bool {
@@ -139,7 +166,8 @@ impl Facts {
         let is_open = matches!(self.text("quarantine"), Some("open") | None);
         let may_vote = |rules| is_open && self.objection(rules).is_none();
         let is_sentinel = self.text("mode") == Some("sentinel");
-        self.answers() && !self.is_replica() && !is_sentinel && own.is_none_or(may_vote)
+        let is_up = self.state() == "up";
+        is_up && !self.is_replica() && !is_sentinel && own.is_none_or(may_vote)
     }
 
     /// Whether a lock is to be tried at the node, by a client with these rules, or without rules by one of the classic protocol:
@@ -149,20 +177,74 @@ impl Facts {
         self.can_vote(own) && (own.is_none() || self.text("settings").is_some())
     }
 
-    /// Records what came of the lock that was tried: of asking for it, and of giving it back.
-    pub(crate) fn note_trial(&mut self, asked: Vote, given_back: Vote) {
-        let trouble = &mut self.trouble;
-        match (asked, given_back) {
-            (Vote::Failed(error), _) if error.is_broken() => trouble.silence = Some(error),
-            (Vote::Failed(error), _) if error.is_forbidden() => trouble.untried = Some(error),
-            (Vote::Failed(error), _) => trouble.refusal = Some(error),
-            (Vote::Granted, Vote::Failed(error)) if error.is_broken() || error.is_silence() => {
-                trouble.silence = Some(error);
+    /// Whether a request for a lock is to begin the quarantine of a node that may have forgotten locks. A node without a marker may
+    /// also be new, and the marker would name the settings of this client. So other nodes have to be in use with the same settings.
+    pub(crate) fn is_to_begin(&self, own: Option<&Rules>, is_in_use: bool) -> bool {
+        let state = self.text("quarantine").filter(|_| self.answers());
+        own.is_some() && (state == Some("other_process") || state == Some("no_marker") && is_in_use)
+    }
+
+    /// Records that the quarantine has begun, if it has. The user may have no right to write the marker.
+    pub(crate) fn note_begin(&mut self, trial: &Trial, own: &Rules) {
+        let Vote::Failed(NodeError::Quarantined { remaining, .. }) = &trial.taken else {
+            return;
+        };
+        for (name, value) in [
+            ("quarantine", "quarantined".to_owned()),
+            ("quarantine_remaining_ms", remaining.as_millis().to_string()),
+            ("settings", own.config.clone()),
+        ] {
+            if let Some(fact) = self.told.iter_mut().find(|(other, _)| *other == name) {
+                fact.1 = Some(value);
             }
-            (Vote::Granted, Vote::Failed(error)) => trouble.not_released = Some(error),
-            // Where it is held, another URL of the server has got it; where its token is stale, a larger one would get it.
-            _ => {}
         }
+    }
+
+    pub(crate) fn note_stranger(&mut self, stranger: Option<Stranger>) {
+        self.stranger = stranger;
+    }
+
+    /// Records what came of the lock that was tried. Where it is held, another URL of the server has got it; where its token is
+    /// stale, a larger one would get it.
+    pub(crate) fn note_trial(&mut self, trial: &Trial) {
+        let trouble = &mut self.trouble;
+        if let Some(error) = trial.taken.failure() {
+            let kind = if error.is_broken() {
+                &mut trouble.silence
+            } else if error.forbids_a_key() {
+                &mut trouble.untried
+            } else if error.is_forbidden() {
+                &mut trouble.forbidden
+            } else {
+                &mut trouble.refusal
+            };
+            *kind = Some(error.clone());
+        }
+        if !trial.taken.is_granted() {
+            return;
+        }
+        for (vote, failure) in [
+            (&trial.extended, &mut trouble.not_extended),
+            (&trial.released, &mut trouble.not_released),
+        ] {
+            if let Some(error) = vote.failure() {
+                let is_gone = error.is_broken() || error.is_silence();
+                let kind = if is_gone {
+                    &mut trouble.silence
+                } else {
+                    failure
+                };
+                *kind = Some(error.clone());
+            }
+        }
+    }
+
+    /// Records what came of the read lock that was tried where the other lock met no trouble. Only the user's rights can make a
+    /// difference.
+    pub(crate) fn note_trial_of_reader(&mut self, trial: &Trial) {
+        let votes = [&trial.taken, &trial.extended, &trial.released];
+        let mut failures = votes.into_iter().filter_map(Vote::failure);
+        self.trouble.no_readers = failures.find(|error| error.is_forbidden()).cloned();
     }
 
     /// Why the node gives no vote to a client with these rules and a right clock, for reasons other than quarantine.
@@ -192,8 +274,17 @@ impl Facts {
     }
 }
 
+/// Whether clients with these rules use some of the nodes, and no others do.
+pub(crate) fn are_in_use(nodes: &[Facts], rules: &Rules) -> bool {
+    let mut settings = nodes
+        .iter()
+        .filter_map(|node| node.text("settings"))
+        .peekable();
+    settings.peek().is_some() && settings.all(|settings| *settings == *rules.config)
+}
+
 /// How many nodes can vote; nodes that are the same server have one vote.
-pub(super) fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
+pub(crate) fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
     let voters = nodes.iter().filter(|node| node.can_vote(own));
     let server = |node: &'_ Facts| node.text("run_id").unwrap_or(&node.node).to_owned();
     voters.map(server).collect::<HashSet<_>>().len()

@@ -24,10 +24,10 @@ use std::sync::Arc;
 pub struct Finding {
     /// The kind of finding, for programs. A code keeps its meaning; later versions may have more of them.
     ///
-    /// - Critical: `no_majority`, `same_server`, `replica`, `evicts`.
-    /// - Warnings: `unreachable`, `refuses`, `untried`, `not_released`, `not_standalone`, `unknown_role`, `fails_to_save`,
-    ///   `forgets`, `clock_differs`, `quarantined`, `settings_differ`, `unreadable`.
-    /// - Notices: `marked`, `hidden`.
+    /// - Critical: `no_majority`, `same_server`, `replica`, `evicts`, `forbidden`.
+    /// - Warnings: `unreachable`, `refuses`, `untried`, `not_extended`, `not_released`, `not_standalone`, `unknown_role`,
+    ///   `fails_to_save`, `open_to_all`, `forgets`, `clock_differs`, `quarantined`, `settings_differ`, `thin`, `unreadable`.
+    /// - Notices: `marked`, `open_to_all`, `no_readers`, `uncounted`, `hidden`.
     ///
     /// `docs/operations.md` says what each of them means.
     pub code: &'static str,

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::facts::{Facts, voters};
+use super::facts::{Facts, Stranger, voters};
 use super::finding::{Finding, Severity};
+use super::survey::Survey;
 use crate::error::NodeError;
 use crate::fencing::Rules;
 use crate::quorum::quorum;
@@ -14,9 +15,9 @@ use crate::quorum::quorum;
 /// Makes `find` of the table: for each finding its code and severity, then what is found and of which nodes, then its message and its
 /// advice. It is for a client with the rules `own`, or without rules for one of the classic protocol.
 macro_rules! findings {
-    ($nodes:ident, $own:ident: $($code:ident $severity:ident, $it:pat in $found:expr => $message:literal, $advice:expr;)*) => {
+    ($nodes:ident, $own:ident, $survey:ident: $($code:ident $severity:ident, $it:pat in $found:expr => $message:literal, $advice:expr;)*) => {
         /// All findings, the worst first; of the same severity, in the order of the table.
-        pub(super) fn find($nodes: &[Facts], $own: Option<&Rules>) -> Vec<Finding> {
+        pub(super) fn find($nodes: &[Facts], $own: Option<&Rules>, $survey: &Survey) -> Vec<Finding> {
             let mut findings = Vec::new();
             $(for (nodes, $it) in $found {
                 let names = nodes.into_iter().map(|node: &Facts| Arc::clone(&node.node));
@@ -37,7 +38,7 @@ macro_rules! findings {
     };
 }
 
-findings! { nodes, own:
+findings! { nodes, own, survey:
     no_majority Critical, it in too_few(nodes, own) =>
         "no lock can be taken: {it}", "fix the nodes that the other findings name";
     same_server Critical, run_id in same_servers(nodes) =>
@@ -52,6 +53,11 @@ findings! { nodes, own:
     marked Notice, () in those(nodes, |node| own.is_none() && is_marked(node)) =>
         "clients that fence have been here",
         "to see what they meet, look with the fenced protocol (redlatch health --fenced)";
+    thin Warning, it in thin(nodes, survey) =>
+        "{it}", "wait until they are released before you replace or stop a server";
+    uncounted Notice, it in Vec::from_iter(survey.why_not().map(|it| (Vec::new(), it))) =>
+        "it is not known for how many failures all held locks are safe: {it}",
+        "'redlatch list' shows the nodes of each lock, to a user who may SCAN";
     replica Critical, it in each(nodes, replica) =>
         "{it}", "make it an independent master (REPLICAOF NO ONE), without automatic failover";
     // It counts as a node that can vote.
@@ -68,13 +74,21 @@ findings! { nodes, own:
     refuses Warning, _ in each(nodes, |node| refusal(node, own).filter(NodeError::is_silence)) =>
         "answers questions, and no request for a lock within the node timeout",
         "check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync";
-    // Another user may get locks.
+    forbidden Critical, error in each(nodes, |node| node.trouble.forbidden.as_ref()) =>
+        "the user may take no lock: {error}", "allow the command, or look as the user of the programs that lock";
     untried Warning, error in each(nodes, |node| node.trouble.untried.as_ref()) =>
         "could not try whether it gives locks: {error}",
-        "this user can take none there; look as the user of the programs that lock, or allow this one to try";
+        "allow the key pattern of the key_prefix, or look as the user of the programs that lock";
+    not_extended Warning, error in each(nodes, |node| node.trouble.not_extended.as_ref()) =>
+        "does not extend a lock: {error}",
+        "until that is fixed, each lock that is kept alive for longer than its ttl loses this node; an extension needs EVAL, \
+         GET, PTTL and PEXPIRE";
     not_released Warning, error in each(nodes, |node| node.trouble.not_released.as_ref()) =>
-        "gave a lock that could not be given back: {error}",
+        "does not take a lock back: {error}",
         "until that is fixed, a lock stays there for its ttl, however soon it is released";
+    open_to_all Warning, () in those(nodes, |node| node.stranger == Some(Stranger::Writes)) =>
+        "a connection without a login may write, and so delete locks",
+        "close the user default (ACL SETUSER default reset), and keep a user for yourself";
     not_standalone Warning, mode in each(nodes, |node| other(node, "mode", "standalone")) =>
         "runs in mode {mode}", "give each node a server of its own, in mode standalone";
     fails_to_save Warning, () in each(nodes, |node| node.fails_to_save.then_some(())) =>
@@ -88,13 +102,20 @@ findings! { nodes, own:
     quarantined Warning, left in each(nodes, |node| marker(node, own).and(node.span("quarantine_remaining_ms"))) =>
         "in quarantine for another {left:.0?}, because it may have forgotten locks", "wait; the node votes again by itself";
     quarantined Warning, it in each(nodes, |node| unmarked(node, own)) =>
-        "{it}: it may have forgotten locks, and its quarantine begins with the next lock",
+        "{it}: it may have forgotten locks, and its quarantine begins with the next lock or renewal",
         "take a lock; the node votes again by itself when the quarantine is over";
     quarantined Warning, _ in each(nodes, |node| marker(node, own).filter(|state| *state == "unreadable")) =>
         "the key of its marker holds something else, so it does not vote",
         "find out who wrote the key, then delete it; after a quarantine the node votes again";
     unreadable Warning, error in each(nodes, |node| node.trouble.unreadable.as_ref().filter(|_| node.answers())) =>
         "{error}", "check that it is a Redis server, and that nothing in between changes its answers";
+    open_to_all Notice, () in those(nodes, |node| node.stranger == Some(Stranger::Reads)) =>
+        "a connection without a login may read", "close the user default (ACL SETUSER default reset)";
+    // A program that never reads may have a user without these rights.
+    no_readers Notice, error in each(nodes, |node| node.trouble.no_readers.as_ref()) =>
+        "read locks fail (rw_lock, --shared): {error}",
+        "if programs take them, allow TIME, TYPE, ZADD, ZREM, ZSCORE, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREMRANGEBYSCORE, PEXPIREAT, and \
+         with Protocol::Fenced INCR";
     // A node without usable answers has its own finding instead.
     hidden Notice, commands in each(nodes, |node| hidden(node).filter(|_| node.answers())) =>
         "does not tell everything", format!("to see it, allow the user {commands}");
@@ -126,6 +147,15 @@ fn too_few<'n>(nodes: &[Facts], own: Option<&Rules>) -> Vec<(Vec<&'n Facts>, Str
     };
     let message = format!("{quorum} {have_to} vote, and {voters} can");
     Vec::from_iter((voters < quorum).then_some((Vec::new(), message)))
+}
+
+/// The locks that survive fewer failures than the nodes do, and the nodes that lack their keys.
+fn thin<'n>(nodes: &'n [Facts], survey: &Survey) -> Vec<(Vec<&'n Facts>, String)> {
+    let found = survey.of_thin(nodes.len()).map(|(thin, message)| {
+        let is_lacking = |node: &&Facts| thin.lacking.contains(&node.node);
+        (nodes.iter().filter(is_lacking).collect(), message)
+    });
+    Vec::from_iter(found)
 }
 
 /// One finding for each server that is named more than once.
@@ -183,7 +213,7 @@ fn advice_on_silence(error: Option<&NodeError>) -> &'static str {
         }
         Some(NodeError::Connect { .. }) => "start the server, or fix its address or the network",
         Some(NodeError::Login { .. }) => {
-            "fix the user, the password or the database that the client gives"
+            "fix the user, the password or the database that the client gives; a restart forgets users that are in no file"
         }
         Some(NodeError::NoCredentials { .. }) => {
             "find out why the program's credentials callback gives none"

@@ -102,15 +102,15 @@ impl LockManager {
     /// of the key `<key_prefix>redlatch:node`. What the user's ACL forbids to read is unknown, and reported by a
     /// [`Finding`](crate::Finding) with the code `hidden`; everything else is examined.
     ///
-    /// Then a lock is taken on all nodes that may vote, and given back, by the commands of any other lock. So a node is
-    /// found that answers and gives no lock, because its memory is full, its disk fails or its writes are paused. The key
+    /// Then a lock is taken on all nodes that may vote, extended and given back, by the commands of any other lock. So a node
+    /// is found that answers and gives no lock, because its memory is full, its disk fails, its writes are paused or the
+    /// user may not use a command. Where that went well, a read lock is tried in the same way. The key
     /// is `<key_prefix>:redlatch:try:` and a random text. No lock has such a name, and nobody waits for it. It is deleted at
-    /// once, and ends after a second where it can't be deleted. With [`Protocol::Fenced`](crate::Protocol::Fenced), the
-    /// lock is tried where the marker shows that a lock begins no quarantine, and where it can't be given back, its counter
-    /// stays for a day. Nothing else is changed on any node, and no lock is read. Where the user may not take a lock, the
-    /// finding `untried` says so.
+    /// once, and ends after a second where it can't be deleted. With [`Protocol::Fenced`](crate::Protocol::Fenced), it
+    /// begins the quarantine of a node that may have forgotten locks, if other nodes are in use with the same settings; and
+    /// where the lock can't be given back, its counter stays for a day. Nothing else is changed on any node.
     ///
-    /// Each question goes to all nodes before any reply is read, so it takes eight round trips. Nodes that failed a
+    /// Each question goes to all nodes before any reply is read, so it takes 13 round trips. Nodes that failed a
     /// moment ago, which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked
     /// nothing more: it costs one node timeout, and one more where its connection was idle or can't be made. At worst, where
     /// nodes answer just in time, each question takes a node timeout. As with any other command, a node that answers a request

@@ -130,11 +130,12 @@ pub(crate) fn take(claim: &Claim, ttl: Duration, times: Times) -> Packed {
     arguments.pack("acquire", &TAKE_SCRIPT)
 }
 
-/// Extends a lock. With the fenced protocol, it sets a key again that is gone, if no other client can have had the lock.
+/// Extends a lock. With the fenced protocol, it sets a key again that is gone, if no other client can have had the lock. The rules
+/// go along for a reader as well, because an extension begins the quarantine of a node that may have forgotten locks.
 pub(crate) fn keep(claim: &Claim, ttl: Duration) -> Packed {
-    Arguments::of(claim)
-        .lasting(ttl)
-        .pack("extend", &KEEP_SCRIPT)
+    let mut arguments = Arguments::of(claim).lasting(ttl);
+    arguments.fence = claim.fence.as_ref();
+    arguments.pack("extend", &KEEP_SCRIPT)
 }
 
 pub(crate) fn release(claim: &Claim) -> Packed {
@@ -213,7 +214,14 @@ pub(crate) enum WhenFree {
 }
 
 /// Asks for how long a client that waits for this has to wait, and announces for how long it does.
-pub(super) fn look(resource: &Resource, announced: Duration, when_free: WhenFree) -> Packed {
+///
+/// With the fenced protocol, it begins the quarantine of a node that may have forgotten locks.
+pub(super) fn look(
+    resource: &Resource,
+    announced: Duration,
+    when_free: WhenFree,
+    rules: Option<&Rules>,
+) -> Packed {
     let when_free = match when_free {
         WhenFree::Take => "0",
         WhenFree::Yield => "1",
@@ -224,6 +232,18 @@ pub(super) fn look(resource: &Resource, announced: Duration, when_free: WhenFree
     let mut words = keys(&resource.keys);
     words.extend([millis(announced), when_free.into(), how.into()]);
     words.extend(permits.map(|permits| Word::from(u64::from(permits))));
+    if let Some(rules) = rules {
+        if permits.is_none() {
+            words.push("".into());
+        }
+        let (marker, config) = (rules.marker.as_str(), rules.config.as_str());
+        words.extend([
+            millis(rules.quarantine),
+            "".into(),
+            marker.into(),
+            config.into(),
+        ]);
+    }
     Packed::call("look", &LOOK_SCRIPT, &words).about(&resource.kind)
 }
 

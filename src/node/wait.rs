@@ -13,6 +13,7 @@ use super::request::Verb;
 use super::round::ask;
 use crate::claim::Resource;
 use crate::error::{NodeError, Vote};
+use crate::fencing::Rules;
 use crate::sync::AtomicBool;
 
 /// How late an idle server ends a blocking command: it checks ten times a second.
@@ -57,6 +58,7 @@ impl Node {
         resource: &Resource,
         span: Duration,
         when_free: WhenFree,
+        rules: Option<&Rules>,
     ) -> Option<LookReply> {
         let announced = match span {
             Duration::ZERO => span,
@@ -67,7 +69,7 @@ impl Node {
                 .saturating_add(SERVER_TICK)
                 .saturating_add(self.timeout),
         };
-        let command = command::look(resource, announced, when_free);
+        let command = command::look(resource, announced, when_free, rules);
         let permits = resource.kind.permits();
         match ask(self, &command, &Verb::Look { permits }).result {
             Ok(Said::Look(look)) => Some(look),

@@ -1,49 +1,121 @@
-//! Examines the nodes: what they say of themselves, and whether they give a lock that is taken and given back for trial.
+//! Examines the nodes: what they say of themselves, whether a lock can be taken, extended and given back there, and on how many of them
+//! the locks are that are held.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+mod survey;
+
+use self::survey::survey;
 use super::acquire::Bid;
-use crate::claim::Resource;
+use super::answered;
+use crate::claim::{Kind, Resource};
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::MARKER;
-use crate::health::{Facts, Health};
+use crate::health::Health;
+use crate::health::facts::{self, Facts, Trial};
+use crate::node::command;
 use crate::node::request::Attempt;
-use crate::node::verbs::{Ballots, acquire_all, question_all};
+use crate::node::verbs::{Ballots, acquire_all, extend_all, question_all, show_all};
 use crate::quorum::Term;
 use crate::token::Token;
 
 /// For how long the lock that is tried stays where it can't be given back.
 const TTL: Duration = Duration::from_secs(1);
 
-/// Asks all nodes, and tries a lock at those that may vote.
+/// Its first time to live. It is shorter, so that the extension has something to do.
+const FIRST_TTL: Duration = Duration::from_millis(900);
+
+/// Asks all nodes, tries a lock at those that may vote, and looks at the locks that are held.
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
     let mut nodes = question_all(cluster.each(), &cluster.key(MARKER));
+    let key = key_of_trial(cluster)?;
+    for (node, facts) in cluster.each().zip(&mut nodes) {
+        if facts.answers() {
+            facts.note_stranger(node.stranger(&key));
+        }
+    }
     try_a_lock(cluster, &mut nodes)?;
-    Ok(Health::of(nodes, cluster.rules.as_deref()))
+    let rules = cluster.rules.as_deref();
+    let survey = survey(cluster, facts::voters(&nodes, rules))?;
+    Ok(Health::of(nodes, rules, &survey))
 }
 
-/// Takes a lock on these nodes and gives it back, by the commands of any other lock. Its key is new each time, so that it
-/// meets no other lock, nor that of another client that looks.
+/// A key that nobody else has.
+fn key_of_trial(cluster: &Cluster) -> Result<String, Error> {
+    let name = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
+    Ok(cluster.key_of_trial(&name))
+}
+
+/// Tries a lock, and then a read lock where nothing was wrong. The key is new each time, so that it meets no other lock, nor that of
+/// another client that looks. With fencing, the first lock leaves the counter that a reader raises.
 fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     let rules = cluster.rules.as_deref();
-    let tried = places(nodes, |node| node.is_to_be_tried(rules));
+    // A node that may have forgotten locks begins its quarantine with any fenced command.
+    let is_in_use = rules.is_some_and(|rules| facts::are_in_use(nodes, rules));
+    let is_asked = |node: &Facts| node.is_to_be_tried(rules) || node.is_to_begin(rules, is_in_use);
+    let tried = places(nodes, is_asked);
     if tried.is_empty() {
         return Ok(());
     }
-    let name = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
-    let resource = Arc::new(Resource::of_key(&cluster.key_of_trial(&name)));
-    let (ttl, validity) = (TTL, TTL);
-    let bid = Bid::new(cluster, &resource, Term { ttl, validity }, None)?;
-    let attempt = Attempt::once(&bid.claim, TTL);
-    let ballots = acquire_all(cluster.asking(&tried), &attempt);
+    let mut resource = Resource::of_key(&key_of_trial(cluster)?);
+    let trials = whole_life(cluster, &Arc::new(resource.clone()), &tried)?;
+    let is_whole = places(&trials, Trial::is_whole);
+    for (node, trial) in nodes.iter_mut().zip(trials) {
+        match rules {
+            Some(rules) if node.is_to_begin(Some(rules), is_in_use) => {
+                node.note_begin(&trial, rules);
+            }
+            _ => node.note_trial(&trial),
+        }
+    }
+    resource.kind = Kind::Read;
+    let trials = whole_life(cluster, &Arc::new(resource), &is_whole)?;
+    for (node, trial) in nodes.iter_mut().zip(trials) {
+        node.note_trial_of_reader(&trial);
+    }
+    Ok(())
+}
+
+/// Takes a lock on these nodes, extends it and gives it back, by the commands of any other lock.
+fn whole_life(
+    cluster: &Cluster,
+    resource: &Arc<Resource>,
+    tried: &[usize],
+) -> Result<Vec<Trial>, Error> {
+    let (ttl, validity) = (FIRST_TTL, FIRST_TTL);
+    let bid = Bid::new(cluster, resource, Term { ttl, validity }, None)?;
+    let attempt = Attempt::once(&bid.claim, ttl);
+    let ballots = acquire_all(cluster.asking(tried), &attempt);
     let ballots = cluster.each().zip(ballots);
     let ballots = ballots.map(|(node, it)| it.unwrap_or_else(|| node.unasked(Vote::NotAsked)));
     let ballots: Ballots = ballots.collect();
-    let given_back = bid.call_off(&ballots, &attempt);
-    for ((node, ballot), given_back) in nodes.iter_mut().zip(ballots).zip(given_back) {
-        node.note_trial(ballot.report.vote, given_back.vote);
+    let granted = places(&ballots, |ballot| ballot.report.vote.is_granted());
+    let extension = command::keep(&bid.claim, TTL);
+    let extended = extend_all(cluster.asking(&granted), &[extension]);
+    let mut extended: Vec<Vote> = extended
+        .into_iter()
+        .flat_map(|outcome| outcome.nodes)
+        .map(|report| report.vote)
+        .collect();
+    if resource.is_read() {
+        // A writer that meets readers asks how many there are, by commands that they don't need themselves.
+        let shown = show_all(cluster.asking(&granted), &command::show(&resource.keys));
+        for (place, sights) in answered(shown) {
+            let failed = sights.into_iter().map(|sight| sight.report.vote);
+            let mut failed = failed.filter(|vote| vote.failure().is_some());
+            if let (Some(vote), Some(failed)) = (extended.get_mut(place), failed.next()) {
+                *vote = failed;
+            }
+        }
     }
-    Ok(())
+    let released = bid.call_off(&ballots, &attempt);
+    let votes = ballots.into_iter().zip(extended).zip(released);
+    let trials = votes.map(|((taken, extended), released)| Trial {
+        taken: taken.report.vote,
+        extended,
+        released: released.vote,
+    });
+    Ok(trials.collect())
 }

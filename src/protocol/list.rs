@@ -21,7 +21,7 @@ use crate::status::{ListedLock, LockStatus};
 
 /// The most keys that all nodes are asked about at once, and the most bytes of their names. More would take longer than a
 /// node timeout on a link of 10 Mbit/s.
-const MOST_AT_ONCE: usize = 64;
+pub(super) const MOST_AT_ONCE: usize = 64;
 const MOST_BYTES: usize = 16 * 1024;
 
 /// This many listed locks are remembered, so that none is listed twice. It takes 19 MB at most.

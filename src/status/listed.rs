@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::LockStatus;
-use crate::error::Vote;
 
 /// A lock that [`LockManager::locks`](crate::LockManager::locks) has found.
 ///
@@ -44,22 +43,7 @@ impl fmt::Display for ListedLock {
             // Who wants to end the rest needs it.
             write!(f, ", as {token}")?;
         }
-        let (nodes, has) = (self.status.nodes(), self.nodes_with_it());
+        let (nodes, has) = (self.status.nodes(), self.status.nodes_with_it());
         write!(f, ", on {has} of {} nodes", nodes.len())
-    }
-}
-
-impl ListedLock {
-    /// How many nodes have the key of the holder, or of readers, or any key where it is unknown who has the lock.
-    fn nodes_with_it(&self) -> usize {
-        let owner = self.status.owner().map(|(token, ..)| token);
-        let is_read = matches!(self.status, LockStatus::Read { .. });
-        let has_it = |vote: &Vote| match (owner, vote) {
-            (Some(_), Vote::Held { token, .. }) => token.as_deref() == owner,
-            (None, Vote::Read { .. }) if is_read => true,
-            _ => owner.is_none() && !is_read && vote.is_refusal(),
-        };
-        let nodes = self.status.nodes().iter();
-        nodes.filter(|node| has_it(&node.vote)).count()
     }
 }

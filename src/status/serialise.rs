@@ -37,7 +37,7 @@ impl Serialize for LockStatus {
 }
 
 /// The fields of a status.
-const FIELDS: usize = 8;
+const FIELDS: usize = 9;
 
 impl LockStatus {
     fn serialize_fields<S: SerializeStruct>(&self, fields: &mut S) -> Result<(), S::Error> {
@@ -64,6 +64,7 @@ impl LockStatus {
         fields.serialize_field("state", state)?;
         told.serialize(fields)?;
         fields.serialize_field("wanted", &self.is_wanted())?;
+        fields.serialize_field("margin", &self.margin())?;
         fields.serialize_field("nodes", self.nodes())
     }
 }

@@ -209,7 +209,7 @@ impl Connect for Connector {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         let (socket, address) = self.dial(deadline).map_err(unconnected)?;
         let plain = Plain::over(socket, &self.clock).map_err(unconnected)?;
-        let connected = self.over(plain, deadline);
+        let connected = self.over(plain, LogIn::AsTold, deadline);
         if let (Some(resolver), Some(address)) = (&self.resolver, address) {
             let is_dead = |error: &NodeError| error.is_silence() || error.is_broken();
             resolver.note(match &connected {
@@ -219,6 +219,28 @@ impl Connect for Connector {
         }
         connected
     }
+
+    fn connect_without_login(
+        &self,
+        deadline: Timestamp,
+    ) -> Option<Result<Box<dyn Transport>, NodeError>> {
+        let has_password = self.address.0.redis_settings().password().is_some();
+        let has_login = has_password || self.security.credentials.is_some();
+        let connect = || {
+            let (socket, _) = self.dial(deadline).map_err(unconnected)?;
+            let plain = Plain::over(socket, &self.clock).map_err(unconnected)?;
+            self.over(plain, LogIn::Never, deadline)
+        };
+        has_login.then(connect)
+    }
+}
+
+/// Whether a connection logs in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LogIn {
+    /// With the credentials of the URL, or of the callback.
+    AsTold,
+    Never,
 }
 
 impl Connector {
@@ -243,16 +265,21 @@ impl Connector {
     }
 
     /// Shakes hands, if there is TLS, and logs in.
-    fn over(&self, plain: Plain, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+    fn over(
+        &self,
+        plain: Plain,
+        log_in: LogIn,
+        deadline: Timestamp,
+    ) -> Result<Box<dyn Transport>, NodeError> {
         #[cfg(feature = "tls-rustls")]
         if let ConnectionAddr::TcpTls { host, .. } = self.address.0.addr() {
             // Without TLS settings, nothing is sent: never fall back to plain text.
             let tls = self.security.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
             let tls = tls.map_err(|kind| unconnected(kind.into()))?;
             let stream = TlsStream::handshake(plain, tls, host, deadline);
-            return self.log_in(stream.map_err(unconnected)?, deadline);
+            return self.log_in(stream.map_err(unconnected)?, log_in, deadline);
         }
-        self.log_in(plain, deadline)
+        self.log_in(plain, log_in, deadline)
     }
 
     fn socket(&self, address: &SockAddr) -> io::Result<RawSocket> {
@@ -272,12 +299,14 @@ impl Connector {
     fn log_in(
         &self,
         stream: impl Stream + 'static,
+        log_in: LogIn,
         deadline: Timestamp,
     ) -> Result<Box<dyn Transport>, NodeError> {
         let mut connection = Connection::over(stream);
         let settings = self.address.0.redis_settings();
         let user = settings.username().map(str::to_owned);
         let credentials = match (settings.password(), &self.security.credentials) {
+            _ if log_in == LogIn::Never => None,
             (Some(password), _) => Some(Credentials {
                 user,
                 password: password.to_owned(),

@@ -11,8 +11,8 @@
 //! | 7, 8 | the key of the node's marker, and the settings that all clients share |
 //! | 9, 10 | of a [`PASS`], the value and the token of the lock that is given back |
 //!
-//! Those of [`LOOK`] are for how long the wait is announced, `when_free`, how, and the number of permits; those of [`SCAN`] and
-//! [`OPEN`] stand in their files. Arguments at the end are left out where they are not needed.
+//! The arguments of [`LOOK`] are for how long the wait is announced, `when_free`, how, and the number of permits; 5, 7 and 8 are as
+//! above. The files of [`SCAN`] and [`OPEN`] name theirs. Arguments at the end are left out where they are not needed.
 //! The plain case of a verb comes first, with the first arguments alone, before anything that only other cases need.
 //!
 //! A reply is a row for each key, and the row itself for one key; or `OK` where a [`TAKE`] has set all keys or an [`OPEN`] is done;
@@ -71,17 +71,20 @@ macro_rules! lua_part {
 /// largest counter.
 ///
 /// A reader is a member of a sorted set under the key of the lock, with the end of its time in ms of the node's clock. The key
-/// expires with the last of them. Those whose time is over are removed. A set is one of readers if it expires, and its last
+/// expires with the last of them. Members whose time is over are removed. A set is one of readers if it expires, and its last
 /// member is a value of this crate that ends at a whole ms; no other one is changed. An intent keeps a reader out, unless it reads
 /// already: here with `again`, on other nodes with `heal`. One that is to last for more than a minute keeps nobody out: the clock
 /// of the server was ahead when it was left. With the fenced protocol, the counter goes up by one, so that no writer from before the
 /// reader sets its key again.
 pub(crate) const TAKE: &str =
-    lua!("take": prelude readers process marker gate take ["return take()"]);
+    lua!("take": prelude readers process marker gate raise take ["return take()"]);
 /// Extends locks that still hold our value: each key gets a longer time to live, never a shorter one. With a token, a key that is
-/// gone is set again if no other client can have had the lock. Of a reader, those whose time is over are removed first: a server
+/// gone is set again if no other client can have had the lock. With the fenced protocol, a node that may have forgotten locks begins
+/// its quarantine: otherwise a node that was restarted while locks are only kept would not vote again. Nothing that is wrong with the
+/// marker is in the way of an extension. For a reader, members whose time is over are removed first, because a server
 /// whose memory is used up refuses the new time only as the first write of a script.
-pub(crate) const KEEP: &str = lua!("keep": name keep_plain prelude readers process marker keep);
+pub(crate) const KEEP: &str =
+    lua!("keep": name keep_plain prelude readers process marker gate keep);
 /// Gives locks back that still hold our value, and wakes a client that waits. The wake-up is a hint, so nothing about it is an
 /// error. The bell of a lock has one element at most. All slots of a semaphore ring one bell, which gets an element for each
 /// release: several clients may have looked and not yet listen. It deletes the intent of a writer. Where readers wait, it rings
@@ -103,7 +106,7 @@ pub(crate) const DROP: &str = lua!("drop": drop_plain name prelude readers wake 
 /// taken where the release has woken a client, which comes first, or where another holder has the key. If the new value can't be
 /// set, the key is deleted. No error of the acquire hides the reply of the release.
 pub(crate) const PASS: &str =
-    lua!("pass": name prelude readers wake process marker gate take give_back pass);
+    lua!("pass": name prelude readers wake process marker gate raise take give_back pass);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. It looks at the first of several
 /// that is not free, or else at the first of all. Returns the place, from 1, the key's PTTL, 1 if the wait was announced or else
 /// 0, and of a semaphore a text with `1` for each free slot and `0` for each other; then the PTTL is that of the slot that is
@@ -117,9 +120,11 @@ pub(crate) const PASS: &str =
 /// - `2`: a writer that readers of other nodes have refused. The intent is left in any case, and nobody is announced: the undo of
 ///   the writer's next attempt would wake the writer itself.
 ///
+/// As [`KEEP`], it begins the quarantine of a fenced node.
+///
 /// For a reader, a lock that others read is free, unless a writer has left an intent. Then the time is that of the intent. No
 /// reader leaves one.
-pub(crate) const LOOK: &str = lua!("look": prelude look);
+pub(crate) const LOOK: &str = lua!("look": prelude process marker gate look);
 /// Shows what is under keys, and changes nothing: the PTTL, the length of the value, and its first 512 bytes, because a value of
 /// another program may be long. Of a key that readers have: the PTTL, how many of them are alive, and for how long the one is that
 /// ends first. A reader is shown its own time and value alone. With a token, a lock whose counter is smaller is shown as none: the

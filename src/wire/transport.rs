@@ -45,6 +45,14 @@ pub(crate) trait Transport: Send {
 pub(crate) trait Connect: Send + Sync {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError>;
 
+    /// Opens a connection without the login of the others; nothing where the others don't log in.
+    fn connect_without_login(
+        &self,
+        _deadline: Timestamp,
+    ) -> Option<Result<Box<dyn Transport>, NodeError>> {
+        None
+    }
+
     /// Whether a command to the node takes a round trip, so that commands go together if they can.
     fn is_remote(&self) -> bool {
         true

@@ -26,7 +26,8 @@
 //! Nodes can lose data. Such a node stays closed until `open_at`, and never grants a token that is ahead of its clock by more than
 //! the skew that is allowed, which is less than it stays closed. So each token that it granted before is below `open_at`, whatever
 //! it has forgotten. The model takes the lowest such `open_at`: the largest token that the node granted before. Until then the
-//! node has no marker of its own process: it grants nothing and makes no key again. Its own key is extended all the same.
+//! node has no marker of its own process: it grants nothing and makes no key again. Its own key is extended all the same. Which
+//! command begins the quarantine is not in the model: the node opens at any later step.
 //!
 //! The clock of a node does not run backwards while it is away. So a key that has ended there is not in a snapshot either
 //! (`Node::expire`). One that a release or an undo deleted may be: an undo is the release that a client sends behind an acquire

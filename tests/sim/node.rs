@@ -5,6 +5,7 @@ use super::prelude::*;
 use super::wire::token_of;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
+use crate::fencing::Rules;
 use crate::node::command;
 use crate::node::command::MarkerAction;
 
@@ -174,6 +175,13 @@ impl Node {
         }
         let value = self.store.value(key, time).unwrap_or_default();
         Contents::new(vec![entry(&value, until)], until)
+    }
+
+    /// Whether the marker is of the process that runs now.
+    pub(super) fn has_its_marker(&mut self, rules: &Rules, now: Nanos) -> bool {
+        let time = self.time(now);
+        let marker = self.store.value(&rules.marker, time).unwrap_or_default();
+        marker.starts_with(&self.store.run_id())
     }
 
     /// The true time at which this token has the key no longer, if it has it.

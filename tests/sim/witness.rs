@@ -175,7 +175,23 @@ impl State {
             let keys = message.keys.join("+");
             self.fail(format!("P5: a look at {keys} changed it on n{node}"));
         }
+        self.begins_its_quarantine(node, message);
         self.check_claims();
+    }
+
+    /// A node that may have forgotten locks abstains for a time, which begins with the first command of a fenced client that holds
+    /// a lock or wants one. Otherwise it would not vote in the calm that follows.
+    fn begins_its_quarantine(&mut self, node: usize, message: &Message) {
+        let is_of_lock = message.asks() || matches!(message.verb, Verb::Extend | Verb::Look);
+        let Some(rules) = self.plan.rules().filter(|_| is_of_lock) else {
+            return;
+        };
+        let config = rules.config.as_bytes();
+        let mut parts = message.bytes.windows(config.len());
+        if parts.any(|part| part == config) && !self.nodes[node].has_its_marker(&rules, self.now) {
+            let words = self.witness.describe(message);
+            self.fail(format!("P9: {words} began no quarantine on n{node}"));
+        }
     }
 
     /// Every valid guard's key is on a quorum of nodes, and stays there for as long as the guard says. With the fenced

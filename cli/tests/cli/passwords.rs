@@ -154,6 +154,39 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
 }
 
 #[test]
+fn the_operator_of_the_page_lists_and_unlocks_by_a_configuration_of_its_own() {
+    let nodes = Nodes::start(3);
+    let page = include_str!("../../../docs/operations.md");
+    for user in ["locks-classic", "locks-operator"] {
+        let beginning = format!("user {user} ");
+        let line = page.lines().find(|line| line.starts_with(&beginning));
+        let line = line.unwrap().replacen("user", "ACL SETUSER", 1);
+        nodes.command(&line.replace("change-me", OLD));
+    }
+    let file = nodes.write("password", 0o600, OLD);
+    let config = |user: &str| {
+        let lines =
+            format!("username = '{user}'\npassword_file = '{file}'\nkey_prefix = 'billing:'\n");
+        nodes.write(&format!("{user}.toml"), 0o644, &lines)
+    };
+    let [programs, operator] = ["locks-classic", "locks-operator"].map(config);
+    let running = nodes.start_run(&format!("--config {programs}"), "echo $REDLATCH_TOKEN; cat");
+    let token = running.line();
+    nodes
+        .ask(&format!("list --config {programs}"))
+        .ends_with(69);
+    nodes
+        .ask(&format!("list --config {operator}"))
+        .shows("job ");
+    nodes
+        .ask(&format!("status job --config {operator}"))
+        .ends_with(0);
+    let unlock = format!("unlock job --token {token} --config {operator}");
+    nodes.ask(&unlock).ends_with(0);
+    running.end().ends_with(76);
+}
+
+#[test]
 fn a_wrong_password_is_69_and_not_shown_and_a_file_that_everybody_can_read_is_warned_of() {
     let (nodes, file) = with_password_file();
     for (mode, can) in [(0o644, "read"), (0o640, "")] {

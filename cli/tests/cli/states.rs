@@ -21,6 +21,7 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
         let ended = nodes.ask("status job");
         ended.ends_with(0);
         ended.shows("\njob: read on 3 of 3 nodes\nreaders  3 readers\nfor      another ");
+        ended.shows("\nmargin   1 more server may fail before the lock is lost\n");
         for line in ["status --json job", "list --json"] {
             let object = nodes.ask(line).json();
             let told = ["state", "readers", "token"].map(|field| object[field].clone());
@@ -28,6 +29,7 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
             let [remaining, last] = ["remaining_ms", "last_ms"].map(|field| object[field].as_u64());
             assert!(remaining.is_some() && remaining <= last, "{object}");
             assert_eq!(object["nodes"][0]["view"], "read", "{object}");
+            assert_eq!(object["margin"], 1, "{object}");
         }
         let ended = nodes.ask("list");
         let line = ended.stdout.lines().last().unwrap();

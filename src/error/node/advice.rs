@@ -5,7 +5,9 @@ pub(super) fn advice(code: &str, message: &str) -> &'static str {
     match code {
         "ERR" | "@user_script:" if is_forbidden(code, message) => advice("NOPERM", message),
         "NOAUTH" => " (the server demands a password, and none was given: give one)",
-        "WRONGPASS" => " (the user or the password is wrong)",
+        "WRONGPASS" => {
+            " (the user or the password is wrong, or a restart has forgotten the user: ACL SETUSER alone does not last)"
+        }
         "NOPERM" if is_about_a_key(message) => {
             " (the user's ACL forbids it: allow the key pattern ~PREFIX*, where PREFIX is the key_prefix; a pattern that is longer leaves out the keys that are kept beside the locks)"
         }

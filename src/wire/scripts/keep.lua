@@ -5,11 +5,12 @@ local function reread(lock)
   redis.call('ZREMRANGEBYSCORE', lock, '-inf', '(' .. whole(now))
   return note(lock, now + ARGV[2], last, its) or kept(lock)
 end
-local function may_set(lock)
-  if redis.pcall('GET', lock .. ':fence') ~= ARGV[4] then return false end
-  local run, _, open = parts(redis.call('GET', ARGV[7]) or '')
-  return run and run == process() and open < tonumber(ARGV[4])
+local closed, open = true, nil
+if ARGV[4] then
+  local is_told, why_not, _, at = pcall(gate)
+  closed, open = not is_told or why_not, at
 end
+local function may_set(lock) return not closed and open < tonumber(ARGV[4]) and redis.pcall('GET', lock .. ':fence') == ARGV[4] end
 return each(function(lock)
   if has('r') then return reread(lock) end
   local value = redis.pcall('GET', lock)

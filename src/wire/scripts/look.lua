@@ -9,7 +9,8 @@ local function announce(name, member, span)
   redis.pcall('DEL', waiting)
   return 0
 end
-local span, when_free, permits, at = ARGV[1], ARGV[2], ARGV[4], 1
+if ARGV[7] then pcall(gate) end
+local span, when_free, permits, at = ARGV[1], ARGV[2], tonumber(ARGV[4] or ''), 1
 for i, lock in ipairs(KEYS) do
   if KEYS[2] and redis.call('PTTL', lock) ~= -2 then
     at = i

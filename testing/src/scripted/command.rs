@@ -33,6 +33,10 @@ pub enum Kind {
     Listen,
     /// The script by which a health report knows that scripts run.
     Probe,
+    /// A question about what is under keys.
+    Show,
+    /// A step of a list.
+    Scan,
     /// Anything else, such as the scripts of the fenced protocol.
     Other,
 }
@@ -107,6 +111,8 @@ impl Command {
             Kind::Pass => b"*2\r\n:1\r\n+OK\r\n",
             Kind::Look => b"*4\r\n:1\r\n:-2\r\n:0\r\n$0\r\n\r\n",
             Kind::Listen => b"*-1\r\n",
+            Kind::Show => b"*1\r\n:-2\r\n",
+            Kind::Scan => b"*1\r\n$1\r\n0\r\n",
         }
     }
 }
@@ -122,6 +128,8 @@ fn kind_of_script(text: &str) -> Kind {
         Some("drop") => Kind::Release,
         Some("pass") => Kind::Pass,
         Some("look") => Kind::Look,
+        Some("show") => Kind::Show,
+        Some("scan") => Kind::Scan,
         _ if text == "return 1" => Kind::Probe,
         _ => Kind::Other,
     }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Health, LockManager, Protocol};
+use redlatch::{Health, KeepAlive, LockManager, Protocol};
 
-use crate::managers::{over_fakes, processes_by};
+use crate::managers::{BOTH, over_fakes, processes_by};
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -36,10 +36,11 @@ fn of_nodes_that_are_well_everything_is_known_and_each_question_goes_to_all_befo
     }
     clock.advance(Duration::from_secs(90));
     let health = manager.health().unwrap();
-    // Six questions, a lock, and its release.
+    // Six questions; a lock, its extension and its release; the same of a read lock, and a look at it; and a
+    // list, which asks three nodes.
     assert_eq!(
         clock.elapsed(),
-        Duration::from_secs(90) + Duration::from_millis(8 * 30)
+        Duration::from_secs(90) + Duration::from_millis(16 * 30)
     );
     assert_well(&health);
     assert!(health.nodes().eq(nodes.iter().map(FakeNode::name)));
@@ -59,17 +60,15 @@ fn of_nodes_that_are_well_everything_is_known_and_each_question_goes_to_all_befo
 }
 
 #[test]
-fn with_fencing_a_restart_ends_the_vote_and_a_look_writes_no_marker() {
+fn with_fencing_a_restart_ends_the_vote_and_a_look_begins_the_quarantine_of_nodes_in_use() {
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
     let builder = LockManager::builder().fakes(&nodes).key_prefix("app:");
+    let markers = || {
+        let markers = nodes.iter().map(|node| node.token_of("app:redlatch:node"));
+        markers.collect::<Vec<_>>()
+    };
     let look = |manager: &LockManager| {
-        let markers = || {
-            nodes
-                .iter()
-                .map(|node| node.token_of("app:redlatch:node"))
-                .collect::<Vec<_>>()
-        };
         let before = markers();
         let health = manager.health().unwrap();
         assert_eq!(markers(), before);
@@ -92,22 +91,24 @@ fn with_fencing_a_restart_ends_the_vote_and_a_look_writes_no_marker() {
     // That of a manager without the prefix is another.
     nodes[2].hold("redlatch:node", "x", TTL);
     clock.advance(Duration::from_secs(5));
+    // Other settings begin nothing.
+    assert_eq!(look(&other).margin, -2);
+    let after = manager.health().unwrap();
     let found = ["no_majority", "quarantined", "quarantined"];
-    let after = look(&manager);
     assert_eq!(codes(&after), found, "{after}");
-    for (node, expected) in ["5 no_marker", "5 other_process", "65 open"]
-        .iter()
-        .enumerate()
-    {
+    let begun = [
+        "5 quarantined 3636003",
+        "5 quarantined 3636003",
+        "65 open -",
+    ];
+    for (node, expected) in begun.iter().enumerate() {
         let is_same = facts(&before, node, "run_id") == facts(&after, node, "run_id");
         assert_eq!(is_same, node == 2);
-        assert_eq!(facts(&after, node, "uptime_s quarantine"), *expected);
+        let names = "uptime_s quarantine quarantine_remaining_ms";
+        assert_eq!(facts(&after, node, names), *expected);
     }
-    // Their quarantine begins with an attempt.
-    manager.try_lock("report", TTL).unwrap_err();
-    let after = look(&manager);
-    assert_eq!(codes(&after), found, "{after}");
-    assert_eq!(facts(&after, 0, "quarantine"), "quarantined");
+    clock.advance(Duration::from_secs(3637));
+    assert_well(&look(&manager));
 }
 
 #[test]
@@ -134,6 +135,86 @@ fn a_hung_node_costs_one_node_timeout_each_time_and_is_asked_though_locks_leave_
     let mut votes = guard.votes().into_iter();
     assert!(votes.all(|vote| vote.to_string().ends_with("granted")));
     assert_eq!(clock.elapsed(), NODE_TIMEOUT * 3 + Duration::from_secs(1));
+}
+
+#[test]
+fn held_locks_on_fewer_nodes_than_can_vote_are_counted_until_they_are_released() {
+    for protocol in BOTH {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(3, &clock);
+        let [manager] = processes_by(&LockManager::builder().fakes(&nodes), protocol);
+        let take = |name: &str| manager.request(name).ttl(TTL * 100).try_lock().unwrap();
+        let reader = manager.rw_lock("ledger").ttl(TTL * 100).try_read();
+        let before = [take("a"), take("b"), reader.unwrap()];
+        assert_eq!(manager.status("a").unwrap().margin(), Some(1));
+        assert_well(&manager.health().unwrap());
+        nodes[1].restart();
+        // While it abstains, no lock survives less than the nodes do.
+        let found = manager.health().unwrap();
+        if protocol == Protocol::Fenced {
+            assert_eq!(
+                (codes(&found), found.margin),
+                (vec!["quarantined"], 0),
+                "{found}"
+            );
+            clock.advance(Duration::from_hours(2));
+            for guard in before {
+                drop(guard);
+            }
+            continue;
+        }
+        let after = take("c");
+        let found = manager.health().unwrap();
+        assert_eq!(found.margin, 1);
+        let finding = &found.findings[0];
+        let message =
+            "3 of 4 held locks have their key on only 2 of 3 nodes: one more failure loses them";
+        assert_eq!(
+            (finding.code, &*finding.message),
+            ("thin", message),
+            "{found}"
+        );
+        assert_eq!(finding.nodes.join(" "), nodes[1].name());
+        let margins = ["a", "ledger", "c"].map(|name| manager.status(name).unwrap().margin());
+        assert_eq!(margins, [Some(0), Some(0), Some(1)]);
+        drop(before);
+        assert_well(&manager.health().unwrap());
+        assert_eq!(manager.status("a").unwrap().margin(), None);
+        drop(after);
+    }
+}
+
+/// As the page says: the servers of a fenced deployment are replaced one after the other, while a lock is kept.
+#[test]
+fn a_kept_lock_that_the_next_replacement_would_end_is_warned_of_with_fencing() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let builder = LockManager::builder().fakes(&nodes).max_ttl(TTL);
+    let [manager] = processes_by(&builder, Protocol::Fenced);
+    let request = manager.request("report").ttl(TTL);
+    let guard = request.keep_alive(KeepAlive::unbounded()).try_lock();
+    let guard = guard.unwrap();
+    nodes[0].restart();
+    (0..3).for_each(|_| clock.advance(TTL));
+    let found = manager.health().unwrap();
+    assert_eq!((found.margin, codes(&found)), (1, vec!["thin"]), "{found}");
+    let words = "1 of 1 held locks has its key on only 2 of 3 nodes: one more failure loses it";
+    assert_eq!(found.findings[0].message, words);
+    nodes[1].restart();
+    (0..3).for_each(|_| clock.advance(TTL));
+    guard.check().unwrap_err();
+}
+
+/// A lock of a rival that is being taken, and a key of another program.
+#[test]
+fn what_is_on_a_majority_for_a_moment_or_is_no_lock_is_not_counted_as_thin() {
+    let (_, nodes, manager) = over_fakes(3);
+    for node in &nodes[..2] {
+        let token = "0123456789abcdef0123456789abcdef01234567";
+        node.hold("moment", token, NODE_TIMEOUT / 2);
+        node.hold("cache", "42", TTL);
+    }
+    assert_well(&manager.health().unwrap());
 }
 
 #[cfg(feature = "serde")]

@@ -238,13 +238,12 @@ fn the_lock_that_is_tried_has_a_name_that_no_other_lock_has_and_ends_soon() {
                 assert_eq!(invalid_field(&refused), "resource", "{refused:?}");
             }
         }
+        // The read lock has the same key.
         let released = server.heard_of(Kind::Release);
-        assert!(
-            released
-                .iter()
-                .map(Command::key)
-                .eq(tried.iter().map(Command::key))
-        );
+        let mut released: Vec<&str> = released.iter().map(Command::key).collect();
+        assert_eq!(released.len(), 4);
+        released.dedup();
+        assert!(released.into_iter().eq(tried.iter().map(Command::key)));
     }
 }
 

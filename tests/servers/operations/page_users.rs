@@ -1,35 +1,37 @@
 //! The page `docs/operations.md`: its ACL users have exactly the permissions that they need.
 
+use std::iter;
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{Error, LockGuard, LockManager, LockStatus, Protocol, Vote};
+use redlatch::{Error, Health, LockGuard, LockManager, LockStatus, Protocol, Severity, Vote};
 use redlatch_testing::Server;
 
 use crate::managers::with_protocol;
 use crate::servers::operations::page::PAGE;
 
 const TTL: Duration = Duration::from_secs(10);
-const USERS: [(&str, Protocol); 2] = [
+pub(crate) const USERS: [(&str, Protocol); 2] = [
     ("locks-classic", Protocol::Classic),
     ("locks-fenced", Protocol::Fenced),
 ];
 /// What an operator reads when the ACL is in the way.
 const FORBIDDEN: &str = "the user's ACL forbids it";
 
-/// The words of the page's line for this user.
+/// The words of the page's line for this user, as a command.
 #[track_caller]
 pub(crate) fn rules(user: &str) -> Vec<&'static str> {
-    let beginning = format!("ACL SETUSER {user} ");
+    let beginning = format!("user {user} ");
     let mut lines = PAGE.lines().filter(|line| line.starts_with(&beginning));
     let line = lines.next().expect("a line for the user");
     assert!(lines.next().is_none(), "two lines for {user}");
-    line.split(' ').collect()
+    let words = line.split(' ').skip(1);
+    ["ACL", "SETUSER"].into_iter().chain(words).collect()
 }
 
 /// All rules, and those without each of the permissions, which stands before them.
 #[track_caller]
-fn with_and_without_each(user: &str) -> Vec<(&'static str, Vec<&'static str>)> {
+pub(crate) fn with_and_without_each(user: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     let all = rules(user);
     let permissions = all.iter().filter(|word| word.starts_with(['+', '~']));
     let less = |permission: &&'static str| {
@@ -43,11 +45,11 @@ fn with_and_without_each(user: &str) -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 #[track_caller]
-fn apply(server: &Server, rules: &[&str]) {
+pub(crate) fn apply(server: &Server, rules: &[&str]) {
     assert_eq!(server.command(rules), Value::Okay, "{rules:?}");
 }
 
-fn manager(server: &Server, user: &str, protocol: Protocol) -> LockManager {
+pub(crate) fn manager(server: &Server, user: &str, protocol: Protocol) -> LockManager {
     let url = format!("redis://{user}:change-me@{}", server.name());
     let builder = with_protocol(protocol).node(url).key_prefix("billing:");
     builder.build().unwrap()
@@ -202,4 +204,126 @@ fn the_user_who_looks_sees_all_locks_and_takes_none_and_is_told_which_permission
             _ => assert!(right.len() < 3, "{permission}"),
         }
     }
+}
+
+/// A server whose configuration has the lines of the page.
+fn as_the_page_says() -> Server {
+    let lines = PAGE.lines().filter(|line| line.starts_with("user "));
+    let words = lines.flat_map(|line| iter::once("--user").chain(line.split(' ').skip(1)));
+    let persisting = ["--appendonly", "yes"];
+    let words: Vec<&str> = persisting.into_iter().chain(words).collect();
+    Server::start_with(&words)
+}
+
+fn say(server: &Server, login: &str, words: &[&str]) -> redis::RedisResult<Value> {
+    let client = redis::Client::open(format!("redis://{login}{}", server.name()))?;
+    redis::cmd(words[0])
+        .arg(&words[1..])
+        .query(&mut client.get_connection()?)
+}
+
+#[test]
+fn the_lines_of_the_page_close_the_server_to_those_without_a_login_and_outlive_a_restart() {
+    let mut server = as_the_page_says();
+    for _ in 0..2 {
+        let holder = manager(&server, "locks-classic", Protocol::Classic);
+        let guard = holder.try_lock("report", TTL).unwrap();
+        let error = say(&server, "", &["DEL", "billing:report"]).unwrap_err();
+        assert!(error.to_string().contains("NOAUTH"), "{error}");
+        guard.unlock().unwrap();
+        let found = holder.health().unwrap();
+        let mut codes = found.findings.iter().map(|finding| finding.code);
+        assert!(codes.all(|code| code == "uncounted"), "{found}");
+        server.kill();
+        server.restart();
+    }
+    // What the advice is for: a user that is in no file.
+    let server = Server::start();
+    let error = manager(&server, "locks-classic", Protocol::Classic);
+    let error = error.try_lock("report", TTL).unwrap_err().to_string();
+    assert!(
+        error.contains("a restart has forgotten the user"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_server_that_needs_no_login_is_open_to_all_where_clients_have_one() {
+    let server = Server::start_with(&["--appendonly", "yes"]);
+    server.command(&["SET", "billing:other", "x"]);
+    apply(&server, &rules("locks-operator"));
+    let look = || {
+        manager(&server, "locks-operator", Protocol::Classic)
+            .health()
+            .unwrap()
+    };
+    let severity = |found: &Health| {
+        let mut findings = found.findings.iter();
+        findings
+            .find(|it| it.code == "open_to_all")
+            .map(|it| it.severity)
+    };
+    assert_eq!(severity(&look()), Some(Severity::Warning), "{}", look());
+    assert_eq!(server.keys(), 1);
+    let without = LockManager::builder().node(server.url()).build().unwrap();
+    assert_eq!(severity(&without.health().unwrap()), None);
+    for (less, expected) in [
+        ("-@all +del", Some(Severity::Warning)),
+        ("-@all +set", Some(Severity::Warning)),
+        ("-@all +get", Some(Severity::Notice)),
+        ("-@all", None),
+        ("reset", None),
+    ] {
+        // This connection stays logged in as the user who may do so.
+        let admin = ["ACL", "SETUSER", "admin", "on", ">change-me", "~*", "+@all"];
+        if less == "-@all +del" {
+            apply(&server, &admin);
+        }
+        let words: Vec<&str> = ["ACL", "SETUSER", "default"]
+            .into_iter()
+            .chain(less.split(' '))
+            .collect();
+        assert_eq!(
+            say(&server, "admin:change-me@", &words).unwrap(),
+            Value::Okay
+        );
+        let found = look();
+        assert_eq!(severity(&found), expected, "{less}: {found}");
+    }
+    let value = say(&server, "admin:change-me@", &["KEYS", "*"]).unwrap();
+    assert_eq!(
+        redis::from_redis_value::<Vec<String>>(value).unwrap(),
+        ["billing:other"]
+    );
+}
+
+#[test]
+fn the_operator_lists_looks_and_unlocks_with_both_protocols() {
+    let server = as_the_page_says();
+    for (user, protocol) in USERS {
+        let holder = manager(&server, user, protocol);
+        if protocol == Protocol::Fenced {
+            holder.open_nodes().unwrap();
+        }
+        let names = [format!("{user}-report"), format!("{user}-ledger")];
+        let lock = holder.try_lock(&names[0], TTL).unwrap();
+        let read = holder.rw_lock(&names[1]).ttl(TTL).try_read().unwrap();
+        let operator = manager(&server, "locks-operator", protocol);
+        let found = operator.health().unwrap();
+        assert_eq!(found.severity, Severity::Ok, "{found}");
+        let listed = operator
+            .locks(user)
+            .unwrap()
+            .map(|lock| lock.unwrap().resource);
+        assert_eq!(listed.count(), 2);
+        for (name, guard) in names.iter().zip([lock, read]) {
+            assert!(operator.status(name).unwrap().margin().is_some());
+            operator.release(name, guard.token()).unwrap();
+            let status = operator.status(name).unwrap();
+            assert!(matches!(status, LockStatus::Free { .. }), "{status}");
+        }
+    }
+    let log = say(&server, "admin:change-me@", &["ACL", "LOG"]).unwrap();
+    let log = format!("{log:?}");
+    assert!(!log.contains("locks-operator"), "{log}");
 }

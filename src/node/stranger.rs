@@ -1,0 +1,36 @@
+//! What a connection without a login may do.
+
+use super::Node;
+use crate::health::Stranger;
+use crate::wire::pack::pack;
+use crate::wire::resp::Reply;
+
+impl Node {
+    /// Asks on a connection without a login. None if the clients of the node have no login themselves, or if it can't be told in
+    /// time. The commands are about a key that nobody has, and create no key.
+    pub(crate) fn stranger(&self, key: &str) -> Option<Stranger> {
+        let deadline = self.now().saturating_add(self.timeout);
+        let mut transport = self.connector.connect_without_login(deadline)?.ok()?;
+        let commands = [
+            &["DEL", key][..],
+            &["SET", key, "x", "XX", "PX", "1"],
+            &["GET", key],
+        ];
+        let packed = commands.map(|words| {
+            let words: Vec<_> = words.iter().map(|word| (*word).into()).collect();
+            pack(&words).into()
+        });
+        transport.send(&packed, deadline).ok()?;
+        let mut may = [false; 3];
+        for may in &mut may {
+            let reply = transport.recv(deadline).ok()?;
+            *may = !matches!(reply, Reply::Error(_));
+        }
+        let [may_delete, may_set, may_read] = may;
+        Some(match (may_delete || may_set, may_read) {
+            (true, _) => Stranger::Writes,
+            (false, true) => Stranger::Reads,
+            (false, false) => Stranger::Neither,
+        })
+    }
+}

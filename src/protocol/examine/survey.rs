@@ -1,0 +1,117 @@
+//! On how many nodes the locks are that are held.
+
+use std::time::Duration;
+
+use crate::claim::slot_key;
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::health::Survey;
+use crate::health::survey::{End, Thin};
+use crate::node::command;
+use crate::protocol::list::{List, MOST_AT_ONCE};
+use crate::protocol::look::{judge, look_at_closed};
+use crate::quorum::quorum;
+use crate::status::{ListedLock, LockStatus};
+use crate::token::Token;
+
+/// The longest time for which the locks are listed, and for which those that look thin are looked at again. A list of some thousand
+/// locks takes no longer.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Lists the held locks, and counts those that are on fewer nodes than can vote. Where so few nodes can vote that a lock can't be
+/// on fewer, nothing is asked.
+pub(super) fn survey(cluster: &Cluster, voters: usize) -> Result<Survey, Error> {
+    let mut survey = Survey::default();
+    let fewest = quorum(cluster.nodes().len());
+    if voters <= fewest {
+        return Ok(survey);
+    }
+    let is_thin = |status: &LockStatus| {
+        let on = status.margin().map(|margin| margin.saturating_add(fewest));
+        on.is_some_and(|on| on < voters)
+    };
+    let (mut list, started) = (List::new(cluster, "")?, cluster.clock.now());
+    let is_late = |begun| cluster.clock.now().saturating_since(begun) >= LONGEST;
+    let mut thin: Vec<ListedLock> = Vec::new();
+    while let Some(locks) = list.step(cluster) {
+        for lock in locks {
+            match lock {
+                Ok(lock) if is_a_lock(&lock.status) => {
+                    survey.held = survey.held.saturating_add(1);
+                    thin.extend(Some(lock).filter(|lock| is_thin(&lock.status)));
+                }
+                Ok(_) => {}
+                Err(Error::Incomplete { nodes, .. }) => survey.end = Some(End::Failed(nodes)),
+                Err(error) => return Err(error),
+            }
+        }
+        if survey.end.is_none() && is_late(started) {
+            survey.end = Some(End::Late);
+            break;
+        }
+    }
+    if thin.is_empty() {
+        return Ok(survey);
+    }
+    // A lock that is being taken or given back is on a few nodes for a moment.
+    cluster.clock.sleep(cluster.options.node_timeout);
+    let again = cluster.clock.now();
+    for locks in thin.chunks(MOST_AT_ONCE) {
+        if is_late(again) {
+            survey.end = Some(End::Late);
+            break;
+        }
+        let keys: Vec<String> = locks.iter().map(|lock| key(cluster, lock)).collect();
+        let nodes = look_at_closed(cluster, &command::show(&keys));
+        let statuses = judge(cluster, &nodes);
+        for (lock, status) in locks.iter().zip(statuses) {
+            if is_thin(&status) && is_same(&lock.status, &status) {
+                note(&mut survey, &status, fewest);
+            }
+        }
+    }
+    Ok(survey)
+}
+
+/// Whether it is a lock that somebody has, and no other program's key that happens to be on several nodes.
+fn is_a_lock(status: &LockStatus) -> bool {
+    if let LockStatus::Held { token, .. } = status {
+        return Token::parse(token).is_some();
+    }
+    matches!(status, LockStatus::Read { .. })
+}
+
+/// Whether the lock has the same holder as before, or still has readers.
+fn is_same(before: &LockStatus, now: &LockStatus) -> bool {
+    match (before, now) {
+        (LockStatus::Held { token: before, .. }, LockStatus::Held { token, .. }) => before == token,
+        (LockStatus::Read { .. }, LockStatus::Read { .. }) => true,
+        _ => false,
+    }
+}
+
+fn key(cluster: &Cluster, lock: &ListedLock) -> String {
+    let key = cluster.key(&lock.resource);
+    lock.slot.map_or(key.clone(), |slot| slot_key(&key, slot))
+}
+
+/// Adds a thin lock. Only those on the fewest nodes are counted.
+fn note(survey: &mut Survey, status: &LockStatus, fewest: usize) {
+    let on = status.margin().unwrap_or_default().saturating_add(fewest);
+    if survey.thin.as_ref().is_none_or(|thin| on < thin.on) {
+        survey.thin = Some(Thin {
+            locks: 0,
+            on,
+            lacking: Vec::new(),
+        });
+    }
+    let Some(thin) = survey.thin.as_mut().filter(|thin| thin.on == on) else {
+        return;
+    };
+    thin.locks = thin.locks.saturating_add(1);
+    for node in status.nodes().iter().filter(|node| !status.is_on(node)) {
+        if !thin.lacking.contains(&node.node) {
+            thin.lacking.push(node.node.clone());
+        }
+    }
+}
