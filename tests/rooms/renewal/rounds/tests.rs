@@ -11,7 +11,7 @@ use crate::lease::state::Renewal;
 use crate::node::Leftover;
 use crate::renewal::agenda::tests::lease;
 
-const ALL: [Leftover; 3] = [Leftover::Possible; 3];
+const ALL: [Leftover; 3] = [const { Leftover::Possible }; 3];
 
 /// The names of the locks of each chunk.
 fn chunks(locks: impl IntoIterator<Item = LeaseState>) -> Vec<Vec<String>> {
@@ -30,13 +30,12 @@ fn lengths(locks: impl IntoIterator<Item = LeaseState>) -> Vec<usize> {
 
 #[test]
 fn the_most_urgent_locks_go_first_and_with_those_on_the_same_nodes() {
-    let [a, b, c] = ALL;
-    let others = [a, b, Leftover::Undone];
+    let others = || [Leftover::Possible, Leftover::Possible, Leftover::None];
     let locks = [
-        lease("third", 3, [a, b, c]),
-        lease("first", 1, others),
-        lease("fourth", 4, others),
-        lease("second", 2, [a, b, c]),
+        lease("third", 3, ALL),
+        lease("first", 1, others()),
+        lease("fourth", 4, others()),
+        lease("second", 2, ALL),
     ];
     assert_eq!(chunks(locks), [["first", "fourth"], ["second", "third"]]);
 }
