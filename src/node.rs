@@ -10,6 +10,7 @@
 //! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
 //! - `stranger`: what a connection without a login may do.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
+//!   `receipt` tells whether an undo can still delete a key.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
 
 use std::sync::atomic::Ordering;
@@ -29,6 +30,7 @@ pub(crate) mod lanes;
 #[cfg(test)]
 mod lanes_model;
 mod owed;
+mod receipt;
 pub(crate) mod reply;
 #[cfg(all(any(test, fuzzing), feature = "fake", target_os = "linux"))]
 pub(crate) mod reply_path;
@@ -42,6 +44,7 @@ use self::connection::Slots;
 use self::gate::Gate;
 use self::lanes::Lanes;
 use self::owed::Owed;
+pub(crate) use self::receipt::Receipt;
 pub(crate) use self::reply::Leftover;
 use crate::clock::{self, Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};

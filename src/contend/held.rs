@@ -73,7 +73,7 @@ pub(super) mod tests {
         Arc::new(LeaseState::on(
             &FakeClock::new(),
             claim,
-            [Possible; 3],
+            [const { Possible }; 3],
             until,
         ))
     }

@@ -11,7 +11,7 @@ use crate::contend::queue::Turn;
 use crate::error::{Error, LossCause, NodeReports};
 use crate::lease::Lease;
 use crate::lease::state::Ended;
-use crate::lease::state::holding::Holdings;
+use crate::lease::state::holding::{Holding, Holdings};
 use crate::lease::state::hooks::drop_each;
 use crate::node::Leftover;
 use crate::node::verbs::Outcome;
@@ -97,7 +97,7 @@ impl LockGuard {
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
             let nodes = self.shared.cluster().each();
-            let nodes: Holdings = nodes.map(|_| Leftover::Undone.into()).collect();
+            let nodes: Holdings = nodes.map(|_| Holding::from(&Leftover::None)).collect();
             return Lease::of(&self.lease.claim, &nodes, now, None);
         }
         // The same order as in a release: first no renewal may begin any more.

@@ -20,14 +20,15 @@ pub(crate) mod hooks;
 #[path = "state/rounds.rs"]
 mod rounds;
 
-use self::holding::Holdings;
+use self::holding::{Holding, Holdings, Undos};
 use super::nap;
-use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard};
+use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::log_lines;
+use crate::node::Leftover;
 
 /// How long before the end of the validity a loss is reported, so that the program knows in time.
 const NOTICE: Duration = Duration::from_millis(1);
@@ -45,8 +46,6 @@ pub(crate) struct LeaseState {
     pub(crate) since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
-    /// Whether another client waited for the lock when the nodes were last asked.
-    is_wanted: AtomicBool,
     state: Mutex<HeldState>,
     /// Where threads wait for a loss.
     changed: Condvar,
@@ -54,14 +53,21 @@ pub(crate) struct LeaseState {
 
 /// What changes while a lock is held.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all their combinations are possible"
+)]
 struct HeldState {
     /// What each node may have of the lock, in the canonical order.
     nodes: Holdings,
+    undos: Undos,
     /// Whether an extension has the right to heal the lock.
     has_healer: bool,
     /// How the lock was lost before its guard ended it, if it was. It is never reset.
     loss: Option<Box<LossCause>>,
     has_ended: bool,
+    /// Whether another client waited for the lock when the nodes were last asked.
+    is_wanted: bool,
     /// Whether the end of the lock is to be counted: from when a program has it until that is done.
     is_counted: bool,
     /// Until it is lost or has ended.
@@ -128,22 +134,31 @@ impl HeldState {
 }
 
 impl LeaseState {
-    /// A lock that is valid for this time, from before the first send of the attempt that got it.
+    /// A lock that has left this on each node, in the canonical order, and is valid for this time, from before the first send of the
+    /// attempt that got it.
     pub(crate) fn new(
         owner: &Arc<Owner>,
         claim: Claim,
-        nodes: Holdings,
+        leftovers: impl Iterator<Item = Leftover>,
         valid: Range<Timestamp>,
     ) -> Self {
+        let mut undos = Undos::default();
+        let leftovers = leftovers.enumerate();
+        let nodes = leftovers.map(|(place, leftover)| {
+            let node = Holding::from(&leftover);
+            undos.note(place, leftover);
+            node
+        });
+        let nodes = nodes.collect();
         Self {
             claim,
             owner: Arc::clone(owner),
             number: owner.leases.fetch_add(1, Ordering::Relaxed),
             since: valid.start,
             deadline: AtomicU64::new(valid.end.as_nanos()),
-            is_wanted: AtomicBool::new(false),
             state: Mutex::new(HeldState {
                 nodes,
+                undos,
                 ..HeldState::default()
             }),
             changed: Condvar::new(),
@@ -155,10 +170,9 @@ impl LeaseState {
     pub(crate) fn on(
         clock: &crate::clock::FakeClock,
         claim: Claim,
-        nodes: [crate::node::Leftover; 3],
+        leftovers: [Leftover; 3],
         until: Timestamp,
     ) -> Self {
-        let nodes = nodes.map(Into::into).into_iter().collect();
         let valid = Timestamp::from_nanos(0)..until;
         let owner = Owner::new(clock.clone().into());
         // Of the same manager as others that are made so.
@@ -166,7 +180,7 @@ impl LeaseState {
         owner
             .leases
             .store(number.try_into().unwrap(), Ordering::Relaxed);
-        Self::new(&owner, claim, nodes, valid)
+        Self::new(&owner, claim, leftovers.into_iter(), valid)
     }
 
     /// The name of the lock in messages.
@@ -344,7 +358,7 @@ impl LeaseState {
     fn close(&self, state: &mut HeldState) {
         state.kept_alive = None;
         self.deadline.store(0, Ordering::Release);
-        self.is_wanted.store(false, Ordering::Relaxed);
+        state.is_wanted = false;
         self.changed.notify_all();
     }
 

@@ -34,6 +34,7 @@ use super::Node;
 use super::connection::{OpenConnection, SUSPICIOUS_IDLE, Slots, no_connection};
 use super::gate::Passage;
 use super::lanes::Lane;
+use super::receipt::Undo;
 use super::reply::{Again, Answer, Leftover, Said};
 use super::request::Request;
 use crate::clock::Timestamp;
@@ -87,7 +88,7 @@ pub(super) struct Exchange<'x> {
     repetitions: u32,
     first_failure: Option<Box<NodeError>>,
     /// The undos that were sent on this connection. Nobody waits for their replies.
-    undos: Vec<Packed>,
+    undos: Vec<Undo>,
     /// What the log has to be told: that the breaker has opened because of an error, or has closed.
     news: Vec<Option<NodeError>>,
 }

@@ -35,15 +35,23 @@ struct State {
 /// The place of a job in the queue, or in a batch.
 pub(crate) struct Place {
     pub(crate) job: Batched,
-    stage: Mutex<Stage>,
+    progress: Mutex<Progress>,
     changed: Condvar,
 }
 
+#[derive(Default)]
+struct Progress {
+    stage: Stage,
+    answers: Answers,
+}
+
+#[derive(Default)]
 enum Stage {
+    #[default]
     Waits,
     /// Its thread has a lane.
     HasLane,
-    Answered(Answers),
+    Answered,
 }
 
 /// The right to have a batch under way. It is given back when all nodes have answered, or as soon as replies are late, and before the
@@ -118,7 +126,7 @@ impl Lanes {
         // Not under the mutex: a job notes the span of its thread, which is code of the program.
         let place = Arc::new(Place {
             job: job(),
-            stage: Mutex::new(Stage::Waits),
+            progress: Mutex::new(Progress::default()),
             changed: Condvar::new(),
         });
         let mut state = self.state.lock();
@@ -130,19 +138,19 @@ impl Lanes {
         let mut until = applicant.until;
         loop {
             let now = clock.now();
-            let mut its_stage = place.stage.lock();
-            match mem::replace(&mut *its_stage, Stage::Waits) {
-                Stage::Answered(answers) => return Entry::Answered(answers),
+            let mut progress = place.progress.lock();
+            match progress.stage {
+                Stage::Answered => return Entry::Answered(mem::take(&mut progress.answers)),
                 Stage::HasLane => {
-                    drop(its_stage);
+                    drop(progress);
                     // Those who were just woken may have more to send.
                     clock.let_others_run();
                     let others = self.state.lock().take(applicant);
                     return Entry::Leads(Lane::of(self, clock.now()), others);
                 }
-                Stage::Waits if now < until => clock.wait(&place.changed, &mut its_stage, until),
+                Stage::Waits if now < until => clock.wait(&place.changed, &mut progress, until),
                 Stage::Waits => {
-                    drop(its_stage);
+                    drop(progress);
                     if self.leave(&place) {
                         return Entry::Leads(Lane::none(now), Vec::new());
                     }
@@ -213,12 +221,12 @@ impl State {
 impl Place {
     /// Brings the job its answers.
     pub(crate) fn answer(&self, answers: Answers) {
-        self.set(Stage::Answered(answers));
+        self.set(Stage::Answered, answers);
     }
 
     /// Moves the job on, and wakes its thread.
-    fn set(&self, stage: Stage) {
-        *self.stage.lock() = stage;
+    fn set(&self, stage: Stage, answers: Answers) {
+        *self.progress.lock() = Progress { stage, answers };
         self.changed.notify_one();
     }
 }
@@ -265,7 +273,7 @@ impl<'l> Lane<'l> {
         }
         drop(state);
         if let Some(heir) = heir {
-            heir.set(Stage::HasLane);
+            heir.set(Stage::HasLane, Answers::default());
         }
     }
 }

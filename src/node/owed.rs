@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::connection::OpenConnection;
+use super::receipt::Undo;
 use crate::clock::Timestamp;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
@@ -56,7 +57,7 @@ struct Release {
 /// So a connection with an undo on it stays open until all that was sent is answered.
 struct Closing {
     connection: Box<OpenConnection>,
-    undos: Vec<Packed>,
+    undos: Vec<Undo>,
     since: Timestamp,
     /// Whether a reply was an error. Not all may have been executed.
     has_refused: bool,
@@ -65,7 +66,7 @@ struct Closing {
 impl Closing {
     /// Reads the replies that are there, without waiting. Returns the undos if they have to go again: no more replies will come, one
     /// was an error, or nothing has come for so long. Returns itself if replies are still to come.
-    fn read(mut self, now: Timestamp, patience: Duration) -> Result<Option<Self>, Vec<Packed>> {
+    fn read(mut self, now: Timestamp, patience: Duration) -> Result<Option<Self>, Vec<Undo>> {
         let is_patient = now.saturating_since(self.since) < patience;
         while self.connection.is_awaited() {
             match self.connection.recv(now, now) {
@@ -77,17 +78,21 @@ impl Closing {
         if self.has_refused {
             Err(self.undos)
         } else {
+            // After a reply that made no sense, the number of replies tells nothing.
+            if !self.connection.is_used_up {
+                self.undos.into_iter().for_each(Undo::was_answered);
+            }
             Ok(None)
         }
     }
 }
 
 impl Owed {
-    /// Repeats undos as releases. How long the keys live is not known here.
-    fn repeat(&mut self, undos: Vec<Packed>, from: Timestamp) {
+    /// Repeats undos as releases. How long the keys live is not known here. Their receipts are never answered.
+    fn repeat(&mut self, undos: Vec<Undo>, from: Timestamp) {
         let until = from.saturating_add(UNDONE_FOR);
-        let releases = undos.into_iter().map(|command| Release {
-            command,
+        let releases = undos.into_iter().map(|undo| Release {
+            command: undo.command,
             from,
             until,
         });

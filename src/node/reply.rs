@@ -15,6 +15,7 @@ pub(super) use self::echo::{hide_echo, kind};
 pub(crate) use self::rows::{Row, Woken, one_vote};
 use self::rows::{Rows, bytes, items, millis};
 use self::word::word;
+use super::receipt::Receipt;
 use super::request::Verb;
 use crate::claim::Claim;
 use crate::clock::{Clock, Timestamp};
@@ -55,14 +56,14 @@ pub(super) enum Again {
 pub(crate) type Answers = SmallVec<[Answer; 1]>;
 
 /// What a request may have left on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub(crate) enum Leftover {
     /// Nothing, now or later: the node was not asked, or no whole request has reached it.
     None,
     /// The node may have executed the request, so an acquire has to be released.
     Possible,
-    /// An undo was sent behind the request. The node may execute both, at any later time.
-    Undone,
+    /// An undo was sent behind the request. The node may execute both, at any later time before the undo is answered.
+    Undone(Receipt),
 }
 
 impl Answer {

@@ -49,7 +49,7 @@ pub(crate) struct Passed {
 impl Ballot {
     /// Whether the node may have a key of this attempt, which then has to be released.
     pub(crate) fn may_have_key(&self) -> bool {
-        self.leftover == Leftover::Possible
+        matches!(self.leftover, Leftover::Possible)
     }
 
     /// Whether the node was left out because its breaker is open.
@@ -89,9 +89,9 @@ impl Node {
     /// The ballot of the attempt that rode with a release.
     fn ballot_of_pass(&self, answer: &Answer) -> Ballot {
         let (vote, leftover) = match &answer.result {
-            Ok(Said::Passed(_, _, Some(vote))) => (Vote::clone(vote), answer.leftover),
+            Ok(Said::Passed(_, _, Some(vote))) => (Vote::clone(vote), answer.leftover.clone()),
             Ok(_) => (Vote::NotAsked, Leftover::None),
-            Err(error) => (Vote::Failed(error.clone()), answer.leftover),
+            Err(error) => (Vote::Failed(error.clone()), answer.leftover.clone()),
         };
         let report = self.report(vote, answer.elapsed, answer.server.clone());
         Ballot { report, leftover }

@@ -88,14 +88,10 @@ impl<'c> Bid<'c> {
         name_own_refusals(&mut ballots);
         if Tally::of(&votes(&ballots)).is_won() {
             let valid = started..started.saturating_add(self.term.validity);
-            let nodes = ballots
-                .iter()
-                .map(|ballot| ballot.leftover.into())
-                .collect();
-            return Ok(Won {
-                lease: LeaseState::new(&cluster.owner, self.claim.clone(), nodes, valid),
-                votes: Votes::new(ballots.iter().map(|ballot| &ballot.report)),
-            });
+            let votes = Votes::new(ballots.iter().map(|ballot| &ballot.report));
+            let leftovers = ballots.into_iter().map(|ballot| ballot.leftover);
+            let lease = LeaseState::new(&cluster.owner, self.claim.clone(), leftovers, valid);
+            return Ok(Won { lease, votes });
         }
         let released = self.call_off(&ballots, attempt);
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();

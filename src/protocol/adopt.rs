@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::smallvec;
-
 use super::Won;
 use crate::claim::{Claim, Fence};
 use crate::clock::Timestamp;
@@ -13,11 +11,10 @@ use crate::error::{Error, LossCause, NodeReport, Vote, one_vote_each};
 use crate::fencing::FencingToken;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
-use crate::lease::state::holding::Holdings;
 use crate::lease::votes::Votes;
 use crate::node::reply::one_vote;
 use crate::node::verbs::{Sight, show_all};
-use crate::node::{Leftover, command};
+use crate::node::{Leftover, Receipt, command};
 use crate::value::{Content, Value};
 use crate::verdict::{self, Kept};
 
@@ -60,14 +57,15 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         return expired(votes);
     }
     // The lease does not say whether a node without the key was sent an undo, so it may have been.
-    let mut nodes: Holdings = smallvec![Leftover::Undone.into(); lease.nodes];
-    for place in &lease.may_have_key {
-        if let Some(node) = nodes.get_mut(*place) {
-            *node = Leftover::Possible.into();
+    let leftovers = (0..lease.nodes).map(|place| {
+        if lease.may_have_key.contains(&place) {
+            Leftover::Possible
+        } else {
+            Leftover::Undone(Receipt::of_another_guard())
         }
-    }
+    });
     Ok(Won {
-        lease: LeaseState::new(&cluster.owner, claim, nodes, valid),
+        lease: LeaseState::new(&cluster.owner, claim, leftovers, valid),
         votes: Votes::new(votes.iter()),
     })
 }

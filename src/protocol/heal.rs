@@ -1,7 +1,7 @@
 //! Heals a lock: sets its key again on nodes that have none, as where a server came back empty, or where nothing of the
-//! acquisition has arrived.
+//! acquisition has arrived, or it was undone.
 //!
-//! `docs/protocol.md` says why that is safe, and why not on a node that was sent an undo.
+//! `docs/protocol.md` says why that is safe, and why not on a node that was sent an undo which is not answered.
 
 use std::time::Duration;
 
@@ -29,7 +29,11 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
     let claim = &extension.lease.claim;
     let attempt = Attempt::healing(claim, ttl(cluster, extension));
     let ballots = acquire_all(cluster.asking(&asked), &attempt);
-    let leftovers = answered(ballots.iter().map(|ballot| Some(ballot.as_ref()?.leftover)));
+    let leftovers = answered(
+        ballots
+            .iter()
+            .map(|ballot| Some(ballot.as_ref()?.leftover.clone())),
+    );
     if healer.end(leftovers) {
         // The lock has ended meanwhile, and its guard has not passed these nodes on.
         let left_behind = places(&ballots, |ballot| {

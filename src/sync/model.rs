@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64};
+pub(crate) use loom::sync::atomic::AtomicU64;
 
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 

@@ -56,6 +56,35 @@ fn a_lock_that_is_kept_alive_outlives_every_node_one_after_the_other() {
     });
 }
 
+/// Its command is undone, and executed with the undo when the node goes on. A snapshot could bring the key back on a fenced node.
+#[test]
+fn a_node_that_stood_still_while_a_lock_was_taken_gets_the_key_and_no_fenced_one_does() {
+    on_fakes(|world| {
+        world.fakes()[0].hang();
+        let call = world.call(0).keep_alive(KeepAlive::unbounded());
+        let guard = call.try_lock().unwrap();
+        // No renewal sets the key before the undo is executed.
+        world.clock().advance(TTL / 2);
+        world.fakes()[0].recover();
+        assert_eq!(world.with(&guard), [1, 2, 3, 4]);
+        world.clock().advance(TTL);
+        let expected: &[usize] = if world.is_fenced() {
+            &[1, 2, 3, 4]
+        } else {
+            &[0, 1, 2, 3, 4]
+        };
+        assert_eq!(world.with(&guard), expected);
+        // The lock relies on the node from then on.
+        (1..3).for_each(|node| world.fakes()[node].refuse());
+        world.clock().advance(TTL * 2);
+        assert_eq!(guard.check().is_ok(), !world.is_fenced());
+        world.fakes().iter().for_each(FakeNode::recover);
+        world.clock().advance(TTL);
+        assert_eq!(guard.unlock().is_ok(), !world.is_fenced());
+        world.assert_free();
+    });
+}
+
 #[test]
 fn a_loss_that_a_renewal_finds_is_told_once_and_ends_the_keeping() {
     // What does not end is no lock.

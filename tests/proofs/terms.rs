@@ -110,8 +110,10 @@ const SUCCESSION: &str = "the contender gets the lock";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     AsItIs,
-    /// A node that was sent an undo is healed as well.
+    /// A node is healed before its undo is answered, as where only the repetition on another connection is answered.
     HealsUndone,
+    /// A holder that got the token from another one heals a node on which the former one was healing the lock.
+    HealsForKeeper,
     /// Votes of an extension count also when the old end has come before they are all there.
     CountsAfterTheEnd,
     /// A heal replaces another client's key.
@@ -282,6 +284,7 @@ fn without_a_part_of_a_rule_a_promise_is_broken() {
         // What the algorithm does not survive.
         (free([1, 1, 0], "restarts"), Rule::AsItIs, EXCLUSION, 12),
         (free(extends, ""), Rule::HealsUndone, MAJORITY, 19),
+        (free([3, 0, 0], ""), Rule::HealsForKeeper, MAJORITY, 22),
         (free(extends, ""), Rule::CountsAfterTheEnd, NO_REVIVAL, 21),
         (free(extends, ""), Rule::HealsTaken, MAJORITY, 16),
         (free(extends, ""), Rule::NoUndo, NOTHING_LEFT, 11),

@@ -114,6 +114,24 @@ impl Pair {
         }
     }
 
+    /// Has both evaluate a script that is none of ours.
+    #[track_caller]
+    fn evaluate(&mut self, script: &str, call: &str) -> String {
+        let call = call.replace("RULES", "0 86400000 m c");
+        let words: Vec<String> = call.split(' ').map(|word| self.meant(word)).collect();
+        let mut parts = words.split(|word| word == "/");
+        let (keys, arguments) = (parts.next().unwrap(), parts.next().unwrap());
+        let count = keys.len().to_string();
+        let rest: Vec<&str> = keys.iter().chain(arguments).map(String::as_str).collect();
+        let reply = shown(&self.store.evaluate(script, &count, &rest, self.now));
+        if let Some(real) = &mut self.real {
+            let words = ["EVAL", script, &count].into_iter().chain(rest);
+            let its = real.execute(&words.map(str::to_owned).collect::<Vec<_>>());
+            assert_eq!(reply, shown(&its), "left the store, right the server");
+        }
+        reply
+    }
+
     /// Has so many readers read.
     fn fill(&mut self, key: &str, count: u128) -> String {
         let end = self.now.as_millis() + 3_600_000;
@@ -256,6 +274,60 @@ fn the_store_answers_any_sequence_of_calls_as_a_redis_server_does() {
         Ok(())
     });
     played.unwrap();
+}
+
+/// The script on a server that refuses this command for this key alone.
+fn where_refused(command: &str, key: &str, script: &str) -> String {
+    let is_refused = format!("words[1] == '{command}' and words[2] == '{key}'");
+    let pcall =
+        format!("local words = {{...}} if {is_refused} then return {{err = 'NOT here'}} end");
+    let pcall = format!("function(...) {pcall} return real.pcall(...) end");
+    let redis = format!("setmetatable({{pcall = {pcall}}}, {{__index = real}})");
+    format!("local real = redis\nlocal redis = {redis}\n{script}")
+}
+
+#[test]
+fn a_script_that_can_not_set_a_key_leaves_what_was_there_and_the_counters() {
+    let mut pair = Pair::start();
+    for (before, command, refused, call, left) in [
+        ("", "SET", "c", "a b c / ONE 60000", ""),
+        ("", "SET", "a", "a b c / ONE 60000", ""),
+        // A heal leaves what the lock had.
+        ("SET a ONE PX 60000", "SET", "c", "a b c / ONE 60000 h", "a"),
+        ("SET b ONE PX 60000", "SET", "c", "a b c / ONE 60000 h", "b"),
+        (
+            "SET m OPENED",
+            "SET",
+            "b",
+            "a b / ONE 60000 _ 1700000000000000 RULES",
+            "a:fence b:fence m",
+        ),
+        // The first reader, and one beside another.
+        ("", "PEXPIREAT", "a", "a / ONE 60000 r", ""),
+        (
+            "TAKE a / TWO 1000 r",
+            "PEXPIREAT",
+            "a",
+            "a / ONE 60000 r",
+            "a",
+        ),
+    ] {
+        pair.begin();
+        if !before.is_empty() {
+            pair.call(before, &mut BTreeSet::new());
+        }
+        let script = where_refused(command, refused, TAKE);
+        let reply = pair.evaluate(&script, call);
+        assert_eq!(
+            (&*reply, &*pair.call("KEYS", &mut BTreeSet::new())),
+            ("NOT", left),
+            "{call}"
+        );
+        assert!(
+            pair.keys().values().all(|(content, _)| content.len() < 2),
+            "{call}"
+        );
+    }
 }
 
 /// Redis refuses what needs memory only as the first write of a script, so a bell comes behind the `DEL`.

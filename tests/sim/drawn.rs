@@ -229,7 +229,8 @@ impl Plan {
     }
 
     /// Servers without persistence are restarted one after the other, twice around, while a client keeps a lock. Each is away for longer
-    /// than every ttl, and comes back empty; then the locks have time to heal. Nothing else goes wrong.
+    /// than every ttl, and comes back empty; then the locks have time to heal. In half of the runs, one stands still while the lock is
+    /// taken. Nothing else goes wrong.
     pub(super) fn rolling(seed: u64) -> Self {
         let rng = &mut drawn_by(seed, 9);
         let nodes = pick(rng, &[3, 5]);
@@ -242,6 +243,10 @@ impl Plan {
         plan.lossless = false;
         plan.node_timeout = timeout;
         plan.weather.delay = (lowest.min(longest / 200), highest.min(longest / 100));
+        if seed.is_multiple_of(2) {
+            let node = usize::try_from(seed / 2).unwrap() % nodes;
+            plan.strikes(0..2 * nanos(timeout), Trouble::Hang { node });
+        }
         let mut start = longest + SECOND;
         for node in (0..nodes).chain(0..nodes) {
             let end = start + longest + longest / 50 + 5 * MILLI;

@@ -93,8 +93,10 @@ kinds! {
     // Locks that pass from thread to thread again and again, while most messages are late.
     relay, "relay": Runs { draw: Plan::relay, seen: "passed to the next thread, undo", ..RUNS };
     // A lock that is kept is never lost while servers without persistence are restarted one after the other.
-    rolling, "rolling": Runs { draw: Plan::rolling, often: &[("a key set again", 5)], ..RUNS };
-    rolling_shared, "rolling-shared": Runs { draw: Plan::rolling_shared, often: &[("a key set again", 5)], ..RUNS };
+    rolling, "rolling": Runs { draw: Plan::rolling, often: &[("a key set again", 5)], seen: ROLLING, ..RUNS };
+    rolling_shared, "rolling-shared": Runs {
+        draw: Plan::rolling_shared, often: &[("a key set again", 5)], seen: ROLLING, ..RUNS
+    };
     // Neither readers nor writers wait for long.
     stream, "stream": Runs {
         draw: Plan::stream, often: &[("taken", 100)],
@@ -132,10 +134,13 @@ kinds! {
 const SOUND: &str = "SET after its release, SET repeated, client stopped, connection not made, connection refused, connection reset, \
     connections ended, cut, extension: lost, long delay, lost reply, lost request, message cut off, message held back, \
     node died and forgets, node died and remembers, node stopped, pause, stuck write, too slow, undo, a key set again, \
+    a key set again behind an undo, \
     a wait for a loss ended, adopted, adoption not decided, adoption refused, handed on, hook called, kept, \
     lost: expired, lost: held for long enough, lost: unreachable, released by token, renewed in the background, \
     several at once, passed to the next thread, looked while waiting, queued, the bell had rung, woken by the bell, \
     listened in vain";
+
+const ROLLING: &str = "node stopped, undo, a key set again behind an undo";
 
 const FENCED: &str = "abstained, node flushed, node went back, node died and forgets, node replaced, a larger token, a healed key, \
     lost: vanished";

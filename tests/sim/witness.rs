@@ -155,6 +155,9 @@ impl State {
             self.count_answer(&executed.reply);
             if is_new && self.witness.is_out(token) {
                 self.count("a key set again");
+                if self.witness.undone.contains(&told) {
+                    self.count("a key set again behind an undo");
+                }
             }
             if is_new && !executed.after.iter().all(|after| after.has(token)) {
                 let words = words(self);

@@ -3,7 +3,8 @@
 use std::mem::replace;
 use std::sync::Arc;
 
-use super::LeaseState;
+use super::holding::Standing;
+use super::{Holding, LeaseState};
 use crate::cluster::{Places, places};
 use crate::error::NodeReport;
 use crate::node::Leftover;
@@ -15,12 +16,14 @@ pub(crate) struct Healer {
 }
 
 impl Healer {
-    /// The nodes on which the key can be set again: those that answered that they have no key, and those which nothing of the lock
-    /// has reached.
+    /// The nodes on which the key can be set again: those that answered that they have no key, those which nothing of the lock has
+    /// reached, and those whose undo is answered.
     pub(crate) fn wanted(&self, nodes: &[NodeReport]) -> Places {
         let state = self.lease.state.lock();
         let nodes = state.nodes.iter().zip(nodes).enumerate();
-        let wanted = nodes.filter(|(_, (node, report))| node.can_be_healed(&report.vote));
+        let wanted = nodes.filter(|(place, (node, report))| {
+            node.can_be_healed(&report.vote, state.undos.last(*place))
+        });
         wanted.map(|(place, _)| place).collect()
     }
 
@@ -52,10 +55,12 @@ impl Healer {
         for (place, leftover) in leftovers {
             if let Some(node) = state.nodes.get_mut(place) {
                 node.is_being_healed = false;
-                if leftover != Leftover::None {
-                    node.leftover = leftover;
+                let standing = Holding::from(&leftover).standing;
+                if standing != Standing::Untouched {
+                    node.standing = standing;
                 }
             }
+            state.undos.note(place, leftover);
         }
         false
     }

@@ -1,7 +1,5 @@
 //! The hooks of a program on a lock that it holds, for its loss and for those who wait for it; and when they are called.
 
-use std::sync::atomic::Ordering;
-
 use super::{Hook, LeaseState, News};
 use crate::callbacks::despite_panics;
 use crate::clock::Timestamp;
@@ -27,10 +25,10 @@ impl LeaseState {
 
     /// Remembers whether the nodes say that another client waits for the lock.
     pub(crate) fn note_wanted(&self, is_wanted: bool) {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         // An extension may have begun before the loss.
         let is_wanted = is_wanted && !state.is_lost();
-        self.is_wanted.store(is_wanted, Ordering::Relaxed);
+        state.is_wanted = is_wanted;
         drop(state);
         if is_wanted {
             self.mark_wishes_due();
@@ -48,7 +46,7 @@ impl LeaseState {
 
     /// Whether another client waited when the nodes were last asked.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::Relaxed)
+        self.state.lock().is_wanted
     }
 
     /// When a hook is to be called: at once, or shortly before the validity ends.

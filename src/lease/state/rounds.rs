@@ -23,8 +23,9 @@ impl LeaseState {
         nodes: &mut Vec<NodeReport>,
     ) -> Result<(), Error> {
         let mut state = self.state.lock();
-        for (node, report) in state.nodes.iter().zip(&mut *nodes) {
-            if node.is_worthless(&report.vote) {
+        for (place, (node, report)) in state.nodes.iter().zip(&mut *nodes).enumerate() {
+            let undo = state.undos.last(place);
+            if node.is_worthless(&report.vote, undo, round.start) {
                 report.vote = Vote::Failed(NodeError::TimedOut);
             }
         }

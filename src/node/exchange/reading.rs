@@ -11,6 +11,7 @@ use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::connection::no_connection;
 use crate::node::gate::Passage;
+use crate::node::receipt::Undo;
 use crate::node::reply::{Again, Leftover, Said, hide_echo, kind};
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
@@ -105,6 +106,10 @@ impl Exchange<'_> {
             if error.is_broken() {
                 self.connection = None;
             }
+            if let Some(connection) = self.connection.as_mut().filter(|_| !error.is_silence()) {
+                // Which later reply answers which command is unknown.
+                connection.is_used_up = true;
+            }
             if !error.is_closed() || self.passage == Passage::Shut {
                 return self.fail_rest(&error);
             }
@@ -163,12 +168,17 @@ impl Exchange<'_> {
             // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
             connection.scripts.clear();
         }
-        let undo = repair.undo();
-        if self.write(&[Cow::Borrowed(&undo)], self.deadline).is_err() {
+        let command = repair.undo();
+        if self
+            .write(&[Cow::Borrowed(&command)], self.deadline)
+            .is_err()
+        {
             return Leftover::Possible;
         }
+        let undo = Undo::sent(command, self.node.now());
+        let leftover = Leftover::Undone(undo.receipt());
         self.undos.push(undo);
-        Leftover::Undone
+        leftover
     }
 
     /// Gives up a connection with undos on it, but not the undos.
@@ -181,7 +191,7 @@ impl Exchange<'_> {
             Some(connection) => self.node.close_behind(connection, undos),
             None => undos
                 .into_iter()
-                .for_each(|undo| self.node.owe(undo, self.node.now(), Duration::MAX)),
+                .for_each(|undo| self.node.owe(undo.command, self.node.now(), Duration::MAX)),
         }
     }
 

@@ -95,7 +95,7 @@ fn where_connections_break_requests_with_repetitions_go_on_three_more_and_answer
     let (server, node) = self::server([closes(), number(1)]);
     let [acquire, extension] = ask_together(&node, &[acquire_of("job"), Verb::Keep]);
     assert!(matches!(acquire.result, Err(NodeError::Closed { .. })));
-    assert_eq!(acquire.leftover, Leftover::Possible);
+    assert!(matches!(acquire.leftover, Leftover::Possible));
     assert_eq!(number_of(extension), 1);
     assert_eq!(server.connections(), 2);
 }
@@ -144,10 +144,8 @@ fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behi
     let [first, extension, last] = ask_together(&node, &verbs);
     assert_eq!(number_of(first), 1);
     assert!(is_time_out(&extension) && is_time_out(&last));
-    assert_eq!(
-        (extension.leftover, last.leftover),
-        (Leftover::Possible, Leftover::Undone)
-    );
+    assert!(matches!(extension.leftover, Leftover::Possible));
+    assert!(matches!(last.leftover, Leftover::Undone(_)));
     assert!(has_got_undo_last(&server, "last"));
     // The next request finds no connection in the slot.
     server.events.lock().extend([number(1)]);
@@ -163,7 +161,7 @@ fn those_behind_a_reply_that_is_none_are_undone_and_those_before_it_keep_their_a
     assert_eq!(number_of(first), 1);
     for answer in &others {
         assert!(matches!(answer.result, Err(NodeError::Protocol { .. })));
-        assert_eq!(answer.leftover, Leftover::Undone);
+        assert!(matches!(answer.leftover, Leftover::Undone(_)));
     }
     assert!(has_got_undo_last(&server, "third"));
     // What is wrong with the node is told once.
@@ -176,13 +174,11 @@ fn a_write_that_takes_too_long_is_not_repeated_and_what_was_in_it_may_have_arriv
     asked(&node, &Verb::Keep).result.unwrap();
     let alone = asked(&node, &Verb::Keep);
     assert!(is_time_out(&alone));
-    assert_eq!(
-        (alone.leftover, server.connections()),
-        (Leftover::Possible, 1)
-    );
+    assert!(matches!(alone.leftover, Leftover::Possible));
+    assert_eq!(server.connections(), 1);
     for answer in ask_together(&node, &[Verb::Keep, Verb::Drop]) {
         assert!(is_time_out(&answer));
-        assert_eq!(answer.leftover, Leftover::Possible);
+        assert!(matches!(answer.leftover, Leftover::Possible));
     }
 }
 

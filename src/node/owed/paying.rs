@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{Closing, LONGEST_TRY, Owed, REPEATED_FOR, Release, SILENT_FOR};
 use crate::clock::Timestamp;
 use crate::node::connection::OpenConnection;
+use crate::node::receipt::Undo;
 use crate::node::request::Verb;
 use crate::node::round::ask;
 use crate::node::{Node, command};
@@ -33,7 +34,7 @@ impl Node {
     pub(in super::super) fn close_behind(
         &self,
         mut connection: Box<OpenConnection>,
-        undos: Vec<Packed>,
+        undos: Vec<Undo>,
     ) {
         connection.transport.stop_asking();
         let now = self.now();

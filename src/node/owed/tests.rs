@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::super::doubles::{self, Event, Late, SECOND, Says, Server, closes, error, is_away};
+use super::super::doubles::{
+    self, Event, Fails, Late, SECOND, Says, Server, closes, error, is_away,
+};
 use super::super::verbs::{release_all, release_and};
-use super::super::{Leftover, Node};
+use super::super::{Leftover, Node, Receipt};
 use super::*;
 use crate::error::{NodeError, Vote};
 
@@ -105,44 +107,52 @@ fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_t
 
 /// Asks for a lock of a server that is silent, so that an undo goes behind it.
 #[track_caller]
-fn undo(server: &Arc<Server>, node: &Node, name: &str) {
+fn undo(server: &Arc<Server>, node: &Node, name: &str) -> Receipt {
     server.set(SILENT);
     let verb = doubles::acquire_of(&format!("job {name}"));
-    assert_eq!(doubles::asked(node, &verb).leftover, Leftover::Undone);
+    let Leftover::Undone(receipt) = doubles::asked(node, &verb).leftover else {
+        panic!("it has no undo");
+    };
+    assert!(!receipt.is_answered());
     server.set(WELL);
+    receipt
 }
 
 #[test]
 fn a_connection_stays_open_until_the_undo_on_it_is_answered() {
     let (server, node) = start(WELL);
-    undo(&server, &node, "a");
+    let receipt = undo(&server, &node, "a");
     assert_eq!((server.open(), released(&server)), (1, vec!["a".into()]));
     server.set(SILENT);
     server.clock.advance(SECOND * 60);
+    assert!(!receipt.is_answered());
     let open = server.open();
     server.set(WELL);
     server.clock.advance(SECOND * 2);
     // That of the probe is left.
     assert_eq!((open, server.open()), (1, 1));
     assert_eq!(released(&server), ["a"]);
+    assert!(receipt.is_answered());
 }
 
 #[test]
 fn an_undo_goes_again_if_its_connection_is_silent_and_the_node_answers_on_others() {
     let (server, node) = start(WELL);
-    undo(&server, &node, "a");
+    let receipt = undo(&server, &node, "a");
     // The first connection is forgotten on the way; those that come are not.
     let made = server.connections();
     server.forgotten.store(made, Ordering::SeqCst);
     server.clock.advance(SECOND * 5);
     assert_released(&server, &["a", "a"]);
+    // The first undo may still arrive.
+    assert!(!receipt.is_answered());
 }
 
 #[test]
 fn an_undo_goes_again_on_another_connection_if_its_own_ends_or_it_is_refused() {
     for mood in [CUT, REFUSES] {
         let (server, node) = start(WELL);
-        undo(&server, &node, "a");
+        let receipt = undo(&server, &node, "a");
         server.set(mood);
         server.clock.advance(SECOND / 10);
         server.set(WELL);
@@ -151,19 +161,52 @@ fn an_undo_goes_again_on_another_connection_if_its_own_ends_or_it_is_refused() {
         assert!(released.len() > 1 && released.iter().all(|name| name == "a"));
         let released: Vec<&str> = released.iter().map(String::as_str).collect();
         assert_released(&server, &released);
+        assert!(!receipt.is_answered());
+    }
+}
+
+#[test]
+fn an_undo_behind_a_reply_that_made_no_sense_is_never_answered() {
+    // Which of the later replies is that to the undo is unknown.
+    let moods: [Mood; 2] = [
+        |step| {
+            if step == 2 {
+                Says(Reply::Int(7))
+            } else {
+                Says(Reply::Int(1))
+            }
+        },
+        |step| {
+            if step == 2 {
+                Fails(NodeError::protocol("?"))
+            } else {
+                Says(Reply::Int(1))
+            }
+        },
+    ];
+    for mood in moods {
+        let (server, node) = start(mood);
+        let answer = doubles::asked(&node, &doubles::acquire_of("job a"));
+        assert!(matches!(answer.result, Err(NodeError::Protocol { .. })));
+        let Leftover::Undone(receipt) = answer.leftover else {
+            panic!("it has no undo");
+        };
+        server.clock.advance(SECOND * 5);
+        assert!(!receipt.is_answered());
     }
 }
 
 #[test]
 fn no_more_than_so_many_connections_stay_open_and_the_undos_of_the_others_go_again() {
     let (server, node) = start(WELL);
-    for number in 0..=MOST_CONNECTIONS {
-        undo(&server, &node, &number.to_string());
-    }
+    let undone = |number: usize| undo(&server, &node, &number.to_string());
+    let receipts: Vec<Receipt> = (0..=MOST_CONNECTIONS).map(undone).collect();
     assert!(server.open() <= MOST_CONNECTIONS, "{}", server.open());
     server.clock.advance(SECOND * 5);
     let of_the_first = released(&server).into_iter().filter(|name| name == "0");
     assert_eq!(of_the_first.count(), 2);
+    let answered = receipts.iter().map(Receipt::is_answered);
+    assert!(answered.eq((0..=MOST_CONNECTIONS).map(|number| number > 0)));
 }
 
 #[test]

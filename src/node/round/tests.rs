@@ -256,7 +256,7 @@ fn a_write_has_no_more_than_so_many_commands_and_bytes_with_their_undos() {
         assert!(
             leftovers
                 .into_iter()
-                .all(|it| it == Some(Leftover::Possible))
+                .all(|it| matches!(it, Some(Leftover::Possible)))
         );
         let sent = server.sent.lock();
         // With the introduction.

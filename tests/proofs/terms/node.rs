@@ -54,7 +54,10 @@ pub(crate) enum Standing {
     /// An acquire was sent, and its reply was not read.
     Waiting,
     MayHaveKey,
+    /// An undo was sent behind the acquire.
     Undone,
+    /// The heal of a guard that passed its token on, which its keeper undoes.
+    LeftToKeeper,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

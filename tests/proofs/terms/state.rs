@@ -92,7 +92,7 @@ impl World {
                 let standing = if may_have_key {
                     Standing::MayHaveKey
                 } else {
-                    Standing::Undone
+                    Standing::LeftToKeeper
                 };
                 state.end_guard(client, standing);
             });
@@ -153,7 +153,9 @@ impl World {
         let may_heal = match link.standing {
             Standing::MayHaveKey => link.answer == Some(Answer::Missing),
             Standing::Untouched => true,
-            Standing::Undone => self.rule == Rule::HealsUndone,
+            // The node has executed the acquire and the undo behind it, and the client has read both replies.
+            Standing::Undone => !link.undo_arrives || self.rule == Rule::HealsUndone,
+            Standing::LeftToKeeper => self.rule == Rule::HealsForKeeper,
             Standing::None | Standing::Waiting => false,
         };
         let heals = holder.is_extending && self.protocols[client] == Protocol::Classic;

@@ -30,7 +30,11 @@ fn nap<T>(_: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, _: Timest
 const TTL: Duration = Duration::from_secs(10);
 
 fn lease() -> Arc<LeaseState> {
-    let (clock, nodes, end) = (FakeClock::new(), [Leftover::Possible; 3], at(10_000));
+    let (clock, nodes, end) = (
+        FakeClock::new(),
+        [const { Leftover::Possible }; 3],
+        at(10_000),
+    );
     Arc::new(LeaseState::on(&clock, Claim::of_key("job"), nodes, end))
 }
 

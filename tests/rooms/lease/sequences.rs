@@ -89,7 +89,7 @@ struct Compared {
 
 impl Compared {
     fn new() -> Self {
-        let (clock, nodes) = (FakeClock::new(), [Leftover::Possible; 3]);
+        let (clock, nodes) = (FakeClock::new(), [const { Leftover::Possible }; 3]);
         Self {
             lease: LeaseState::on(&clock, Claim::of_key("job"), nodes, at(TTL_MS)),
             clock,

@@ -87,6 +87,29 @@ fn no_hook_is_called_once_the_lock_was_given_back() {
     assert_eq!(told.recv_timeout(BOUND), is_gone);
 }
 
+/// The server executes the `SET` and the undo behind it when it goes on.
+#[test]
+fn a_kept_lock_gets_a_server_that_stood_still_while_it_was_taken_and_outlives_another_one() {
+    let mut servers = Server::cluster(3);
+    let manager = over(&servers).node_timeout(ms(500)).build().unwrap();
+    // All servers are known before.
+    kept(&manager, "first", LONG).unlock().unwrap();
+    servers[2].stop();
+    let guard = kept(&manager, "job", ms(6_000));
+    servers[2].resume();
+    let vote = &guard.votes()[2].vote;
+    assert!(matches!(vote, Vote::Failed(_)), "{vote}");
+    let has_key = || servers[2].get("job").as_deref() == Some(guard.token());
+    assert!(eventually(BOUND, has_key), "{guard:?}");
+    servers[0].kill();
+    servers[0].restart();
+    let has_key = || servers[0].get("job").as_deref() == Some(guard.token());
+    assert!(eventually(BOUND, has_key), "{guard:?}");
+    guard.check().unwrap();
+    guard.unlock().unwrap();
+    assert!(servers.iter().all(|server| server.get("job").is_none()));
+}
+
 /// The key ends while the server is away. It is another process afterwards, which does not know whether it has granted the
 /// lock to others meanwhile.
 #[test]

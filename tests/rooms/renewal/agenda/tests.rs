@@ -15,7 +15,7 @@ pub(in crate::renewal) fn lease(name: &str, end: u64, leftovers: [Leftover; 3]) 
 }
 
 fn job() -> Arc<LeaseState> {
-    Arc::new(lease("job", 1_000, [Leftover::Possible; 3]))
+    Arc::new(lease("job", 1_000, [const { Leftover::Possible }; 3]))
 }
 
 #[test]

@@ -5,13 +5,14 @@ use crate::LockManager;
 use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, FakeClock, at};
 use crate::cluster::{Cluster, Options};
+use crate::error::{NodeError, Vote};
 use crate::fake::FakeNode;
 use crate::guard::LockGuard;
 use crate::lease::state::Renewal;
 use crate::node::Leftover;
 use crate::renewal::agenda::tests::lease;
 
-const ALL: [Leftover; 3] = [Leftover::Possible; 3];
+const ALL: [Leftover; 3] = [const { Leftover::Possible }; 3];
 
 /// The names of the locks of each chunk.
 fn chunks(locks: impl IntoIterator<Item = LeaseState>) -> Vec<Vec<String>> {
@@ -30,13 +31,12 @@ fn lengths(locks: impl IntoIterator<Item = LeaseState>) -> Vec<usize> {
 
 #[test]
 fn the_most_urgent_locks_go_first_and_with_those_on_the_same_nodes() {
-    let [a, b, c] = ALL;
-    let others = [a, b, Leftover::Undone];
+    let others = || [Leftover::Possible, Leftover::Possible, Leftover::None];
     let locks = [
-        lease("third", 3, [a, b, c]),
-        lease("first", 1, others),
-        lease("fourth", 4, others),
-        lease("second", 2, [a, b, c]),
+        lease("third", 3, ALL),
+        lease("first", 1, others()),
+        lease("fourth", 4, others()),
+        lease("second", 2, ALL),
     ];
     assert_eq!(chunks(locks), [["first", "fourth"], ["second", "third"]]);
 }
@@ -101,28 +101,94 @@ fn a_lock_for_which_a_step_decides_nothing_is_renewed_soon_also_if_the_step_pani
     assert!(agenda.has(settled) && !agenda.has(undecided));
 }
 
+/// A keeper without a thread, over the nodes of a manager.
+fn keeper_over(nodes: &[FakeNode]) -> (LockManager, Arc<Keeper>) {
+    let manager = LockManager::builder().fakes(nodes).build().unwrap();
+    let of = manager.cluster();
+    let cluster = Cluster::new(of.nodes().to_vec(), of.clock.clone(), of.options.clone());
+    (manager, Keeper::new(cluster))
+}
+
+fn keep(guard: &LockGuard, ttl: Duration) -> Arc<LeaseState> {
+    guard.lease.keep(Renewal { ttl, until: None });
+    Arc::clone(&guard.lease)
+}
+
+/// Both locks were on the same nodes when they were chosen, and a call of `extend` has healed one since.
+#[test]
+fn a_lock_that_is_on_other_nodes_now_is_left_to_the_next_round() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let (manager, keeper) = keeper_over(&nodes);
+    let ttl = Duration::from_secs(60);
+    let everywhere = manager.lock("everywhere", ttl).unwrap();
+    nodes[0].refuse();
+    let elsewhere = manager.lock("elsewhere", ttl).unwrap();
+    nodes[0].recover();
+    clock.advance(Duration::from_secs(1));
+    let locks = [&everywhere, &elsewhere].map(|guard| keep(guard, ttl));
+    assert_ne!(locks[0].counted(), locks[1].counted());
+    for [first, second] in [[0, 1], [1, 0]].map(|places| places.map(|place: usize| &locks[place])) {
+        clock.advance(Duration::from_secs(1));
+        let before = [first, second].map(|lease| lease.deadline());
+        let mut unfinished = Unfinished::default();
+        let chunk = [first, second].map(Arc::clone);
+        keeper.renew(&chunk, |_| true, &mut unfinished);
+        assert!(first.deadline() > before[0]);
+        assert_eq!(second.deadline(), before[1]);
+        assert!(!unfinished.has(second));
+    }
+}
+
+#[test]
+fn the_most_urgent_heals_go_first_and_those_that_may_decide_before_all_others() {
+    let cluster = Cluster::new(Vec::new(), FakeClock::new().into(), Options::default());
+    let ttl = Duration::from_secs(10);
+    let term = cluster.options.term(ttl).unwrap();
+    let heal = |name: &str, end, votes: [Vote; 3]| {
+        let lease = Arc::new(lease(name, end, ALL));
+        let mut extension = Extension::new(&cluster, &lease, term, at(0));
+        let reports = votes.map(|vote| NodeReport::new(&"node".into(), vote, Duration::ZERO));
+        extension.nodes = reports.into();
+        extension
+    };
+    let silent = || Vote::Failed(NodeError::TimedOut);
+    let decided = || [Vote::Granted, Vote::Granted, Vote::Missing];
+    let open = || [Vote::Granted, silent(), Vote::Missing];
+    let mut unfinished = Unfinished::default();
+    for (name, end, votes) in [
+        ("fourth", 20, decided()),
+        ("third", 10, decided()),
+        ("second", 40, open()),
+        ("fifth", 30, decided()),
+        ("first", 35, open()),
+    ] {
+        unfinished.heals.push(heal(name, end, votes));
+    }
+    let third = Arc::clone(&unfinished.heals[1].lease);
+    assert!(unfinished.has(&third));
+    for name in ["first", "second", "third", "fourth", "fifth"] {
+        assert!(!unfinished.is_empty());
+        assert_eq!(&**unfinished.next_heal().unwrap().lease.name(), name);
+    }
+    assert!(unfinished.next_heal().is_none() && unfinished.is_empty() && !unfinished.has(&third));
+}
+
 /// The keeper has no thread of its own, so that its waits take time. Two of the many locks go in one write, and each of them is
 /// healed alone.
 #[test]
 fn a_lock_that_becomes_due_between_two_writes_or_two_heals_goes_before_the_next_one() {
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let of = manager.cluster();
-    let cluster = Cluster::new(of.nodes().to_vec(), of.clock.clone(), of.options.clone());
-    let keeper = Keeper::new(cluster);
+    let (manager, keeper) = keeper_over(&nodes);
     let (short, long) = (Duration::from_secs(1), Duration::from_secs(60));
-    let keep = |guard: &LockGuard, ttl| {
-        guard.lease.keep(Renewal { ttl, until: None });
-        Arc::clone(&guard.lease)
-    };
     let urgent = manager.lock("urgent", short).unwrap();
     let many: Vec<LockGuard> = (0..64)
         .map(|lock| (0..64).map(move |number| format!("{lock} {number}")))
         .map(|names| manager.lock_all(names, long).unwrap())
         .collect();
     let agenda = keeper.agendas.of(Purpose::Renew);
-    let due = of.clock.now().saturating_add(short / 3);
+    let due = keeper.cluster.clock.now().saturating_add(short / 3);
     agenda.put(&keep(&urgent, short), |_| due);
     nodes[2].flush();
     for node in &nodes {
