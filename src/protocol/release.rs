@@ -34,7 +34,8 @@ pub(crate) fn release(
     let ttl = cluster.options.ttl_for(left);
     let until = cluster.clock.now().saturating_add(ttl);
     // Nor does the release that is repeated in the background end it too early.
-    let repeat = |node: &Node| node.owe(release.clone(), until, life);
+    let release = release.to_repeat();
+    let repeat = |node: &Node| node.owe(Arc::clone(&release), until, life);
     release_and(nodes, &[command::rest(claim, ttl)], repeat)
 }
 

@@ -179,9 +179,10 @@ impl Exchange<'_> {
         }
         match self.connection.take() {
             Some(connection) => self.node.close_behind(connection, undos),
-            None => undos
-                .into_iter()
-                .for_each(|undo| self.node.owe(undo, self.node.now(), Duration::MAX)),
+            None => undos.into_iter().for_each(|undo| {
+                self.node
+                    .owe(undo.to_repeat(), self.node.now(), Duration::MAX)
+            }),
         }
     }
 

@@ -1,9 +1,11 @@
 //! What a server that was away, silent or cut off hears when it is back, on virtual time.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::doubles::{self, Event, Late, SECOND, Says, Server, closes, error, is_away};
+use super::super::doubles::{
+    self, Event, Late, SECOND, Says, Server, Write, closes, error, is_away,
+};
 use super::super::verbs::{release_all, release_and};
 use super::super::{Leftover, Node};
 use super::*;
@@ -81,7 +83,7 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
     let nodes = [(&*node, true)].into_iter();
     let until = node.now().saturating_add(SECOND * 60);
     release_and(nodes, &[release_of("rest")], |node| {
-        node.owe(release_of("a"), until, SECOND * 60);
+        node.owe(release_of("a").to_repeat(), until, SECOND * 60);
     });
     server.set(WELL);
     server.clock.advance(SECOND * 59);
@@ -191,4 +193,79 @@ fn nothing_is_planned_for_a_node_that_is_gone() {
     server.set(WELL);
     server.clock.advance(SECOND * 60);
     assert_eq!(released(&server), [""; 0]);
+}
+
+/// How many releases went in each write.
+fn writes(server: &Server) -> Vec<usize> {
+    let sent = server.sent.lock();
+    let is_release = |command: &&Vec<u8>| String::from_utf8_lossy(command).contains("job ");
+    let counts = sent
+        .iter()
+        .map(|(_, write)| write.iter().filter(is_release).count());
+    counts.filter(|count| *count > 0).collect()
+}
+
+#[test]
+fn releases_go_again_128_in_one_write_until_the_try_is_over() {
+    let (server, node) = start(AWAY);
+    (0..1000).for_each(|name| fail_to_release(&node, &name.to_string(), SECOND * 3600));
+    server.set(WELL);
+    *server.distance.lock() = SECOND / 50;
+    let tries = || {
+        server.clock.advance(SECOND);
+        writes(&server).len()
+    };
+    let counts: Vec<usize> = std::iter::repeat_with(tries).take(6).collect();
+    // A try of 50 ms has three writes.
+    assert_eq!(counts.iter().find(|count| **count > 0), Some(&3));
+    assert_eq!(writes(&server), [128, 128, 128, 128, 128, 128, 128, 104]);
+    assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+}
+
+#[test]
+fn a_release_that_comes_while_others_are_repeated_is_repeated_too() {
+    let (server, node) = start(AWAY);
+    fail_to_release(&node, "a", SECOND * 3600);
+    let late = Arc::downgrade(&node);
+    let sent = Arc::clone(&server.sent);
+    let is_first = AtomicBool::new(true);
+    server.set(move |_| {
+        let is_release = |(_, write): &Write| {
+            write
+                .iter()
+                .any(|command| command.windows(4).any(|w| w == b"job "))
+        };
+        if sent.lock().last().is_some_and(is_release) && is_first.swap(false, Ordering::SeqCst) {
+            let node = late.upgrade().unwrap();
+            node.owe(release_of("b").to_repeat(), node.now(), SECOND * 60);
+        }
+        Says(Reply::Int(1))
+    });
+    (0..5).for_each(|_| server.clock.advance(SECOND));
+    assert_released(&server, &["a", "b"]);
+}
+
+#[test]
+fn a_node_that_has_no_time_for_all_releases_gets_fewer_at_once() {
+    let (server, node) = start(AWAY);
+    (0..128).for_each(|name| fail_to_release(&node, &name.to_string(), SECOND * 3600));
+    let sent = Arc::clone(&server.sent);
+    server.set(move |step| {
+        let is_long = sent
+            .lock()
+            .last()
+            .is_some_and(|(_, write)| write.len() > 20);
+        if step > 0 && is_long {
+            Late
+        } else {
+            Says(Reply::Int(1))
+        }
+    });
+    (0..200).for_each(|_| server.clock.advance(SECOND));
+    let mut released = released(&server);
+    released.sort();
+    released.dedup();
+    assert_eq!(released.len(), 128);
+    assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert!(writes(&server).len() < 40, "{:?}", writes(&server));
 }
