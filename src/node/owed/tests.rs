@@ -7,8 +7,9 @@ use super::super::doubles::{
     self, Event, Late, SECOND, Says, Server, Write, closes, error, is_away,
 };
 use super::super::verbs::{release_all, release_and};
-use super::super::{Leftover, Node};
+use super::super::{Leftover, Node, command};
 use super::*;
+use crate::claim::{Claim, Kind};
 use crate::error::{NodeError, Vote};
 
 /// What a server may do at each step of a connection.
@@ -243,6 +244,30 @@ fn a_release_that_comes_while_others_are_repeated_is_repeated_too() {
     });
     (0..5).for_each(|_| server.clock.advance(SECOND));
     assert_released(&server, &["a", "b"]);
+}
+
+#[test]
+fn a_release_is_repeated_if_the_node_tells_of_one_key_alone() {
+    let (server, node) = start(WELL);
+    let another_has_it = Reply::Array(vec![Reply::Int(1500)]);
+    let Says(refused) = error("OOM no memory") else {
+        unreachable!()
+    };
+    let rows = [refused, another_has_it.clone()];
+    server
+        .events
+        .lock()
+        .push_back(Says(Reply::Array(rows.into())));
+    let names = ["job a", "job b"].map(Into::into).into();
+    let release = command::release(&Claim::of_kind("job a", Kind::Several(names)));
+    let released = release_all([(&*node, true)].into_iter(), &release, SECOND * 60);
+    assert!(matches!(released.nodes[0].vote, Vote::Held { .. }));
+    assert!(node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    // The other row says as much as before.
+    server.set(move |_| Says(Reply::Array(vec![Reply::Int(1), another_has_it.clone()])));
+    server.clock.advance(SECOND);
+    assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert_eq!(writes(&server), [1, 1]);
 }
 
 #[test]
