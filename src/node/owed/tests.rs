@@ -1,5 +1,6 @@
 //! What a server that was away, silent or cut off hears when it is back, on virtual time.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +11,10 @@ use super::super::verbs::{release_all, release_and};
 use super::super::{Leftover, Node, command};
 use super::*;
 use crate::claim::{Claim, Kind};
+use crate::clock::VirtualTime;
 use crate::error::{NodeError, Vote};
+use crate::wire::transport::Connect;
+use parking_lot::Mutex;
 
 /// What a server may do at each step of a connection.
 type Mood = fn(usize) -> Event;
@@ -268,6 +272,65 @@ fn a_release_is_repeated_if_the_node_tells_of_one_key_alone() {
     server.clock.advance(SECOND);
     assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
     assert_eq!(writes(&server), [1, 1]);
+}
+
+#[test]
+fn beyond_8_mib_the_releases_whose_keys_end_first_are_left_to_their_time_to_live() {
+    let (server, node) = start(AWAY);
+    let long = "x".repeat(1 << 20);
+    for (name, seconds) in ["g", "a", "b", "c", "d", "e", "f", "h"]
+        .into_iter()
+        .zip([50, 60, 70, 80, 90, 100, 55, 95])
+    {
+        fail_to_release(&node, &format!("{name} {long}"), SECOND * seconds);
+    }
+    server.set(WELL);
+    (0..10).for_each(|_| server.clock.advance(SECOND));
+    let released = released(&server);
+    let mut names: Vec<&str> = released.iter().map(|name| &name[..1]).collect();
+    names.sort_unstable();
+    // Each is a little more than a MiB, so that seven of them have room, and the one that ends first has to go.
+    assert_eq!(names, ["a", "b", "c", "d", "e", "f", "h"]);
+    assert_eq!(node.owed.lock().bytes, 0);
+}
+
+#[test]
+fn the_nodes_share_the_bytes_of_a_release() {
+    let servers: [Arc<Server>; 2] = Server::cluster(1, |_, _| is_away());
+    let nodes = servers
+        .each_ref()
+        .map(|server| doubles::node(server, |_| ()));
+    let asked = nodes.iter().map(|node| (&**node, true));
+    release_all(asked, &release_of("a"), SECOND * 60);
+    let [one, other] = nodes
+        .each_ref()
+        .map(|node| Arc::clone(&node.owed.lock().releases[0].command));
+    assert!(Arc::ptr_eq(&one, &other));
+}
+
+#[test]
+fn an_undo_that_comes_while_others_are_read_goes_again_too() {
+    let (server, node) = start(WELL);
+    // It is silent, so its undo is still to be answered.
+    let silent = Server::new(SILENT);
+    let now = silent.clock.now();
+    let transport = silent.connect(now).unwrap();
+    let mut connection = Box::new(OpenConnection::new(transport, 0, now));
+    let other = release_of("b");
+    connection.send(&[Cow::Borrowed(&other)], now).unwrap();
+    let late = Mutex::new(Some((connection, other)));
+
+    undo(&server, &node, "a");
+    let of_node = Arc::downgrade(&node);
+    server.set(move |_| {
+        if let Some((connection, other)) = late.lock().take() {
+            let node = of_node.upgrade().unwrap();
+            node.close_behind(connection, vec![other]);
+        }
+        Says(Reply::Int(1))
+    });
+    (0..5).for_each(|_| server.clock.advance(SECOND));
+    assert_released(&server, &["a", "b"]);
 }
 
 #[test]
