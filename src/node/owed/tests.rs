@@ -321,6 +321,8 @@ fn an_undo_that_comes_while_others_are_read_goes_again_too() {
     let late = Mutex::new(Some((connection, other)));
 
     undo(&server, &node, "a");
+    // A probe would be the first that is answered.
+    node.close_breaker();
     let of_node = Arc::downgrade(&node);
     server.set(move |_| {
         if let Some((connection, other)) = late.lock().take() {
@@ -356,4 +358,27 @@ fn a_node_that_has_no_time_for_all_releases_gets_fewer_at_once() {
     assert_eq!(released.len(), 128);
     assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
     assert!(writes(&server).len() < 40, "{:?}", writes(&server));
+
+    // Later it has the time again.
+    let before = writes(&server).len();
+    server.set(AWAY);
+    (0..600).for_each(|name| fail_to_release(&node, &name.to_string(), SECOND * 3600));
+    server.set(WELL);
+    (0..10).for_each(|_| server.clock.advance(SECOND));
+    let later = writes(&server).split_off(before);
+    assert!(later.contains(&128), "{later:?}");
+}
+
+#[test]
+fn releases_without_an_answer_go_behind_all_others() {
+    let (server, node) = start(AWAY);
+    (0..130).for_each(|name| fail_to_release(&node, &name.to_string(), SECOND * 3600));
+    let now = server.clock.now();
+    let mut owed = node.owed.lock();
+    let first = owed.begin_write(now);
+    assert_eq!((first.len(), owed.end_write(&[])), (128, 0));
+    let second = owed.begin_write(now);
+    let names =
+        [&second[0], &second[1], &second[2]].map(|release| release.keys_of_call()[0].clone());
+    assert_eq!(names, [&b"job 128"[..], b"job 129", b"job 0"]);
 }
