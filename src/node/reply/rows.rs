@@ -33,7 +33,7 @@ pub(crate) struct Woken(pub(super) u64);
 pub(super) struct Voted {
     pub(super) vote: Vote,
     pub(super) woken: Woken,
-    /// Whether the node does not tell what has become of a key, and the vote is about another one.
+    /// Whether the vote is about one key, and the row of another key is an error.
     pub(super) hides_silence: bool,
 }
 
