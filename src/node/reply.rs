@@ -105,7 +105,7 @@ impl Answer {
 pub(crate) enum Said {
     /// Its vote, and whom a release has woken.
     Vote(Vote, Woken),
-    /// The same of several resources: the vote is about one key, and the row of another key is an error.
+    /// As `Vote`, for several resources. The vote is about one key, and the row of another key is an error.
     Partly(Vote, Woken),
     /// Of a pass: the same of the release, and the vote on what rode with it. There is none if the release has woken a client, which
     /// comes first.
