@@ -1,7 +1,8 @@
 //! `Error`: why a call failed, with the vote of each node.
 //!
 //! `message` has its text, `held` what it tells of who has the lock, and `loss` how a lock was lost; `report` is what one node
-//! said, and `reports` what all of them say together; `node` is why a node gave no vote.
+//! said, and `reports` what all of them say together; `node` is why a node gave no vote, and `unanswered` which releases it has not
+//! answered.
 
 use std::io;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ mod message;
 mod node;
 mod report;
 mod reports;
+mod unanswered;
 mod words;
 
 pub use self::loss::LossCause;
@@ -20,6 +22,7 @@ pub use self::node::NodeError;
 pub use self::report::{NodeReport, Vote};
 pub(crate) use self::report::{NodeReports, one_vote_each};
 pub(crate) use self::reports::Told;
+pub use self::unanswered::UnansweredReleases;
 pub(crate) use self::words::{done_by, named, read_by};
 use crate::holder::Holder;
 
@@ -157,6 +160,32 @@ pub enum Error {
         waited: Duration,
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
+    },
+    /// Some nodes have not answered releases when a [`flush`](crate::LockManager::flush) had no more time.
+    ///
+    /// The manager goes on repeating them as long as it or a guard lives. Keys that remain end with their time to live.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use redlatch::{Error, LockManager};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = LockManager::builder().fakes(&nodes).build()?;
+    /// # let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// # nodes[0].refuse();
+    /// # drop(guard);
+    ///
+    /// match manager.flush(Duration::from_millis(100)) {
+    ///     Err(Error::Unanswered { nodes, .. }) => assert_eq!(nodes[0].resources, ["invoices"]),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[non_exhaustive]
+    Unanswered {
+        /// How long the call has waited.
+        waited: Duration,
+        /// The nodes that have not answered releases, in the order in which they are asked.
+        nodes: Vec<UnansweredReleases>,
     },
     /// A list of locks lacks some, because too many nodes failed while it was made.
     #[non_exhaustive]

@@ -68,7 +68,7 @@
 //!
 //! **Errors.** [`Error::Held`] is the normal "no": others have the lock. [`Error::Unavailable`] is an outage: too few nodes answer to
 //! tell whether the lock is free. [`Error::Unconfirmed`] comes from a release: the work is done, and the lock ends with its time to
-//! live at the latest. [`Error::TooSlow`] means that a majority granted the lock too late, and [`Error::Lost`] that a
+//! live at the latest. [`LockManager::flush`] waits until all nodes have answered. [`Error::TooSlow`] means that a majority granted the lock too late, and [`Error::Lost`] that a
 //! guard's lock is no longer held. Where nodes were asked, the error has a [`NodeReport`] of each, with its [`Vote`] or the
 //! [`NodeError`].
 //!
@@ -196,7 +196,7 @@ pub use crate::health::{Finding, Health, Severity};
 
 pub use crate::stats::{NodeStats, Stats};
 
-pub use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
+pub use crate::error::{Error, LossCause, NodeError, NodeReport, UnansweredReleases, Vote};
 
 /// Clients of this very code, over simulated nodes, network and clocks.
 #[cfg(test)]

@@ -36,9 +36,10 @@ pub use self::rw_lock::RwLock;
 /// A manager is made once and shared: clones are the same manager, and all its methods can be called from any number of
 /// threads. What threads ask of the nodes at the same time goes out together, so one manager for all is faster than one
 /// for each. It holds a pool of connections per node and connects when it first needs to. It has one background thread,
-/// and up to three more, each started when it is needed: for nodes with a host name, for locks that are [kept
-/// alive](crate::KeepAlive), and for [`on_lost`](LockGuard::on_lost) hooks. They end when the last clone and the last
-/// guard are dropped.
+/// and more that are started when they are needed: for nodes with a host name, for locks that are [kept
+/// alive](crate::KeepAlive), for [`on_lost`](LockGuard::on_lost) hooks, and one for each node that has failed. They end when
+/// the last clone and the last guard are dropped, and with them the background work: no drop waits for it. So call
+/// [`flush`](Self::flush) before a program ends that has given locks back.
 ///
 /// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
 /// `docs/protocol.md` lists each step and each deviation.

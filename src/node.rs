@@ -49,7 +49,7 @@ pub(crate) use self::reply::Leftover;
 use crate::clock::{self, Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
-use crate::sync::{self, AtomicU32, AtomicU64, Mutex};
+use crate::sync::{self, AtomicU32, AtomicU64, Mutex, OnceLock};
 use crate::wire::transport::Connect;
 
 /// How soon after a failure the node is tried again.
@@ -73,6 +73,8 @@ pub(crate) struct Node {
     /// The generation of the connections in which the server refused to block.
     listening_refused: AtomicU64,
     owed: Mutex<Owed>,
+    /// The thread that probes this node and repeats releases. It is started when it is needed first, and ends with the node.
+    background: OnceLock<Timers>,
     /// For requests to this node alone.
     lanes: Lanes,
     /// For requests to several nodes of the manager.
@@ -130,6 +132,7 @@ impl Node {
             listening: AtomicU32::new(0),
             listening_refused: AtomicU64::new(u64::MAX),
             owed: Mutex::default(),
+            background: OnceLock::new(),
             lanes: lanes(setup.pool_size),
             common_lanes: setup.common_lanes,
             me: Weak::clone(me),
@@ -206,10 +209,24 @@ impl Node {
             .compare_exchange(generation, next, set, seen);
     }
 
-    /// Does something later on a thread of the manager, if the node is still there.
+    /// Does something later on the thread of this node, if the node is still there. A node that hangs delays no other node so.
     fn later(&self, pause: Duration, job: impl FnOnce(&Self) + Send + 'static) {
+        let Some(own) = self.background.get() else {
+            // A thread of the manager starts it, because the caller may be dropping a guard.
+            return self.later_on(&self.timers, pause, |node| {
+                // Where the system gives no thread, that of the manager does the work.
+                let own = Timers::on_own_thread(&node.clock, "redlatch-node");
+                let own = own.unwrap_or_else(|_| node.timers.clone());
+                let own = node.background.get_or_init(|| own);
+                node.later_on(own, Duration::ZERO, job);
+            });
+        };
+        self.later_on(own, pause, job);
+    }
+
+    fn later_on(&self, timers: &Timers, pause: Duration, job: impl FnOnce(&Self) + Send + 'static) {
         let me = Weak::clone(&self.me);
-        self.timers.after(pause, move || {
+        timers.after(pause, move || {
             if let Some(node) = me.upgrade() {
                 job(&node);
             }

@@ -7,6 +7,7 @@ pub(crate) mod acquire;
 pub(crate) mod adopt;
 pub(crate) mod examine;
 pub(crate) mod extend;
+pub(crate) mod flush;
 pub(crate) mod heal;
 pub(crate) mod list;
 pub(crate) mod look;

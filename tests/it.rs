@@ -155,6 +155,7 @@ mod servers {
         pub(crate) mod hostile;
         pub(crate) mod introduced;
         pub(crate) mod nodes;
+        pub(crate) mod owed;
         pub(crate) mod replies;
         pub(crate) mod restart;
         pub(crate) mod scripts;

@@ -48,6 +48,7 @@ impl From<Error> for Failure {
             Error::Held { .. } => (HELD, "wait longer with --wait"),
             Error::Unavailable { .. }
             | Error::Unconfirmed { .. }
+            | Error::Unanswered { .. }
             | Error::TooSlow { .. }
             | Error::Incomplete { .. } => (UNAVAILABLE, "see 'redlatch health'"),
             Error::NotALock { .. } => (USAGE, "look at the key with redis-cli"),

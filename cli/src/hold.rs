@@ -35,12 +35,19 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     let sender = events.sender.clone();
     start_thread("input", move || read_input(&sender))?;
     let session = Session { request, events };
+    let result = hold_in(&session, arguments);
+    session.flush();
+    result
+}
+
+/// Holds the lock from its acquisition to its release.
+fn hold_in(session: &Session<'_>, arguments: &Hold) -> Result<u8, Failure> {
     let held = session.acquire()?;
     session.watch(&held);
     // This process may have been stopped up to now.
     held.check()?;
     let printed = output::print(&announcement(arguments, &held));
-    if printed.is_ok() && is_lost(&session) {
+    if printed.is_ok() && is_lost(session) {
         // What is left of it on a minority of the servers.
         held.unlock().ok();
         return Ok(LOST);

@@ -73,6 +73,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         let held = job.session.acquire();
         held.and_then(|held| Ok(job.work(held)?.code))
     };
+    job.session.flush();
     if let Some(metrics) = job.metrics {
         metrics.finish(*result.as_ref().unwrap_or_else(|failure| &failure.code));
     }

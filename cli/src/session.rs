@@ -21,6 +21,9 @@ use crate::request::Request;
 /// How often it is looked whether there is something to show.
 const TICK: Duration = Duration::from_millis(100);
 
+/// For how long the end of this process waits for servers that have not answered a release.
+const FLUSH: Duration = Duration::from_secs(1);
+
 /// What is wanted, and what happens meanwhile.
 pub(crate) struct Session<'a> {
     pub(crate) request: Request<'a>,
@@ -113,6 +116,29 @@ impl Session<'_> {
         held.on_wanted(move || {
             sender.send(Event::Wanted).ok();
         });
+    }
+
+    /// Waits a moment until all servers have answered what was released. A signal ends the wait.
+    pub(crate) fn flush(&self) {
+        let end = clock::now().checked_add(FLUSH);
+        loop {
+            let left = end.map_or(Duration::ZERO, |end| {
+                end.saturating_duration_since(clock::now())
+            });
+            let step = left.min(TICK);
+            let Err(error) = self.request.manager.flush(step) else {
+                return;
+            };
+            let mut events = iter::from_fn(|| self.events.next(Some(clock::now())));
+            let is_signal =
+                |event: Event| matches!(event, Event::Signal(_)) && event.heed_in_wait().is_some();
+            // It waits for no lock that rests.
+            let waits = matches!(error, Error::Unanswered { waited, .. } if waited >= step);
+            if !waits || left.is_zero() || events.any(is_signal) {
+                info!("{error}");
+                return;
+            }
+        }
     }
 
     /// Tells people how the release of the lock went, after which it rests if it has a minimum. Returns whether it was ours up to now, as far as is known.

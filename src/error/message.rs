@@ -45,6 +45,10 @@ impl fmt::Display for Error {
                 "the release of the lock on {resource:?} is not confirmed, because too few nodes answered; it ends with \
                  its time to live"
             ),
+            Self::Unanswered { nodes, .. } => {
+                let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+                format!("not all releases are answered: {}", nodes.join("; "))
+            }
             Self::Incomplete { .. } => {
                 "the list of locks is incomplete, because too many nodes failed".into()
             }
@@ -83,7 +87,7 @@ impl Error {
             | Self::TooSlow { waited, nodes, .. }
             | Self::Unconfirmed { waited, nodes, .. }
             | Self::Incomplete { waited, nodes } => (*waited, nodes),
-            Self::Cancelled { waited, .. } => (*waited, &[]),
+            Self::Cancelled { waited, .. } | Self::Unanswered { waited, .. } => (*waited, &[]),
             Self::NotOpened { nodes } => (Duration::ZERO, nodes),
             Self::Lost { .. }
             | Self::Invalid { .. }

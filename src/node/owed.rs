@@ -5,18 +5,25 @@
 //! of values that may be those of other programs are not among them.
 
 use std::collections::VecDeque;
+use std::mem::take;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::command::MOST_BYTES;
 use super::connection::OpenConnection;
 use super::receipt::Undo;
+use super::reply::Answer;
+use super::request::{Verb, room_of};
 use crate::clock::Timestamp;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
 mod paying;
 
-/// The most releases that are kept. Beyond that, the one whose key ends first is left to the time to live of the key.
+/// The most releases that are kept, and the most bytes of their commands. Beyond that, the one whose key ends first is left to the
+/// time to live of the key.
 const MOST_RELEASES: usize = 8192;
+const MOST_KEPT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The most connections that are kept open for their undos. Beyond that, the undos of the oldest go again on another one.
 const MOST_CONNECTIONS: usize = 16;
@@ -30,23 +37,29 @@ const UNDONE_FOR: Duration = Duration::from_secs(60);
 /// A connection that is silent for this long, at a node that answers otherwise, may be forgotten on the way.
 const SILENT_FOR: Duration = Duration::from_secs(1);
 
-/// How long one try of all releases may take. The thread also asks whether other nodes are back.
+/// How long one try may take. Connections with undos on them are read in between.
 const LONGEST_TRY: Duration = Duration::from_millis(50);
 
 /// The pause before the first try. It doubles up to the longest one.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-#[derive(Default)]
 pub(super) struct Owed {
     releases: VecDeque<Release>,
+    /// The releases of the write that is under way. They are owed until the node has answered.
+    under_way: Vec<Release>,
+    /// The bytes of all these commands. Other nodes may share them.
+    bytes: usize,
+    /// How many bytes go in one write. A slow link or server gets less.
+    room: usize,
     closing: VecDeque<Closing>,
     pause: Duration,
+    /// Whether a try is planned or under way: the node is owed something.
     is_planned: bool,
 }
 
 struct Release {
-    command: Packed,
+    command: Arc<Packed>,
     from: Timestamp,
     until: Timestamp,
 }
@@ -87,16 +100,116 @@ impl Closing {
     }
 }
 
+impl Default for Owed {
+    fn default() -> Self {
+        Self {
+            releases: VecDeque::new(),
+            under_way: Vec::new(),
+            bytes: 0,
+            room: MOST_BYTES,
+            closing: VecDeque::new(),
+            pause: Duration::ZERO,
+            is_planned: false,
+        }
+    }
+}
+
 impl Owed {
+    fn add(&mut self, release: Release) {
+        self.bytes = self.bytes.saturating_add(release.command.bytes.len());
+        self.releases.push_back(release);
+    }
+
+    /// Forgets a release that was taken out of the others.
+    fn forget(&mut self, release: &Release) {
+        self.bytes = self.bytes.saturating_sub(release.command.bytes.len());
+    }
+
     /// Repeats undos as releases. How long the keys live is not known here. Their receipts are never answered.
     fn repeat(&mut self, undos: Vec<Undo>, from: Timestamp) {
         let until = from.saturating_add(UNDONE_FOR);
-        let releases = undos.into_iter().map(|undo| Release {
-            command: undo.command,
-            from,
-            until,
-        });
-        self.releases.extend(releases);
+        for undo in undos {
+            self.add(Release {
+                command: undo.command.to_repeat(),
+                from,
+                until,
+            });
+        }
+    }
+
+    /// Takes the oldest releases whose time has come for one write, and gives up those whose keys have ended. Returns their commands.
+    fn begin_write(&mut self, now: Timestamp) -> Vec<Packed> {
+        let mut bytes = 0_usize;
+        let mut commands = Vec::new();
+        for release in take(&mut self.releases) {
+            let after = bytes.saturating_add(room_of(&release.command, &Verb::Drop));
+            if now >= release.until {
+                self.forget(&release);
+            } else if now < release.from || (after > self.room && !commands.is_empty()) {
+                self.releases.push_back(release);
+            } else {
+                bytes = after;
+                commands.push(Packed::clone(&release.command));
+                self.under_way.push(release);
+            }
+        }
+        commands
+    }
+
+    /// Ends the write. Keeps the releases that the node has not answered, behind all others, so that they are in nobody's way. Returns
+    /// how many were answered.
+    fn end_write(&mut self, answers: &[Answer]) -> usize {
+        let (mut bytes, mut count) = (0_usize, 0_usize);
+        for (place, release) in take(&mut self.under_way).into_iter().enumerate() {
+            bytes = bytes.saturating_add(room_of(&release.command, &Verb::Drop));
+            if answers.get(place).is_some_and(|answer| !answer.is_silent()) {
+                count = count.saturating_add(1);
+                self.forget(&release);
+            } else {
+                self.releases.push_back(release);
+            }
+        }
+        // Where not all was read in time, half as much may be. One release always goes, whatever the room.
+        self.room = if answers.iter().any(|answer| answer.result.is_err()) {
+            bytes / 2
+        } else {
+            self.room.max(1).saturating_mul(2).min(MOST_BYTES)
+        };
+        count
+    }
+
+    /// Leaves the release whose key ends first to the time to live of the key.
+    fn give_one_up(&mut self) {
+        let places = self.releases.iter().enumerate();
+        let first = places.min_by_key(|(_, release)| release.until);
+        let first = first.map_or(0, |(place, _)| place);
+        if let Some(release) = self.releases.remove(first) {
+            self.forget(&release);
+        }
+    }
+
+    /// Whether something is owed that may go before then.
+    fn is_owed_before(&self, until: Timestamp) -> bool {
+        let may_go = |release: &Release| release.from < until;
+        let rests = self.under_way.is_empty()
+            && self.closing.is_empty()
+            && !self.releases.is_empty()
+            && !self.releases.iter().any(may_go);
+        self.is_planned && !rests
+    }
+
+    /// The commands that have no answer.
+    fn commands(&self) -> impl Iterator<Item = &Packed> {
+        let releases = self.under_way.iter().chain(&self.releases);
+        let undos = self.closing.iter().flat_map(|closing| &closing.undos);
+        let undos = undos.map(|undo| &undo.command);
+        undos.chain(releases.map(|release| &*release.command))
+    }
+
+    fn is_too_much(&self) -> bool {
+        let count = self.releases.len().saturating_add(self.under_way.len());
+        let is_beyond = count > MOST_RELEASES || self.bytes > MOST_KEPT_BYTES;
+        is_beyond && !self.releases.is_empty()
     }
 
     /// The pause before the next try, if one is needed and none is planned.
@@ -105,10 +218,8 @@ impl Owed {
             let oldest = self.closing.pop_front();
             self.repeat(oldest.map(|oldest| oldest.undos).unwrap_or_default(), now);
         }
-        while self.releases.len() > MOST_RELEASES {
-            let places = self.releases.iter().enumerate();
-            let first = places.min_by_key(|(_, release)| release.until);
-            self.releases.remove(first.map_or(0, |(place, _)| place));
+        while self.is_too_much() {
+            self.give_one_up();
         }
         let is_empty = self.releases.is_empty() && self.closing.is_empty();
         if is_empty || self.is_planned {

@@ -13,7 +13,7 @@ mod word;
 
 pub(super) use self::echo::{hide_echo, kind};
 pub(crate) use self::rows::{Row, Woken, one_vote};
-use self::rows::{Rows, bytes, items, millis};
+use self::rows::{Rows, Voted, bytes, items, millis};
 use self::word::word;
 use super::receipt::Receipt;
 use super::request::Verb;
@@ -84,8 +84,8 @@ impl Answer {
     pub(super) fn is_silent(&self) -> bool {
         match &self.result {
             Ok(Said::Vote(vote, _) | Said::Passed(vote, ..)) => vote.is_silent(),
+            Err(_) | Ok(Said::Partly(..)) => true,
             Ok(_) => false,
-            Err(_) => true,
         }
     }
 
@@ -106,6 +106,8 @@ impl Answer {
 pub(crate) enum Said {
     /// Its vote, and whom a release has woken.
     Vote(Vote, Woken),
+    /// As `Vote`, for several resources. The vote is about one key, and the row of another key is an error.
+    Partly(Vote, Woken),
     /// Of a pass: the same of the release, and the vote on what rode with it. There is none if the release has woken a client, which
     /// comes first.
     Passed(Vote, Woken, Option<Box<Vote>>),
@@ -167,10 +169,7 @@ impl Said {
         let rows = Rows { verb, command };
         match (verb, reply) {
             (Verb::Take(repair), _) => taken(&rows, reply, &repair.claim, clock).map(Said::from),
-            (Verb::Keep | Verb::Drop, _) => {
-                let (vote, woken) = rows.vote(reply)?;
-                Some(Said::Vote(vote, woken))
-            }
+            (Verb::Keep | Verb::Drop, _) => rows.vote(reply).map(Said::from),
             (Verb::Pass(repair), _) => passed(&rows, reply, &repair.claim, clock),
             (Verb::Show, _) => Some(Said::Shown(rows.read(reply)?.into_vec())),
             (Verb::Ask(question), _) => fact(*question, reply).map(Said::Fact),
@@ -195,7 +194,9 @@ impl Said {
     /// The vote, and whom a release has woken.
     pub(super) fn vote(self) -> (Vote, Woken) {
         match self {
-            Self::Vote(vote, woken) | Self::Passed(vote, woken, _) => (vote, woken),
+            Self::Vote(vote, woken) | Self::Partly(vote, woken) | Self::Passed(vote, woken, _) => {
+                (vote, woken)
+            }
             Self::Shown(_) | Self::Look(_) | Self::Page(_) | Self::Fact(_) | Self::Rang(_) => {
                 (Vote::Failed(Self::misplaced()), Woken::default())
             }
@@ -205,6 +206,17 @@ impl Said {
     /// The error where a command of another verb was read, which no caller does.
     pub(super) fn misplaced() -> NodeError {
         NodeError::protocol("the answer to another question")
+    }
+}
+
+impl From<Voted> for Said {
+    fn from(voted: Voted) -> Self {
+        let Voted { vote, woken, .. } = voted;
+        if voted.hides_silence {
+            Self::Partly(vote, woken)
+        } else {
+            Self::Vote(vote, woken)
+        }
     }
 }
 
@@ -224,7 +236,7 @@ fn taken(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option
             let keys = &claim.resource.keys;
             word(items, &fence.rules, keys, clock.wall_micros())
         }
-        _ => rows.vote(reply).map(|(vote, _)| vote),
+        _ => rows.vote(reply).map(|voted| voted.vote),
     }
 }
 
@@ -242,7 +254,7 @@ fn passed(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Optio
         verb: &Verb::Drop,
         ..*rows
     };
-    let (vote, woken) = of_release.vote(released)?;
+    let Voted { vote, woken, .. } = of_release.vote(released)?;
     let asked = match (asked, woken.any()) {
         (Reply::Int(0), true) => None,
         (_, true) => return None,

@@ -152,6 +152,15 @@ impl Verb {
     }
 }
 
+/// The room that a command takes in one write, as [`Request::cost`] says.
+pub(super) fn room_of(packed: &Packed, verb: &Verb) -> usize {
+    let bytes = packed.bytes.len();
+    let undo = verb.repair();
+    let undo = undo.map_or(0, |_| bytes.saturating_add(LONGEST_UNDO));
+    let work = packed.keys.saturating_mul(COST_OF_A_KEY);
+    bytes.saturating_add(undo).max(work)
+}
+
 /// A command of one thread.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'x> {
@@ -166,11 +175,7 @@ impl<'x> Request<'x> {
     /// What it costs among others in one write: its bytes with those of the undo that may go behind it, and the work for the
     /// server.
     pub(super) fn cost(&self) -> usize {
-        let bytes = self.packed.bytes.len();
-        let undo = self.verb.repair();
-        let undo = undo.map_or(0, |_| bytes.saturating_add(LONGEST_UNDO));
-        let work = self.packed.keys.saturating_mul(COST_OF_A_KEY);
-        bytes.saturating_add(undo).max(work)
+        room_of(self.packed, self.verb)
     }
 
     /// The command for another connection, when the first one broke before it answered.

@@ -1,6 +1,7 @@
 //! The verbs: what nodes say to acquires, extensions, releases and passes, what they have under keys, and what they say of themselves.
 //! Each goes to all nodes that are asked before any reply is read: one round trip for all.
 
+use std::cell::OnceCell;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,8 +173,10 @@ pub(crate) fn release_all<'n>(
     command: &Packed,
     life: Duration,
 ) -> Outcome {
+    let repeated = OnceCell::new();
     release_and(nodes, slice::from_ref(command), |node| {
-        node.owe(command.clone(), node.now(), life);
+        let release = repeated.get_or_init(|| command.to_repeat());
+        node.owe(Arc::clone(release), node.now(), life);
     })
 }
 

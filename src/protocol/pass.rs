@@ -4,6 +4,8 @@
 //! To the nodes these are a release and an attempt like any other, with a token of its own; `docs/protocol.md` says why
 //! they may go together.
 
+use std::sync::Arc;
+
 use super::acquire::{Bid, cast, unasked};
 use super::{Won, answered};
 use crate::claim::Claim;
@@ -52,8 +54,9 @@ pub(crate) fn pass(
         let release = command::release(held);
         if is_reached(holdings.len(), answered_by) {
             // In the background, because the next thread waits for this one.
+            let release = release.to_repeat();
             for (node, _) in nodes.filter(|(_, is_silent)| *is_silent) {
-                node.owe(release.clone(), node.now(), life);
+                node.owe(Arc::clone(&release), node.now(), life);
             }
         } else {
             released.repeated(release_all(nodes, &release, life));

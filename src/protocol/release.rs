@@ -33,8 +33,9 @@ pub(crate) fn release(
     // The drift is added, so that the key does not end too early on a node whose clock runs fast.
     let ttl = cluster.options.ttl_for(left);
     let until = cluster.clock.now().saturating_add(ttl);
-    // Nor does the release that is repeated in the background end it too early.
-    let repeat = |node: &Node| node.owe(release.clone(), until, life);
+    // The release that is repeated in the background must not end the rest too early.
+    let release = release.to_repeat();
+    let repeat = |node: &Node| node.owe(Arc::clone(&release), until, life);
     release_and(nodes, &[command::rest(claim, ttl)], repeat)
 }
 

@@ -133,6 +133,21 @@ impl Packed {
         self
     }
 
+    /// The command as it is kept to be sent again, for all nodes that did not answer it. It has no names, which only messages need.
+    pub(crate) fn to_repeat(&self) -> Arc<Self> {
+        Arc::new(Self {
+            names: None,
+            ..self.clone()
+        })
+    }
+
+    /// The keys of a command that calls a script.
+    pub(crate) fn keys_of_call(&self) -> Vec<Vec<u8>> {
+        let words = resp::words(&self.bytes).unwrap_or_default().into_iter();
+        let keys = words.skip(3).take(self.keys);
+        keys.map(<[u8]>::to_vec).collect()
+    }
+
     /// The bytes for a server that may not have the script.
     pub(crate) fn in_full(&self) -> Cow<'_, [u8]> {
         let Some(script) = self.script else {

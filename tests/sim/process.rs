@@ -200,6 +200,8 @@ impl VirtualTime for ClientTime {
         let thread = match name {
             "redlatch-keeper" => KEEPER,
             "redlatch-losses" => 2,
+            // All nodes of a client share the thread of its clock.
+            "redlatch-node" => 0,
             other => panic!("a thread that is called {other}"),
         };
         let (world, client) = (Arc::clone(&self.world), self.client);

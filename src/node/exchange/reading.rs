@@ -189,9 +189,12 @@ impl Exchange<'_> {
         }
         match self.connection.take() {
             Some(connection) => self.node.close_behind(connection, undos),
-            None => undos
-                .into_iter()
-                .for_each(|undo| self.node.owe(undo.command, self.node.now(), Duration::MAX)),
+            None => {
+                for undo in undos {
+                    let now = self.node.now();
+                    self.node.owe(undo.command.to_repeat(), now, Duration::MAX);
+                }
+            }
         }
     }
 

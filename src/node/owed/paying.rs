@@ -1,6 +1,6 @@
 //! What goes on in the background: sends what a node is owed, and probes a node that failed until it answers.
 
-use std::collections::VecDeque;
+use std::iter;
 use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,9 @@ use super::{Closing, LONGEST_TRY, Owed, REPEATED_FOR, Release, SILENT_FOR};
 use crate::clock::Timestamp;
 use crate::node::connection::OpenConnection;
 use crate::node::receipt::Undo;
+use crate::node::reply::Answers;
 use crate::node::request::Verb;
-use crate::node::round::ask;
+use crate::node::round::{ask, ask_each};
 use crate::node::{Node, command};
 use crate::wire::pack::Packed;
 
@@ -20,14 +21,14 @@ const LONGEST_PROBE_PAUSE: Duration = Duration::from_millis(200);
 impl Node {
     /// Repeats a release in the background until the node has answered it, but not before `from`, and not beyond the life of the
     /// key.
-    pub(crate) fn owe(&self, command: Packed, from: Timestamp, life: Duration) {
+    pub(crate) fn owe(&self, command: Arc<Packed>, from: Timestamp, life: Duration) {
         let span = life.saturating_add(self.timeout).min(REPEATED_FOR);
         let release = Release {
             command,
             from,
             until: self.now().max(from).saturating_add(span),
         };
-        self.owe_more(|state| state.releases.push_back(release));
+        self.owe_more(|state| state.add(release));
     }
 
     /// Keeps a connection open until the server has answered these undos, which were sent on it.
@@ -54,9 +55,7 @@ impl Node {
     /// Forgets what is owed.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn owes_nothing_more(&self) {
-        let mut state = self.owed.lock();
-        state.releases.clear();
-        state.closing.clear();
+        *self.owed.lock() = Owed::default();
     }
 
     fn owe_more(&self, add: impl FnOnce(&mut Owed)) {
@@ -70,61 +69,83 @@ impl Node {
         }
     }
 
-    /// One try of all that is owed. Nothing is read or sent under the mutex.
+    /// One try: reads what has come on the connections with undos, and sends the releases whose time has come. Nothing is read or sent
+    /// under the mutex.
     fn pay(&self) {
         let now = self.now();
-        let mut left = Owed::default();
-        let mut owed = self.owed.lock();
-        let (closing, releases) = (take(&mut owed.closing), take(&mut owed.releases));
-        drop(owed);
-        let before = (closing.len(), releases.len());
+        let closing = take(&mut self.owed.lock().closing);
         let patience = if self.is_well() {
             SILENT_FOR
         } else {
             REPEATED_FOR
         };
-        left.releases = releases;
+        let connections = closing.len();
+        let mut left = Owed::default();
         for one in closing {
             match one.read(now, patience) {
                 Ok(open) => left.closing.extend(open),
                 Err(undos) => left.repeat(undos, now),
             }
         }
-        left.releases = self.unanswered(left.releases, now);
+        let is_read = left.closing.len() < connections;
+        let mut state = self.owed.lock();
+        // Before what has come meanwhile.
+        left.closing.append(&mut state.closing);
+        state.closing = left.closing;
+        left.releases.into_iter().for_each(|undo| state.add(undo));
+        drop(state);
+
+        let is_answered = self.send_releases(now.saturating_add(LONGEST_TRY));
         self.owe_more(|state| {
             state.is_planned = false;
-            if (left.closing.len(), left.releases.len()) != before {
+            if is_read || is_answered {
                 state.pause = Duration::ZERO;
             }
-            // Before what has come meanwhile.
-            left.closing.append(&mut state.closing);
-            left.releases.append(&mut state.releases);
-            (state.closing, state.releases) = (left.closing, left.releases);
         });
     }
 
-    /// Sends the releases whose time has come, until the node does not answer. Returns those that it has not answered; last those
-    /// that it has refused, so that they are in nobody's way.
-    fn unanswered(&self, releases: VecDeque<Release>, now: Timestamp) -> VecDeque<Release> {
+    /// Sends releases, as many as go in one write, until the node does not answer one, or the try is over. Returns whether the node has
+    /// answered any.
+    fn send_releases(&self, end: Timestamp) -> bool {
+        let mut is_answered = false;
         // While the breaker is open, its probes ask whether the node is back.
-        let mut answers = self.is_well();
-        let end = now.saturating_add(LONGEST_TRY);
-        let (mut left, mut refused) = (VecDeque::new(), VecDeque::new());
-        for release in releases.into_iter().filter(|it| now < it.until) {
-            if now < release.from || !answers || self.now() > end {
-                left.push_back(release);
-                continue;
+        while self.is_well() {
+            let now = self.now();
+            if now > end {
+                break;
             }
-            let answer = ask(self, &release.command, &Verb::Drop);
-            answers = answer.result.is_ok();
-            if !answers {
-                left.push_back(release);
-            } else if answer.is_silent() {
-                refused.push_back(release);
+            let releases = self.owed.lock().begin_write(now);
+            if releases.is_empty() {
+                break;
+            }
+            let answers = self.ask_for(&releases);
+            let answered = self.owed.lock().end_write(&answers);
+            is_answered |= answered > 0;
+            if answered < releases.len() {
+                break;
             }
         }
-        left.append(&mut refused);
-        left
+        is_answered
+    }
+
+    /// Sends releases in one write, and reads the replies.
+    fn ask_for(&self, releases: &[Packed]) -> Answers {
+        let asked = !releases.is_empty();
+        let heard = ask_each(iter::once((self, asked)), releases, &Verb::Drop);
+        heard.into_iter().flat_map(|one| one.answers).collect()
+    }
+
+    /// Whether the node is owed something that may go before then.
+    pub(crate) fn is_owed_before(&self, until: Timestamp) -> bool {
+        self.owed.lock().is_owed_before(until)
+    }
+
+    /// The keys whose releases the node has not answered, if there are any.
+    pub(crate) fn owed_keys(&self) -> Option<Vec<Vec<u8>>> {
+        let state = self.owed.lock();
+        state
+            .is_planned
+            .then(|| state.commands().flat_map(Packed::keys_of_call).collect())
     }
 
     /// Asks whether the node is back, for as long as this opening of its breaker lasts. Each pause is twice as long as the one before,

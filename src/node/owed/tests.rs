@@ -11,6 +11,8 @@ use super::super::{Leftover, Node, Receipt};
 use super::*;
 use crate::error::{NodeError, Vote};
 
+mod batches;
+
 /// What a server may do at each step of a connection.
 type Mood = fn(usize) -> Event;
 
@@ -83,7 +85,7 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
     let nodes = [(&*node, true)].into_iter();
     let until = node.now().saturating_add(SECOND * 60);
     release_and(nodes, &[release_of("rest")], |node| {
-        node.owe(release_of("a"), until, SECOND * 60);
+        node.owe(release_of("a").to_repeat(), until, SECOND * 60);
     });
     server.set(WELL);
     server.clock.advance(SECOND * 59);

@@ -29,6 +29,14 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Woken(pub(super) u64);
 
+/// What the rows of a reply come to.
+pub(super) struct Voted {
+    pub(super) vote: Vote,
+    pub(super) woken: Woken,
+    /// Whether the vote is about one key, and the row of another key is an error.
+    pub(super) hides_silence: bool,
+}
+
 /// Reads the rows of a reply to this command.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'c> {
@@ -58,12 +66,18 @@ impl From<Vote> for Row {
 
 impl Rows<'_> {
     /// The vote of a node from its rows, and whom it has woken.
-    pub(super) fn vote(&self, reply: &Reply) -> Option<(Vote, Woken)> {
+    pub(super) fn vote(&self, reply: &Reply) -> Option<Voted> {
         let rows = self.read(reply)?;
+        let is_silent = rows.iter().any(|row| row.vote.is_silent());
         let waited_for = rows.iter().enumerate().filter(|(_, row)| row.has_waiter);
         let woken = waited_for.fold(Woken::default(), |woken, (place, _)| woken.and(place));
         let votes = rows.into_iter().map(|row| row.vote);
-        Some((one_vote(votes, self.command.names.as_ref())?, woken))
+        let vote = one_vote(votes, self.command.names.as_ref())?;
+        Some(Voted {
+            hides_silence: is_silent && !vote.is_silent(),
+            vote,
+            woken,
+        })
     }
 
     /// A row for each key.

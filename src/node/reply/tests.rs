@@ -68,6 +68,9 @@ fn shown(said: &Said) -> String {
     match said {
         Said::Vote(vote, woken) if woken.any() => format!("{vote}, woke {}", woken.0),
         Said::Vote(vote, _) => vote.to_string(),
+        Said::Partly(vote, woken) => {
+            format!("partly: {}", shown(&Said::Vote(vote.clone(), *woken)))
+        }
         Said::Passed(vote, woken, asked) => {
             let released = shown(&Said::Vote(vote.clone(), *woken));
             let asked = asked.as_ref().map(ToString::to_string);
@@ -245,6 +248,10 @@ fn a_vote_on_several_resources_is_what_tells_most() {
         D *2 :1 :2 => released, woke 2
         K *2 :1 :2 => granted, woke 2
         D *2 :2 *1 :-2 => no key, woke 1
+        D *2 -OOM_no *1 :1500 => partly: \"b\" held by another, for another 1.5s
+        D *2 *1 :1500 -OOM_no => partly: \"a\" held by another, for another 1.5s
+        D *2 -OOM_no *1 :-3 => partly: the key of \"b\" is not a lock: it holds a value of another type; choose another resource or key_prefix, or delete the key
+        D *2 :1 -OOM_no => the server answered OOM no ~
 
         TF ! $-1|:1|*2 :0 :0|*1 :0|*3 :0 *1 :5 :0|*2 :1 *1 :5|*2 *1 :-2 :0|*2 :1 *1 :1500
         KD ! +OK|$-1|:1|*1 :1|*2 :0 :0|*2 :1 :3|*2 :1 +OK|*3 :1 :1 :1

@@ -9,12 +9,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager};
 use redlatch_testing::scripted::{Command, Kind, Scripted, in_order};
-use redlatch_testing::{Server, eventually};
+use redlatch_testing::{Server, eventually, pause};
 
 use crate::kinds::outcomes::assert_unavailable;
 use crate::managers::{over, patient};
 
-use self::Say::{Consent, Late, Missing, Nothing};
+use self::Say::{Consent, Late, Loading, Missing, Nothing};
 
 const TTL: Duration = Duration::from_mins(1);
 const BOUND: Duration = Duration::from_secs(100);
@@ -27,6 +27,7 @@ enum Say {
     Consent,
     Missing,
     Nothing,
+    Loading,
     /// Once the test has opened this gate.
     Late(usize, &'static Say),
 }
@@ -70,6 +71,7 @@ impl Five {
             match says {
                 Consent => peer.say(command.consent()),
                 Missing => peer.say(b"*1\r\n:-2\r\n"),
+                Loading => peer.say(b"-LOADING wait\r\n"),
                 Nothing | Late(..) => {}
             }
         });
@@ -155,6 +157,22 @@ fn a_guard_that_is_dropped_while_a_heal_is_under_way_leaves_no_key() {
     let releases = five.nodes[EMPTY].heard_of(Kind::Release);
     assert_eq!(releases[0].words[2..], releases[1].words[2..]);
     assert_eq!(five.manager.stats().healed, 0);
+}
+
+#[test]
+fn the_release_behind_a_heal_is_repeated_for_longer_than_the_extension_asked_for() {
+    let five = Five::start(|place, kind, number| match (place, kind, number) {
+        (EMPTY, Kind::Release, 2..) => Loading,
+        _ => HEALED_LATE(place, kind, number),
+    });
+    five.lock_that_is_healed().unlock().unwrap();
+    five.open(0);
+    let released = || five.nodes[EMPTY].heard_of(Kind::Release).len();
+    assert!(eventually(BOUND, || released() > 1));
+    // An extension without a reply may have given the key more than its ttl, which is three node timeouts.
+    pause(NODE_TIMEOUT * 5);
+    let before = released();
+    assert!(eventually(NODE_TIMEOUT * 10, || released() > before));
 }
 
 #[test]
