@@ -69,7 +69,7 @@ fn a_loss_that_is_known_is_what_every_other_call_tells_whatever_the_nodes_say() 
         // More than the limit that it has reached.
         let kept = limited.keep_alive(TTL, KeepAlive::unbounded());
         assert_lost(kept, at_the_limit);
-        assert_lost(manager.adopt(limited.into_lease()).map(drop), has_expired);
+        assert_lost(manager.adopt(&limited.into_lease()).map(drop), has_expired);
     }
 }
 

@@ -121,7 +121,7 @@ fn a_lease_whose_own_key_lost_its_time_to_live_is_not_told_as_lost() {
         for server in &servers {
             server.command(command);
         }
-        manager.adopt(text.parse().unwrap())
+        manager.adopt(&text.parse().unwrap())
     };
     let result = adopt(&["PERSIST", "job"]);
     assert!(

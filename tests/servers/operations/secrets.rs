@@ -206,7 +206,7 @@ fn debug_shows_the_first_digits_of_a_token_only() {
         show(&lease);
         show(&lease.to_string().parse::<redlatch::Lease>());
         if name == "rests" {
-            manager.adopt(lease).unwrap().unlock().unwrap();
+            manager.adopt(&lease).unwrap().unlock().unwrap();
             show(&manager.status(&name));
         }
         shown.assert_hides(&token, &name);
@@ -227,7 +227,7 @@ fn who_adopts_is_not_told_what_another_holder_has_under_the_key() {
                 node.hold("job", value, TTL);
             }
             let mut shown = Shown::default();
-            match manager.adopt(lease) {
+            match manager.adopt(&lease) {
                 Ok(guard) if taken == 1 => shown.votes(&guard.votes()),
                 Err(error) if taken > 1 => shown.error(&error),
                 adopted => panic!("{taken} are taken: {adopted:?}"),
