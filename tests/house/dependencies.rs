@@ -37,6 +37,18 @@ fn named(manifest: &str) -> impl Iterator<Item = String> {
     others.map(str::to_owned)
 }
 
+/// An upper bound of ours can conflict with what another crate of the same program needs.
+#[test]
+fn no_published_manifest_bounds_a_version_from_above() {
+    for path in ["Cargo.toml", "cli/Cargo.toml"] {
+        let manifest = read(path);
+        let lines = manifest.lines().filter(|line| !line.starts_with('#'));
+        let is_bounded = |line: &&str| line.contains(['<', '~']) || line.contains("\"=");
+        let bounded: Vec<&str> = lines.filter(is_bounded).collect();
+        assert!(bounded.is_empty(), "{path}: {bounded:?}");
+    }
+}
+
 #[test]
 fn the_page_has_each_dependency() {
     let folders = ["cli", "examples", "testing", "tests"];
