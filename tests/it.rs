@@ -188,6 +188,8 @@ mod servers {
         pub(crate) mod forks;
         pub(crate) mod many;
         #[cfg(target_os = "linux")]
+        pub(crate) mod none;
+        #[cfg(target_os = "linux")]
         pub(crate) mod own;
     }
 }

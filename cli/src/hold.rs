@@ -36,7 +36,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     start_thread("input", move || read_input(&sender))?;
     let session = Session { request, events };
     let held = session.acquire()?;
-    session.watch(&held);
+    session.watch(&held)?;
     // This process may have been stopped up to now.
     held.check()?;
     let printed = output::print(&announcement(arguments, &held));

@@ -102,17 +102,17 @@ impl Session<'_> {
     }
 
     /// The loss of this lock is an event from now on, and that somebody waits for it; what is told has the time.
-    pub(crate) fn watch(&self, held: &LockGuard) {
+    pub(crate) fn watch(&self, held: &LockGuard) -> Result<(), Error> {
         output::tell_times();
         let sender = self.events.sender.clone();
         held.on_lost(move |cause| {
             // Once the lock is released, nobody receives events.
             sender.send(Event::Lost(cause)).ok();
-        });
+        })?;
         let sender = self.events.sender.clone();
         held.on_wanted(move || {
             sender.send(Event::Wanted).ok();
-        });
+        })
     }
 
     /// Tells people how the release of the lock went, after which it rests if it has a minimum. Returns whether it was ours up to now, as far as is known.
