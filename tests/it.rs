@@ -191,6 +191,8 @@ mod servers {
         pub(crate) mod none;
         #[cfg(target_os = "linux")]
         pub(crate) mod own;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod valgrind;
     }
 }
 

@@ -11,17 +11,32 @@ const DIRECT: &str = "getrandom hdrhistogram humantime log parking_lot percent-e
 
 #[test]
 fn the_library_has_the_dependencies_that_it_had_before_there_was_a_command() {
-    let output = Command::new(env!("CARGO"))
-        .args("tree --locked --offline --package redlatch --edges normal --prefix none".split(' '))
-        .args(["--depth", "1"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = tree("--edges normal --depth 1");
     let names = text.lines().filter_map(|line| line.split(' ').next());
     let mut names: Vec<&str> = names.filter(|name| *name != "redlatch").collect();
     names.sort_unstable();
     assert_eq!(names.join(" "), DIRECT);
+}
+
+/// What is built for a program that uses the library and names no feature.
+fn tree(shown: &str) -> String {
+    let output = Command::new(env!("CARGO"))
+        .args("tree --locked --offline --package redlatch --prefix none".split(' '))
+        .args(shown.split(' '))
+        .current_dir(root())
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Without libc, the first reading of a clock crashes under valgrind. `servers::threads::valgrind` shows it where that is installed.
+#[test]
+fn rustix_goes_by_libc_in_the_programs_of_users() {
+    let features = tree("--edges normal,features");
+    assert!(
+        features.contains("rustix feature \"use-libc\""),
+        "{features}"
+    );
 }
 
 /// The crates in a manifest's sections of dependencies, but for our own.
