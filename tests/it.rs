@@ -163,6 +163,7 @@ mod servers {
     pub(crate) mod connecting {
         pub(crate) mod connections;
         pub(crate) mod logins;
+        pub(crate) mod misnamed;
         #[cfg(feature = "tls-rustls")]
         pub(crate) mod tls;
         #[cfg(feature = "tls-rustls")]
