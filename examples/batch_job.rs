@@ -61,7 +61,7 @@ fn run_job(name: &str, mode: &str, manager: &LockManager) -> Result<(), Box<dyn 
     };
     // For whoever reads the log. What ends the work is `check`.
     let own = name.to_owned();
-    guard.on_lost(move |cause| say(&own, &format!("lost the lock: {cause}")));
+    guard.on_lost(move |cause| say(&own, &format!("lost the lock: {cause}")))?;
     let remaining = guard.remaining();
     say(name, &format!("has the lock, with {remaining:.1?} left:"));
     for report in guard.votes() {

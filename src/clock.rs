@@ -295,14 +295,7 @@ impl Timers {
     /// On real time, the jobs run on a thread that is started now.
     pub(crate) fn on_own_thread(clock: &Clock, name: &str) -> io::Result<Self> {
         match clock {
-            Clock::System(_) => {
-                // The pool panics if no thread can be started, so this is tried first.
-                let tried = thread::Builder::new().name(name.to_owned()).spawn(|| ())?;
-                tried.join().unwrap_or_default();
-                let pool = catch_unwind(|| one_thread(name));
-                let pool = pool.map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
-                Ok(Self::Thread(pool))
-            }
+            Clock::System(_) => one_thread(name).map(Self::Thread),
             Clock::Virtual(time) => {
                 let own = time.on_own_thread(name);
                 Ok(Self::Virtual(own.unwrap_or_else(|| Arc::clone(time))))
@@ -330,14 +323,20 @@ impl Timers {
 }
 
 /// A pool of one thread, which drops pending jobs and ends when the pool is dropped.
-pub(crate) fn one_thread(name: &str) -> Arc<ScheduledThreadPool> {
-    Arc::new(
+pub(crate) fn one_thread(name: &str) -> io::Result<Arc<ScheduledThreadPool>> {
+    // The pool panics where it gets no thread, and a panic is printed. So this thread gets the error first. Other programs may take
+    // the last thread between the two.
+    let tried = thread::Builder::new().name(name.to_owned()).spawn(|| ())?;
+    tried.join().unwrap_or_default();
+    let pool = catch_unwind(|| {
         ScheduledThreadPool::builder()
             .num_threads(1)
             .thread_name_pattern(name)
             .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
-            .build(),
-    )
+            .build()
+    });
+    let pool = pool.map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
+    Ok(Arc::new(pool))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod words;
 
 pub use self::loss::LossCause;
 pub use self::node::NodeError;
+pub(crate) use self::node::{ENDED_PLAIN, ENDED_TLS, NO_HANDSHAKE, TOO_MANY};
 pub use self::report::{NodeReport, Vote};
 pub(crate) use self::report::{NodeReports, one_vote_each};
 pub(crate) use self::reports::Told;
@@ -227,7 +228,8 @@ pub enum Error {
     /// could hang or crash: the child has only the thread that forked, and its mutexes still wait for the others. So
     /// let the child execute a program, as [`std::process::Command`] does, or fork before the first manager is built.
     Forked,
-    /// The operating system could not start a thread for keep-alive. No node was asked.
+    /// The operating system could not start a thread: for a manager, for keep-alive or for hooks. Nothing has changed, and no
+    /// node was asked.
     #[non_exhaustive]
     NoThread {
         /// The operating system's answer.
@@ -255,6 +257,11 @@ impl Error {
     pub(crate) fn invalid(field: &'static str, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::Invalid { field, reason }
+    }
+
+    pub(crate) fn no_thread(source: io::Error) -> Self {
+        let source = Arc::new(source);
+        Self::NoThread { source }
     }
 
     pub(crate) fn no_randomness(source: getrandom::Error) -> Self {

@@ -26,6 +26,7 @@ use crate::lease::votes::Votes;
 use crate::node::Node;
 use crate::protocol::Won;
 use crate::renewal::Keeper;
+use crate::token::Hint;
 
 /// How often a lock is passed on from thread to thread before it is released once, so that clients which only poll can get it.
 const MOST_PASSES: u32 = 15;
@@ -170,7 +171,7 @@ impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
             .field("resource", &self.resource())
-            .field("token", &self.token())
+            .field("token", &Hint(self.token()))
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }

@@ -49,7 +49,7 @@
 //!
 //! let two_hours = KeepAlive::max_hold(Duration::from_secs(2 * 60 * 60));
 //! let guard = manager.request("nightly-report").keep_alive(two_hours).lock()?;
-//! guard.on_lost(|cause| eprintln!("stop: {cause}"));
+//! guard.on_lost(|cause| eprintln!("stop: {cause}"))?;
 //! guard.check()?;
 //! guard.unlock()?;
 //! # Ok::<(), redlatch::Error>(())

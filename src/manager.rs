@@ -258,16 +258,17 @@ impl LockManager {
     /// A lock on several resources is adopted whole: a node counts if it has the token on each of them, and until the first of
     /// these keys ends. A lock of a reader is adopted as that of a reader.
     ///
-    /// Only one process may adopt a lease. Nothing tells two processes apart that adopt the same lease, so both would
-    /// hold the lock.
+    /// Adopt a lease once, in one process. Nothing tells two guards apart that adopted the same lease, so both would hold the
+    /// lock.
     ///
     /// # Errors
     ///
-    /// No error changes anything on the nodes: a lock that is still there ends with its time to live.
+    /// No error changes anything on the nodes, and the lease stays as good as it was: a lock that is still there ends with its
+    /// time to live.
     ///
     /// - [`Error::Lost`] when the lease has expired, by its own date or on the nodes, or when a majority of them does
     ///   not have its token: the lock was released, or the lease is of other nodes, or forged.
-    /// - [`Error::Unavailable`] when too few nodes answered to tell.
+    /// - [`Error::Unavailable`] when too few nodes answered to tell. Adopt the lease again when they do.
     /// - [`Error::Invalid`] when the lease is of another number of nodes or of the other [`Protocol`](crate::Protocol), or its
     ///   name can't be locked, and [`Error::Forked`] in a forked child.
     ///
@@ -278,21 +279,17 @@ impl LockManager {
     /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
     /// let text = lease.to_string();
     ///
-    /// let guard = manager.adopt(lease)?;
+    /// let guard = manager.adopt(&lease)?;
     /// guard.keep_alive(Duration::from_secs(10), KeepAlive::unbounded())?;
     /// guard.unlock()?;
     ///
-    /// assert!(matches!(manager.adopt(text.parse()?), Err(Error::Lost { .. })));
+    /// assert!(matches!(manager.adopt(&text.parse()?), Err(Error::Lost { .. })));
     /// # Ok::<(), Error>(())
     /// ```
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "a lease is used up when it is adopted"
-    )]
-    pub fn adopt(&self, lease: Lease) -> Result<LockGuard, Error> {
+    pub fn adopt(&self, lease: &Lease) -> Result<LockGuard, Error> {
         let cluster = self.cluster().refuse_fork()?;
-        let rests_until = protocol::adopt::rests_until(cluster, &lease);
-        let won = protocol::adopt::adopt(cluster, &lease)?;
+        let rests_until = protocol::adopt::rests_until(cluster, lease);
+        let won = protocol::adopt::adopt(cluster, lease)?;
         let mut guard = LockGuard::new(&self.shared, won);
         guard.rests_until = rests_until;
         cluster.stats.adopted.count();

@@ -67,9 +67,7 @@ impl Keeper {
     /// Starts the thread for this purpose, unless it runs.
     pub(crate) fn start(&self, purpose: Purpose) -> Result<(), Error> {
         let started = self.agendas.of(purpose).start(&self.cluster.clock);
-        started.map_err(|source| Error::NoThread {
-            source: Arc::new(source),
-        })
+        started.map_err(Error::no_thread)
     }
 
     /// Renews a lock from the time `due` on.

@@ -12,6 +12,7 @@ use crate::error::{NodeReport, Told, Vote, done_by, named, read_by};
 use crate::holder::Holder;
 use crate::quorum;
 use crate::shown::span;
+use crate::token::Hint;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
 ///
@@ -35,7 +36,7 @@ use crate::shown::span;
 /// }
 /// # Ok::<(), redlatch::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum LockStatus {
     /// A majority of the nodes has the same token, each with a time to live. The lock of a writer is an ordinary lock, and so
     /// is that on each of several resources.
@@ -222,6 +223,36 @@ impl LockStatus {
 }
 
 /// With `{:#}`, without what each node said.
+/// As a derived one, but with a [`Hint`] of the token.
+impl fmt::Debug for LockStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct(match self {
+            Self::Held { .. } => "Held",
+            Self::Read { .. } => "Read",
+            Self::Resting { .. } => "Resting",
+            Self::Free { .. } => "Free",
+            Self::Blocked { .. } => "Blocked",
+            Self::Unknown { .. } => "Unknown",
+        });
+        if let Some((token, remaining, holder)) = self.owner() {
+            fields.field("token", &Hint(token));
+            fields
+                .field("remaining", &remaining)
+                .field("holder", &holder);
+        } else if let Self::Read {
+            readers,
+            remaining,
+            last,
+            ..
+        } = self
+        {
+            fields.field("readers", readers);
+            fields.field("remaining", remaining).field("last", last);
+        }
+        fields.field("nodes", &self.nodes()).finish()
+    }
+}
+
 impl fmt::Display for LockStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (token, remaining, holder) = self.owner().unwrap_or_default();

@@ -41,7 +41,24 @@ impl Token {
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Token").field(&self.as_str()).finish()
+        fmt::Debug::fmt(&Hint(self.as_str()), f)
+    }
+}
+
+/// The `Debug` of a token, or of another value under a key: its first characters, because anybody who knows the whole token can
+/// release the lock.
+pub(crate) struct Hint<'a>(pub(crate) &'a str);
+
+impl Hint<'_> {
+    const LEN: usize = 8;
+}
+
+impl fmt::Debug for Hint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0.chars();
+        let first: String = rest.by_ref().take(Self::LEN).collect();
+        let end = if rest.as_str().is_empty() { "" } else { "…" };
+        write!(f, "{first:?}{end}")
     }
 }
 

@@ -4,12 +4,13 @@
 //! attempt: `TOKEN LABEL since=2026-11-22T05:52:53Z`. Scripts compare the whole value. A lock that rests has `rest:` in
 //! front of the value of the holder that it had.
 
+use std::fmt;
 use std::sync::Arc;
 
 #[cfg(test)]
 use crate::holder::LONGEST_LABEL;
 use crate::holder::{Holder, Label, Second};
-use crate::token::Token;
+use crate::token::{Hint, Token};
 
 /// In front of the value of a lock that rests.
 pub(crate) const REST: &str = "rest:";
@@ -27,7 +28,7 @@ pub(crate) const LONGEST: usize =
     REST.len() + Token::HEX_LEN + 1 + LONGEST_LABEL + SINCE.len() + LONGEST_SECOND;
 
 /// The value that a holder has under its key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     /// The token alone.
     Token(Token),
@@ -87,6 +88,17 @@ impl Value {
     fn parts(&self) -> Option<(&str, Option<Second>)> {
         let rest = self.as_str().get(Token::HEX_LEN..)?.strip_prefix(' ')?;
         Some(label_and_since(rest))
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_tuple("Value");
+        text.field(&Hint(self.token()));
+        if let Some(holder) = self.holder() {
+            text.field(&holder);
+        }
+        text.finish()
     }
 }
 

@@ -165,6 +165,7 @@ mod servers {
     pub(crate) mod connecting {
         pub(crate) mod connections;
         pub(crate) mod logins;
+        pub(crate) mod misnamed;
         #[cfg(feature = "tls-rustls")]
         pub(crate) mod tls;
         #[cfg(feature = "tls-rustls")]
@@ -190,7 +191,11 @@ mod servers {
         pub(crate) mod forks;
         pub(crate) mod many;
         #[cfg(target_os = "linux")]
+        pub(crate) mod none;
+        #[cfg(target_os = "linux")]
         pub(crate) mod own;
+        #[cfg(target_os = "linux")]
+        pub(crate) mod valgrind;
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
 /// Holds the lock from its acquisition to its release.
 fn hold_in(session: &Session<'_>, arguments: &Hold) -> Result<u8, Failure> {
     let held = session.acquire()?;
-    session.watch(&held);
+    session.watch(&held)?;
     // This process may have been stopped up to now.
     held.check()?;
     let printed = output::print(&announcement(arguments, &held));

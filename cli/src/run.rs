@@ -82,10 +82,12 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
 
 impl Job<'_> {
     fn work(&self, held: LockGuard) -> Result<Outcome, Failure> {
-        self.session.watch(&held);
         self.metrics.iter().for_each(Metrics::held);
         self.look_at_permits();
-        let mut term = match supervise::run(self.arguments, &self.session, &held, &self.notifier) {
+        let watched = self.session.watch(&held).map_err(Failure::from);
+        let ended = watched
+            .and_then(|()| supervise::run(self.arguments, &self.session, &held, &self.notifier));
+        let mut term = match ended {
             Ok(term) => term,
             Err(failure) => {
                 // The command did not run, so its failure matters more than one of the release, and another may try.

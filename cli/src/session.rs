@@ -105,17 +105,17 @@ impl Session<'_> {
     }
 
     /// The loss of this lock is an event from now on, and that somebody waits for it; what is told has the time.
-    pub(crate) fn watch(&self, held: &LockGuard) {
+    pub(crate) fn watch(&self, held: &LockGuard) -> Result<(), Error> {
         output::tell_times();
         let sender = self.events.sender.clone();
         held.on_lost(move |cause| {
             // Once the lock is released, nobody receives events.
             sender.send(Event::Lost(cause)).ok();
-        });
+        })?;
         let sender = self.events.sender.clone();
         held.on_wanted(move || {
             sender.send(Event::Wanted).ok();
-        });
+        })
     }
 
     /// Waits a moment until all servers have answered what was released. A signal ends the wait.

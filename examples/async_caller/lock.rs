@@ -55,16 +55,16 @@ impl AsyncGuard {
         self.0.as_ref().map_or(Ok(()), LockGuard::check)
     }
 
-    /// Ends when the lock is lost.
-    pub(crate) async fn lost(&self) -> LossCause {
+    /// Ends when the lock is lost, or if that can't be watched.
+    pub(crate) async fn lost(&self) -> Result<LossCause, redlatch::Error> {
         let (tell, told) = oneshot::channel();
         if let Some(guard) = &self.0 {
             guard.on_lost(move |cause| {
                 tell.send(cause).ok();
-            });
+            })?;
         }
         match told.await {
-            Ok(cause) => cause,
+            Ok(cause) => Ok(cause),
             Err(_) => pending().await,
         }
     }

@@ -31,7 +31,7 @@ async fn work(guard: &AsyncGuard, steps: u32) -> Result<(), BoxError> {
     };
     tokio::select! {
         result = all_steps => result,
-        cause = guard.lost() => Err(cause.to_string().into()),
+        cause = guard.lost() => Err(cause?.to_string().into()),
     }
 }
 

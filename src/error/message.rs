@@ -60,7 +60,7 @@ impl fmt::Display for Error {
                              program in the child, or fork before the first LockManager is built"
                 .into(),
             Self::NoThread { .. } => {
-                "the operating system gave no thread for keep-alive; look at its limits".into()
+                "the operating system gave no thread; look at its limits".into()
             }
             Self::NoRandomness { .. } => "the operating system gave no random bytes".into(),
         })?;

@@ -11,7 +11,8 @@ use crate::value::Content;
 
 mod advice;
 
-use self::advice::{advice, is_about_a_key, is_forbidden};
+pub(crate) use self::advice::{ENDED_PLAIN, ENDED_TLS, NO_HANDSHAKE, TOO_MANY};
+use self::advice::{advice, for_clients, is_about_a_key, is_forbidden, on_connection};
 
 /// Why a node could not be asked, or why its answer is no vote.
 ///
@@ -173,7 +174,11 @@ impl NodeError {
         match self {
             Self::TimedOut => "no answer within the node timeout".into(),
             Self::BreakerOpen { failure } => format!("left out, it failed a moment ago: {failure}"),
-            Self::Connect { source } => format!("no connection: {}", one_line(source)),
+            Self::Connect { source } => {
+                let said = one_line(source);
+                let advice = on_connection(&said);
+                format!("no connection: {said}{advice}")
+            }
             Self::Login {
                 command,
                 code,
@@ -191,10 +196,12 @@ impl NodeError {
             }
             Self::NoCredentials { source } => format!("no credentials: {}", one_line(source)),
             Self::Closed { source } | Self::Broken { source } => {
-                format!("the connection broke: {}", one_line(source))
+                let said = one_line(source);
+                let advice = on_connection(&said);
+                format!("the connection broke: {said}{advice}")
             }
             Self::Refused { code, message } => {
-                let advice = advice(code, message);
+                let (message, advice) = (for_clients(code, message), advice(code, message));
                 format!("the server answered {code} {message}{advice}")
             }
             Self::Protocol { got } => format!("an unexpected reply: {got}"),
@@ -344,6 +351,11 @@ impl NodeError {
     /// may still be asked.
     pub(crate) fn is_left_out(&self) -> bool {
         matches!(self, Self::BreakerOpen { .. })
+    }
+
+    /// Whether the server takes connections, but TLS does not come about.
+    pub(crate) fn is_of_tls(&self) -> bool {
+        matches!(self, Self::Connect { source } if !on_connection(&one_line(source)).is_empty())
     }
 
     /// Whether the user's ACL forbids it.

@@ -10,6 +10,7 @@ use super::NodeError;
 use super::words::{done_by, named, read_by};
 use crate::holder::Holder;
 use crate::shown::span;
+use crate::token::Hint;
 
 /// What one node said in one round, or of the key of a lock in a [`LockStatus`](crate::LockStatus).
 ///
@@ -91,7 +92,7 @@ impl NodeReport {
 /// A value of more than 256 bytes is unlikely to be a token, and may be private. Only its first 16 bytes and its length
 /// are shown (`{"user":"anna","… (9000 bytes)`). Values that are shown alike count as one token, and `release` refuses
 /// such a text.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum Vote {
     /// The node did what it was asked: it set the key, or extended it.
@@ -263,6 +264,51 @@ impl Vote {
 impl fmt::Display for NodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.node, self.vote)
+    }
+}
+
+/// As a derived one, but with a [`Hint`] of the token.
+impl fmt::Debug for Vote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => f.write_str("Granted"),
+            Self::Released => f.write_str("Released"),
+            Self::Held {
+                token,
+                remaining,
+                holder,
+                resting,
+                resource,
+            } => {
+                let mut held = f.debug_struct("Held");
+                held.field("token", &token.as_deref().map(Hint));
+                held.field("remaining", remaining).field("holder", holder);
+                held.field("resting", resting).field("resource", resource);
+                held.finish()
+            }
+            Self::Read {
+                readers,
+                first,
+                last,
+                resource,
+            } => {
+                let mut read = f.debug_struct("Read");
+                read.field("readers", readers).field("first", first);
+                read.field("last", last).field("resource", resource);
+                read.finish()
+            }
+            Self::WriterWaits { remaining } => {
+                let mut waits = f.debug_struct("WriterWaits");
+                waits.field("remaining", remaining).finish()
+            }
+            Self::Stale { counter } => {
+                let mut stale = f.debug_struct("Stale");
+                stale.field("counter", counter).finish()
+            }
+            Self::Missing => f.write_str("Missing"),
+            Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
+            Self::NotAsked => f.write_str("NotAsked"),
+        }
     }
 }
 

@@ -84,7 +84,7 @@ impl LockGuard {
     ///
     /// // In another process, with a manager over the same nodes:
     /// let lease: Lease = text.parse()?;
-    /// let guard = manager.adopt(lease)?;
+    /// let guard = manager.adopt(&lease)?;
     /// guard.extend(Duration::from_secs(10))?;
     /// # Ok::<(), redlatch::Error>(())
     /// ```

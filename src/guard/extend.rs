@@ -98,7 +98,7 @@ impl LockGuard {
     /// # let manager = redlatch::LockManager::builder().fakes(&redlatch::fake::FakeNode::cluster_on(3, &clock)).build()?;
     /// let ttl = Duration::from_secs(10);
     /// let lease = manager.lock("invoices", ttl)?.into_lease();
-    /// let guard = manager.adopt(lease)?;
+    /// let guard = manager.adopt(&lease)?;
     /// guard.keep_alive(ttl, KeepAlive::max_hold(Duration::from_secs(3600)))?;
     /// # clock.advance(Duration::from_secs(600));
     /// // Ten minutes later, still ours.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::LockGuard;
-use crate::error::LossCause;
+use crate::error::{Error, LossCause};
 use crate::lease::LeaseWatch;
 use crate::renewal::Purpose;
 
@@ -37,11 +37,9 @@ impl LockGuard {
     /// the machine it is called within 50 ms. A panic of a hook affects nothing else. Once the guard releases the lock,
     /// no further hook is called, but a hook that was called before may still run.
     ///
-    /// In a forked child it is dropped.
+    /// # Errors
     ///
-    /// # Panics
-    ///
-    /// Where the operating system can't start a thread.
+    /// [`Error::NoThread`], and [`Error::Forked`] in a forked child. After both, the hook is dropped without a call.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -49,33 +47,24 @@ impl LockGuard {
     /// # let clock = FakeClock::new();
     /// # let manager = redlatch::LockManager::builder().fakes(&FakeNode::cluster_on(3, &clock)).build()?;
     /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// guard.on_lost(|cause| eprintln!("stop sending: {cause}"));
+    /// guard.on_lost(|cause| eprintln!("stop sending: {cause}"))?;
     /// # let (told, is_told) = std::sync::mpsc::channel();
-    /// # guard.on_lost(move |cause| told.send(cause).expect("a receiver"));
+    /// # guard.on_lost(move |cause| told.send(cause).expect("a receiver"))?;
     /// # clock.advance(Duration::from_secs(10));
     /// # assert!(is_told.try_recv().is_ok());
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
-        if self.can_call_hooks() {
-            self.lease.on_lost(hook);
-            self.shared.keeper.watch(&self.lease);
-        }
+    pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) -> Result<(), Error> {
+        self.start_calling_hooks()?;
+        self.lease.on_lost(hook);
+        self.shared.keeper.watch(&self.lease);
+        Ok(())
     }
 
-    /// Starts the thread that calls hooks. No, in the child of a fork.
-    #[expect(
-        clippy::panic,
-        reason = "as when a manager is built; nothing has been changed yet"
-    )]
-    pub(super) fn can_call_hooks(&self) -> bool {
-        if self.shared.cluster().is_forked() {
-            return false;
-        }
-        if let Err(error) = self.shared.keeper.start(Purpose::Watch) {
-            panic!("{error}");
-        }
-        true
+    /// Starts the thread that calls hooks, unless it runs.
+    pub(super) fn start_calling_hooks(&self) -> Result<(), Error> {
+        self.shared.cluster().refuse_fork()?;
+        self.shared.keeper.start(Purpose::Watch)
     }
 
     /// Returns a watch, which tells other threads whether this lock is still held.

@@ -1,6 +1,7 @@
 //! Whether somebody waits for a lock that is held, so that its holder can make room.
 
 use super::LockGuard;
+use crate::error::Error;
 
 impl LockGuard {
     /// Returns whether somebody waits for this lock, as far as the guard knows.
@@ -39,8 +40,12 @@ impl LockGuard {
     /// Calls `hook` once, when somebody waits for this lock; at once, if that is so already.
     ///
     /// The hook is called when [`is_wanted`](Self::is_wanted) begins to return true, in the way of
-    /// [`on_lost`](Self::on_lost), which also says when it panics. After the hook was called, another one can be set; it is called at
-    /// once as long as somebody waits.
+    /// [`on_lost`](Self::on_lost). After the hook was called, another one can be set; it is called at once as long as somebody
+    /// waits.
+    ///
+    /// # Errors
+    ///
+    /// As for [`on_lost`](Self::on_lost).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -50,16 +55,16 @@ impl LockGuard {
     /// let guard = manager.lock("leader", Duration::from_secs(10))?;
     /// let must_yield = Arc::new(AtomicBool::new(false));
     /// let told = Arc::clone(&must_yield);
-    /// guard.on_wanted(move || told.store(true, Ordering::Relaxed));
+    /// guard.on_wanted(move || told.store(true, Ordering::Relaxed))?;
     /// # assert!(!must_yield.load(Ordering::Relaxed));
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn on_wanted(&self, hook: impl FnOnce() + Send + 'static) {
-        if self.can_call_hooks() {
-            self.lease.on_wanted(hook);
-            if self.is_wanted() {
-                self.shared.keeper.tell_wanted(&self.lease);
-            }
+    pub fn on_wanted(&self, hook: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        self.start_calling_hooks()?;
+        self.lease.on_wanted(hook);
+        if self.is_wanted() {
+            self.shared.keeper.tell_wanted(&self.lease);
         }
+        Ok(())
     }
 }

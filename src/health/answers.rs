@@ -123,6 +123,11 @@ impl Answers {
                 }
                 return;
             }
+            // As a login may be, before the question.
+            Err(error @ NodeError::Refused { .. }) => {
+                self.trouble.refusal.get_or_insert(error);
+                return;
+            }
             Err(error) => {
                 self.trouble.silence = Some(error);
                 return;

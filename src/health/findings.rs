@@ -211,6 +211,9 @@ fn advice_on_silence(error: Option<&NodeError>) -> &'static str {
         Some(NodeError::TimedOut) => {
             "check whether its process hangs, its machine is up, and the network is faster than node_timeout"
         }
+        Some(error) if error.is_of_tls() => {
+            "make the URL and the certificates of server and client fit each other"
+        }
         Some(NodeError::Connect { .. }) => "start the server, or fix its address or the network",
         Some(NodeError::Login { .. }) => {
             "fix the user, the password or the database that the client gives; a restart forgets users that are in no file"

@@ -247,7 +247,7 @@ pub(super) fn node_on(
         timeout: SECOND,
         clock,
         timers: &Timers::Virtual(Arc::new(timers.clone())),
-        thread: &one_thread("slots"),
+        thread: &one_thread("slots").unwrap(),
     };
     adapt(&mut setup);
     Node::new(setup)

@@ -175,7 +175,7 @@ std::thread_local! {
             clock: &Clock::system(),
             // Its probes never come.
             timers: &Timers::Virtual(Arc::new(FakeClock::new())),
-            thread: &one_thread("stage"),
+            thread: &one_thread("stage").unwrap(),
         });
         (node, inbox)
     };

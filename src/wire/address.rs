@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::resp::Reply;
+use super::resp::{Reply, ServerError};
 use redis::{ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
 use scheduled_thread_pool::ScheduledThreadPool;
 use socket2::{Domain, SockAddr, Socket as RawSocket, TcpKeepalive, Type};
@@ -23,7 +23,7 @@ use super::stream::{Plain, Stream};
 use super::tls::{TlsConfig, TlsStream};
 use super::transport::{Connect, Transport, clean, unconnected};
 use crate::clock::{Clock, Timestamp};
-use crate::error::NodeError;
+use crate::error::{NodeError, TOO_MANY};
 
 /// A server, as a URL or a `redis::Client` describes it: where it is, login, database, and TCP settings.
 #[derive(Clone)]
@@ -340,6 +340,9 @@ fn login(
     for command in names {
         let reply = socket.recv(deadline)?;
         if let Reply::Error(error) = reply {
+            if let Some(refused) = before_the_login(&error) {
+                return Err(refused);
+            }
             let password = credentials.map(|credentials| credentials.password.as_str());
             let is_safe = |text: &str| !password.is_some_and(|password| text.contains(password));
             let shown = |text: &str| clean(if is_safe(text) { text } else { "" });
@@ -359,6 +362,20 @@ fn login(
         return Err(NodeError::protocol("more than the replies to the login"));
     }
     Ok(())
+}
+
+/// The error of a server that refuses the connection whatever the login is. Its words are these, so they repeat no password.
+fn before_the_login(error: &ServerError) -> Option<NodeError> {
+    let (code, message) = match error.code.as_str() {
+        "ERR" if error.message.starts_with(TOO_MANY) => ("ERR", TOO_MANY),
+        "DENIED" => ("DENIED", "it runs in protected mode"),
+        "LOADING" => ("LOADING", "it is loading its data"),
+        _ => return None,
+    };
+    Some(NodeError::Refused {
+        code: code.into(),
+        message: message.into(),
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use super::pack::LONGEST_REPLY;
 use super::resp::{self, NoReply, Reply};
 use super::stream::Stream;
-use super::transport::{NO_REPLY, Transport, closed, unless_late};
+use super::transport::{NO_REPLY, Transport, closed, is_timeout, unless_late};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 
@@ -25,6 +25,8 @@ pub(crate) struct Connection<S> {
     ready: Option<Result<Reply, NodeError>>,
     /// The most bytes in a reply.
     longest_reply: usize,
+    /// Whether the server has answered anything.
+    has_answered: bool,
 }
 
 impl<S: Stream> Connection<S> {
@@ -34,6 +36,7 @@ impl<S: Stream> Connection<S> {
             bytes: Vec::with_capacity(CHUNK),
             ready: None,
             longest_reply: LONGEST_REPLY,
+            has_answered: false,
         }
     }
 
@@ -41,6 +44,7 @@ impl<S: Stream> Connection<S> {
     fn next(&mut self) -> Option<Result<Reply, NodeError>> {
         match resp::parse(&self.bytes) {
             Ok((reply, length)) if length <= self.longest_reply => {
+                self.has_answered = true;
                 self.bytes.drain(..length);
                 Some(Ok(reply))
             }
@@ -57,7 +61,12 @@ impl<S: Stream> Connection<S> {
 
     fn broken(&self, error: io::Error) -> NodeError {
         if self.bytes.is_empty() {
-            return closed(error);
+            let is_early = !self.has_answered && !is_timeout(&error);
+            let when = self.stream.before_the_first_answer().filter(|_| is_early);
+            return closed(match when {
+                Some(when) => io::Error::new(error.kind(), format!("{error}, {when}")),
+                None => error,
+            });
         }
         unless_late(error, |source| NodeError::Broken { source })
     }

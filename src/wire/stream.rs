@@ -10,6 +10,7 @@ use socket2::Socket;
 use super::nonblocking;
 use super::transport::is_timeout;
 use crate::clock::{Clock, Timestamp};
+use crate::error::ENDED_PLAIN;
 
 /// How much later than it was set a socket's own timeout may come: the kernel rounds it up to its ticks.
 const ROUNDING: Duration = Duration::from_millis(20);
@@ -43,6 +44,9 @@ pub(crate) trait Stream: Send {
         let socket = self.socket();
         socket.is_some_and(|socket| nonblocking::are_quiet(iter::once(socket)))
     }
+
+    /// What is said where the other end closes the stream before its first answer, if the port may expect another kind of stream.
+    fn before_the_first_answer(&self) -> Option<&'static str>;
 
     /// The socket of a stream that is quiet if the socket has nothing to read.
     fn socket(&self) -> Option<&TcpStream> {
@@ -124,6 +128,11 @@ impl Stream for Plain {
                 }
             }
         }
+    }
+
+    fn before_the_first_answer(&self) -> Option<&'static str> {
+        // A socket of Unix has no such address.
+        self.stream.local_addr().ok().map(|_| ENDED_PLAIN)
     }
 
     fn socket(&self) -> Option<&TcpStream> {

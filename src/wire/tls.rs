@@ -13,6 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use super::stream::{Plain, Stream};
 use super::transport::is_timeout;
 use crate::clock::Timestamp;
+use crate::error::{ENDED_TLS, NO_HANDSHAKE};
 
 mod system;
 
@@ -207,12 +208,15 @@ impl TlsStream {
         // Takes a whole command at once. The length of commands is bounded where they are packed.
         tls.set_buffer_limit(None);
         let mut stream = Self { plain, tls };
+        let mut has_answered = false;
         while stream.tls.is_handshaking() {
             // The last records of the handshake on this side go out with the first command.
             stream.flush(deadline)?;
             match stream.take_in(deadline, deadline)? {
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Some(_) if stream.plain.clock.now() < deadline => {}
+                Some(_) if stream.plain.clock.now() < deadline => has_answered = true,
+                // Not a time-out: the host takes connections, and what listens there may not know TLS.
+                None if !has_answered => return Err(io::Error::other(NO_HANDSHAKE)),
                 Some(_) | None => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
@@ -274,6 +278,10 @@ impl Stream for TlsStream {
                 return Ok(None);
             }
         }
+    }
+
+    fn before_the_first_answer(&self) -> Option<&'static str> {
+        Some(ENDED_TLS)
     }
 
     fn is_quiet(&mut self) -> bool {

@@ -88,7 +88,7 @@ fn hostile_names_are_as_many_resources_and_survive_the_text_of_a_lease() {
         assert!(matches!(&error, Error::Held { resource, .. } if &**resource == *name));
         assert_eq!(nodes[0].token_of(name).as_ref(), Some(&token));
     }
-    let guard = other.adopt(text.parse::<Lease>().unwrap()).unwrap();
+    let guard = other.adopt(&text.parse::<Lease>().unwrap()).unwrap();
     assert_eq!(guard.resources(), HOSTILE);
     guard.unlock().unwrap();
     assert!(HOSTILE.iter().all(|name| nodes[2].token_of(name).is_none()));

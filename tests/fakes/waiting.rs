@@ -93,7 +93,7 @@ fn a_node_that_hangs_while_one_listens_costs_a_time_out() {
     let (clock, nodes, manager) = over_fakes(1);
     let guard = manager.lock("report", BOUND / 6).unwrap();
     let node = nodes[0].clone();
-    guard.on_lost(move |_| node.hang());
+    guard.on_lost(move |_| node.hang()).unwrap();
     let other = LockManager::builder().fakes(&nodes).build().unwrap();
     let result = within(BOUND, move || other.try_lock_for("report", BOUND, BOUND));
     let is_unavailable = matches!(result, Err(Error::Unavailable { .. }));

@@ -18,11 +18,6 @@ fn lease(world: &World) -> Lease {
     text.parse().unwrap()
 }
 
-/// The same lease a second time, as nobody should have it.
-fn copy(lease: &Lease) -> Lease {
-    lease.to_string().parse().unwrap()
-}
-
 /// A lease of which a part of the text is another.
 fn forged(lease: &Lease, part: &str, other: &str) -> Lease {
     let text = lease.to_string();
@@ -48,9 +43,8 @@ fn a_lease_is_adopted_by_another_process_which_extends_the_lock_and_gives_it_bac
         let lease: Lease = guard.into_lease().to_string().parse().unwrap();
         assert_eq!(lease.resource(), world.shown());
         assert_eq!(identity!(lease), told);
-        let again = copy(&lease);
 
-        let adopted = world.managers[1].adopt(lease).unwrap();
+        let adopted = world.managers[1].adopt(&lease).unwrap();
         assert_eq!(identity!(adopted), told);
         let granted = |vote: &Vote| matches!(vote, Vote::Granted);
         assert!(adopted.votes().iter().all(|report| granted(&report.vote)));
@@ -62,7 +56,7 @@ fn a_lease_is_adopted_by_another_process_which_extends_the_lock_and_gives_it_bac
         adopted.unlock().unwrap();
         world.assert_free();
         // It was given back meanwhile.
-        assert_vanished(world.managers[0].adopt(again));
+        assert_vanished(world.managers[0].adopt(&lease));
     });
 }
 
@@ -72,14 +66,14 @@ fn what_is_left_of_the_validity_is_adopted_and_no_more() {
         let lease = lease(world);
         world.clock().advance(ms(20_000));
         let before: Vec<_> = (0..5).map(|node| world.left(node)).collect();
-        let adopted = world.managers[1].adopt(copy(&lease)).unwrap();
+        let adopted = world.managers[1].adopt(&lease).unwrap();
         let after: Vec<_> = (0..5).map(|node| world.left(node)).collect();
         assert_eq!(before, after, "adopting touches nothing");
         // 40 s less the drift of that; what has gone by while the nodes were asked is not added.
         let left = adopted.remaining();
         assert!(left > ms(39_590) && left < ms(39_600), "{left:?}");
         world.fakes().iter().for_each(|node| node.delay(ms(40)));
-        let late = world.managers[1].adopt(copy(&lease)).unwrap().remaining();
+        let late = world.managers[1].adopt(&lease).unwrap().remaining();
         assert!(late + ms(39) < left && late + ms(250) > left, "{late:?}");
         world.fakes().iter().for_each(FakeNode::recover);
         world.clock().advance(left);
@@ -92,7 +86,7 @@ fn an_adopted_lock_is_no_longer_kept_by_the_giver_and_is_kept_by_the_taker_if_it
     on_fakes(|world| {
         let kept = world.call(0).keep_alive(KeepAlive::unbounded());
         let lease = kept.try_lock().unwrap().into_lease();
-        let adopted = world.managers[1].adopt(lease).unwrap();
+        let adopted = world.managers[1].adopt(&lease).unwrap();
         world.clock().advance(TTL / 2);
         assert!(adopted.remaining() < TTL / 2);
         adopted
@@ -111,12 +105,12 @@ fn a_lease_of_a_lock_that_is_lost_is_not_adopted_and_nothing_is_touched() {
         let held = lease(world);
         // A minority does no harm.
         (0..world.quorum() - 1).for_each(|node| world.forget(node));
-        drop(world.managers[1].adopt(copy(&held)).unwrap().into_lease());
+        drop(world.managers[1].adopt(&held).unwrap().into_lease());
         world.forget(world.quorum() - 1);
-        assert_vanished(world.managers[1].adopt(copy(&held)));
+        assert_vanished(world.managers[1].adopt(&held));
         assert_eq!(world.left_on().len(), world.nodes() - world.quorum());
         (0..world.nodes()).for_each(|node| world.usurp(node, TTL));
-        let cause = loss(world.managers[1].adopt(held));
+        let cause = loss(world.managers[1].adopt(&held));
         let is_taken = matches!(cause, LossCause::Taken { .. });
         assert!(is_taken || world.is(Kind::Reader), "{cause}");
         assert!((0..world.nodes()).all(|node| world.is_usurped(node)));
@@ -129,21 +123,21 @@ fn a_forged_lease_is_not_adopted_and_nothing_is_touched() {
         let held = lease(world);
         let other = &world.managers[1];
         let another = forged(&held, held.token(), &"5".repeat(40));
-        let cause = loss(other.adopt(another));
+        let cause = loss(other.adopt(&another));
         // Beside readers, another one may read that has ended.
         let is_taken = matches!(cause, LossCause::Taken { .. });
         assert_eq!(is_taken, !world.is(Kind::Reader), "{cause}");
-        assert_vanished(other.adopt(forged(&held, &world.name, "other")));
+        assert_vanished(other.adopt(&forged(&held, &world.name, "other")));
         if let Some(token) = held.fencing_token() {
             // A fencing token that no node has granted.
             for more in [1, 1_000_000, 3_000_000_000] {
                 let larger = (token + more).to_string();
                 let forged = forged(&held, &token.to_string(), &larger);
-                assert_vanished(other.adopt(forged));
+                assert_vanished(other.adopt(&forged));
             }
         }
         assert_eq!(world.left_on().len(), world.nodes());
-        other.adopt(held).unwrap().unlock().unwrap();
+        other.adopt(&held).unwrap().unlock().unwrap();
         world.assert_free();
     });
 }
@@ -157,13 +151,36 @@ fn a_date_of_a_lease_is_believed_only_if_it_is_over() {
         let far = forged(&held, expires, "99999999999999");
         // By its own word, also when the nodes still have the key.
         world.clock().advance(ms(59_450));
-        assert_expired(world.managers[1].adopt(copy(&held)));
+        assert_expired(world.managers[1].adopt(&held));
         // By the nodes' word, whatever it says itself: a millisecond is less than the drift.
         world.clock().advance(ms(549));
-        assert_expired(world.managers[1].adopt(copy(&far)));
+        assert_expired(world.managers[1].adopt(&far));
         assert_eq!(world.left_on().len(), 5);
         world.clock().advance(TTL);
-        assert_vanished(world.managers[1].adopt(far));
+        assert_vanished(world.managers[1].adopt(&far));
+    });
+}
+
+#[test]
+fn a_lease_outlives_an_outage_and_is_adopted_then() {
+    on_fakes(|world| {
+        let guard = world.take();
+        let token = guard.token().to_owned();
+        let lease = guard.into_lease();
+        for fault in [FakeNode::refuse, FakeNode::lose_replies] {
+            world.fakes()[..3].iter().for_each(fault);
+            assert_unavailable(&world.managers[1].adopt(&lease));
+            world.fakes().iter().for_each(FakeNode::recover);
+            // Nodes that failed are left out for a moment.
+            world.clock().advance(ms(2_000));
+        }
+        let adopted = world.managers[1].adopt(&lease).unwrap();
+        assert_eq!(adopted.token(), token);
+        assert_eq!(world.with(&adopted).len(), world.nodes());
+        adopted.extend(TTL).unwrap();
+        adopted.unlock().unwrap();
+        world.assert_free();
+        assert_vanished(world.managers[1].adopt(&lease));
     });
 }
 
@@ -185,13 +202,13 @@ fn a_lease_of_another_deployment_or_protocol_is_refused_and_too_few_answers_are_
                 continue;
             }
             let manager: LockManager = builder.build().unwrap();
-            let error = manager.adopt(copy(&held)).unwrap_err();
+            let error = manager.adopt(&held).unwrap_err();
             assert_eq!(invalid_field(&error), "lease", "{error}");
             assert!(error.to_string().contains(reason), "{error}");
         }
-        assert_unavailable(&world.managers[1].adopt(copy(&held)));
+        assert_unavailable(&world.managers[1].adopt(&held));
         world.fakes().iter().for_each(FakeNode::recover);
-        drop(world.managers[1].adopt(held).unwrap());
+        drop(world.managers[1].adopt(&held).unwrap());
         world.clock().advance(ms(2_000));
         world.assert_free();
     });
@@ -219,7 +236,7 @@ fn a_node_that_was_sent_an_undo_is_no_vote_for_the_adopter_and_is_not_extended()
                 node.hold(&key, &token, TTL);
             }
         }
-        let adopted = world.managers[1].adopt(lease).unwrap();
+        let adopted = world.managers[1].adopt(&lease).unwrap();
         assert!(matches!(adopted.votes()[0].vote, Vote::NotAsked));
         world.clock().advance(ms(5_000));
         adopted.extend(TTL).unwrap();
@@ -228,7 +245,7 @@ fn a_node_that_was_sent_an_undo_is_no_vote_for_the_adopter_and_is_not_extended()
         let lease = adopted.into_lease();
         nodes[2..4].iter().for_each(FakeNode::restart);
         assert!(matches!(
-            world.managers[1].adopt(lease),
+            world.managers[1].adopt(&lease),
             Err(Error::Lost { .. } | Error::Unavailable { .. })
         ));
     });

@@ -19,7 +19,9 @@ fn assert_is_over(world: &World, guard: LockGuard, assert_cause: fn(Result<(), E
     assert_cause(guard.extend(TTL));
     assert!(guard.wait_lost(Duration::ZERO).is_some());
     let (tell, told) = mpsc::channel();
-    guard.on_lost(move |cause| tell.send(cause).unwrap());
+    guard
+        .on_lost(move |cause| tell.send(cause).unwrap())
+        .unwrap();
     world.let_hooks_run();
     let cause = told.recv_timeout(BOUND).unwrap();
     assert!(told.recv_timeout(BOUND).is_err(), "told twice: {cause}");

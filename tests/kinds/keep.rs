@@ -99,7 +99,9 @@ fn a_loss_that_a_renewal_finds_is_told_once_and_ends_the_keeping() {
             let call = world.call(0).keep_alive(KeepAlive::unbounded());
             let guard = call.try_lock().unwrap();
             let (tell, told) = mpsc::channel();
-            guard.on_lost(move |cause| tell.send(cause).unwrap());
+            guard
+                .on_lost(move |cause| tell.send(cause).unwrap())
+                .unwrap();
             (0..2).for_each(|node| world.usurp(node, ttl));
             world.clock().advance(TTL);
             guard.check().unwrap();

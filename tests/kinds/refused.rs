@@ -106,7 +106,7 @@ fn names_that_no_lock_can_have_are_refused_by_every_call_that_takes_one() {
             is_refused(manager.semaphore_status(name, 3).err());
             is_refused(manager.release(name, "token").err());
             if let Ok(forged) = lease.replace(&world.name, name).parse() {
-                is_refused(manager.adopt(forged).err());
+                is_refused(manager.adopt(&forged).err());
             }
         }
     });

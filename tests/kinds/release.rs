@@ -200,7 +200,7 @@ fn past_its_end_by_the_clock_a_lock_has_expired_whatever_late_answers_say_if_any
 fn a_lock_whose_guard_was_forgotten_is_held_until_it_ends_and_lost_then() {
     let takes: [fn(&World) -> LockGuard; 4] = [
         World::take,
-        |world| world.managers[0].adopt(world.take().into_lease()).unwrap(),
+        |world| world.managers[0].adopt(&world.take().into_lease()).unwrap(),
         |world| {
             let guard = world.call(0).ttl(TTL / 2).lock().unwrap();
             guard.extend(TTL).unwrap();

@@ -188,7 +188,7 @@ fn a_lease_takes_the_minimum_along_and_counts_it_from_the_first_holder() {
         let pass = |guard: LockGuard, to: usize| {
             let text = guard.into_lease().to_string();
             assert!(text.starts_with("redlatch2:"), "{text}");
-            world.managers[to].adopt(text.parse().unwrap()).unwrap()
+            world.managers[to].adopt(&text.parse().unwrap()).unwrap()
         };
         let first = guard(world, MINIMUM);
         let token = first.token().to_owned();
@@ -212,7 +212,7 @@ fn a_lease_takes_the_minimum_along_and_counts_it_from_the_first_holder() {
         world.clock().advance(MINIMUM + ms(2));
         let text = adopted.into_lease().to_string();
         assert!(text.starts_with("redlatch1:"), "{text}");
-        let adopted = world.managers[0].adopt(text.parse().unwrap()).unwrap();
+        let adopted = world.managers[0].adopt(&text.parse().unwrap()).unwrap();
         adopted.unlock().unwrap();
         world.assert_free();
 
@@ -220,7 +220,7 @@ fn a_lease_takes_the_minimum_along_and_counts_it_from_the_first_holder() {
         let text = guard(world, MINIMUM).into_lease().to_string();
         let until = text.split_once('/').unwrap().1.split_once(':').unwrap().0;
         let forged = text.replace(until, "99999999999999999");
-        let adopted = world.managers[1].adopt(forged.parse().unwrap()).unwrap();
+        let adopted = world.managers[1].adopt(&forged.parse().unwrap()).unwrap();
         adopted.unlock().unwrap();
         assert!(world.left(0) < Some(TTL * 61));
     }));

@@ -128,12 +128,12 @@ fn a_refusal_names_the_holder_and_a_lock_with_a_label_is_as_good_as_one_without(
             let guard = call.try_lock().unwrap();
             let text = guard.into_lease().to_string();
             assert_eq!(text.starts_with("redlatch2:"), who.is_some(), "{text}");
-            let adopted = world.managers[1].adopt(text.parse().unwrap()).unwrap();
+            let adopted = world.managers[1].adopt(&text.parse().unwrap()).unwrap();
             adopted.extend(TTL * 2).unwrap();
             // Another label is another value.
             let forged = text.replace("4711", "4712");
             if who.is_some() {
-                assert!(world.managers[0].adopt(forged.parse().unwrap()).is_err());
+                assert!(world.managers[0].adopt(&forged.parse().unwrap()).is_err());
             }
             // An operator needs the token alone.
             world.release(0, adopted.token()).unwrap();

@@ -69,7 +69,7 @@ fn an_extension_tells_the_holder_that_another_client_waits_and_so_does_the_statu
         assert!(!is_wanted());
         assert!(!world.status().iter().any(LockStatus::is_wanted));
         let (tell, told) = mpsc::channel();
-        guard.on_wanted(move || tell.send(()).unwrap());
+        guard.on_wanted(move || tell.send(()).unwrap()).unwrap();
         let cancel = Cancel::new();
         thread::scope(|scope| {
             let call = world.rival(1).cancelled_by(&cancel);
@@ -103,7 +103,7 @@ fn a_round_that_is_under_way_when_it_is_cancelled_ends_as_it_would_and_no_other_
             // Its hook is called while the nodes are asked.
             let timer = manager.try_lock("timer", ms(1_000)).unwrap();
             let cancelled = cancel.clone();
-            timer.on_lost(move |_| cancelled.cancel());
+            timer.on_lost(move |_| cancelled.cancel()).unwrap();
             world
                 .clock()
                 .advance(timer.remaining().saturating_sub(ms(11)));

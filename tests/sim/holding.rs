@@ -273,7 +273,7 @@ impl Worker {
             let mut state = self.world.state();
             state.records_call(on, None, Some(&lease));
         }
-        match self.manager.adopt(lease) {
+        match self.manager.adopt(&lease) {
             Ok(guard) => {
                 self.world.adopted(self.id, &mail.handed, &guard);
                 let mut state = self.world.state();

@@ -26,11 +26,13 @@ impl World {
         });
         drop(state);
         let world = Arc::downgrade(self);
-        held.guard.on_lost(move |cause| {
-            if let Some(world) = world.upgrade() {
-                world.state().hook_called(number, &cause);
-            }
-        });
+        held.guard
+            .on_lost(move |cause| {
+                if let Some(world) = world.upgrade() {
+                    world.state().hook_called(number, &cause);
+                }
+            })
+            .unwrap();
     }
 }
 

@@ -94,13 +94,15 @@ impl Held {
         self.hook = Some(Arc::clone(&is_called));
         self.happened(clock(), What::Hooks);
         let call = self.call;
-        self.guard.on_lost(move |cause| {
-            match why_lost(&cause) {
-                Why::Unknown => wrong("a hook was told that its lock was given back"),
-                why => happened(clock(), call, What::Lost(why)),
-            }
-            is_called.store(true, Ordering::SeqCst);
-        });
+        self.guard
+            .on_lost(move |cause| {
+                match why_lost(&cause) {
+                    Why::Unknown => wrong("a hook was told that its lock was given back"),
+                    why => happened(clock(), call, What::Lost(why)),
+                }
+                is_called.store(true, Ordering::SeqCst);
+            })
+            .unwrap();
     }
 
     /// Lives with it, for 20 ms at most when all is calm, and else for a drawn time, at times beyond the lease; where it is extended,

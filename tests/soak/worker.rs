@@ -225,7 +225,7 @@ impl Thread<'_> {
             fencing: lease.fencing_token(),
         };
         let call = self.asks(&on, None, Some(leased));
-        let result = self.worker.manager.adopt(lease);
+        let result = self.worker.manager.adopt(&lease);
         let returned = clock();
         let guard = match result {
             Ok(guard) => guard,

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::nodes::{Nodes, bare};
+use crate::nodes::{Nodes, TOKEN, bare};
 use crate::process::end_of;
 
 /// Command lines with a part of the advice: what the parser takes, and others refuse. `LONG` is a name that is too long.
@@ -135,4 +135,18 @@ fn certificates_without_the_feature_for_tls_name_the_feature() {
         let line = format!("status job --node redis://127.0.0.1:1 {option} x");
         end_of(&mut bare(&line)).is_refused(64, "tls-rustls");
     }
+}
+
+#[test]
+fn a_system_that_gives_no_thread_is_71() {
+    let nodes = Nodes::hasty();
+    let unlock = format!("unlock job --token {TOKEN}");
+    let lines = ["run job -- true", "status job", "list", "health", "watch"];
+    for line in lines.into_iter().chain([&*unlock, "open-nodes"]) {
+        let mut command = nodes.redlatch(line);
+        // No thread has such a stack.
+        command.env("RUST_MIN_STACK", usize::MAX.div_ceil(4).to_string());
+        end_of(&mut command).is_refused(71, "gave no thread; look at its limits: Resource");
+    }
+    assert!(nodes.servers.iter().all(|server| server.keys() == 0));
 }

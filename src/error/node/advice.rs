@@ -1,4 +1,4 @@
-//! Pure: what an operator can do about an error that a server answered.
+//! Pure: what an operator can do about an error that a server answered, or about a connection that can't be made.
 
 /// The advice for an operator about an error that a server answered.
 pub(super) fn advice(code: &str, message: &str) -> &'static str {
@@ -23,11 +23,76 @@ pub(super) fn advice(code: &str, message: &str) -> &'static str {
             " (this is a Redis Cluster: every node has to be an independent master)"
         }
         "ERR" if is_needed(message) => UNKNOWN_COMMAND,
+        "ERR" if message.starts_with(TOO_MANY) => {
+            " (the server has no room for a further client: end idle ones, or raise its maxclients)"
+        }
+        "DENIED" => {
+            " (it takes no clients of other machines, because its default user needs no password: set requirepass there, or protected-mode no if its network is safe)"
+        }
         "OOM" => " (the server is out of memory)",
         "MISCONF" => " (the server refuses writes because it can't save to disk)",
         _ => "",
     }
 }
+
+/// What of a server's message is for its clients. Most of what protected mode says is for its own machine.
+pub(super) fn for_clients<'m>(code: &str, message: &'m str) -> &'m str {
+    let first = message.split(". ").next().unwrap_or_default();
+    if code == "DENIED" { first } else { message }
+}
+
+/// What a server with too many clients says to a further one, and closes.
+pub(crate) const TOO_MANY: &str = "max number of clients reached";
+
+/// What is said where a server that takes the connection does not answer to TLS.
+pub(crate) const NO_HANDSHAKE: &str = "no answer to the TLS handshake in time";
+
+/// What is said of a connection without and with TLS that the server has closed at once.
+pub(crate) const ENDED_PLAIN: &str = "before the first answer";
+pub(crate) const ENDED_TLS: &str = "before the first answer over TLS";
+
+/// The advice where this is said of a connection, or an empty text. The texts about certificates are those of rustls.
+pub(super) fn on_connection(said: &str) -> &'static str {
+    let advice = ON_CONNECTIONS.iter().find(|(text, _)| said.contains(text));
+    advice.map_or("", |(_, advice)| advice)
+}
+
+/// The first one that fits.
+const ON_CONNECTIONS: [(&str, &str); 10] = [
+    ("UnknownIssuer", NO_ROOT),
+    // Another root of the same name.
+    ("BadSignature", NO_ROOT),
+    (
+        "not valid for name",
+        " (give a name in the server's certificate by Tls::server_name, --tls-name or the URL)",
+    ),
+    (
+        "CaUsedAsEndEntity",
+        " (the server shows the certificate of an authority: give it one of its own, with CA:FALSE)",
+    ),
+    (
+        "invalid peer certificate",
+        " (the server's certificate can't be used: give it a valid one, and check the clocks)",
+    ),
+    ("CertificateRequired", ASKS_FOR_A_CERTIFICATE),
+    (ENDED_TLS, ASKS_FOR_A_CERTIFICATE),
+    (
+        "corrupt message",
+        " (this port does not speak TLS: name it redis://, or give the one with TLS)",
+    ),
+    (
+        NO_HANDSHAKE,
+        " (a port without TLS is silent: name that redis://; if the link is slow, raise the timeout)",
+    ),
+    (
+        ENDED_PLAIN,
+        " (a port that expects TLS does so: name that rediss://; so does a proxy without its server)",
+    ),
+];
+
+const NO_ROOT: &str = " (the root certificate of the server is missing: give it by Tls::root_certificates, --tls-ca or SSL_CERT_FILE)";
+
+const ASKS_FOR_A_CERTIFICATE: &str = " (the server may ask for a certificate: give one by Tls::client_certificate, or --tls-cert and --tls-key)";
 
 /// Whether the user's ACL is the reason. For a refusal within a script, Redis has no error code: Redis 7 answers ERR, Redis 6
 /// the name and line of the script.

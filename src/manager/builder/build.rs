@@ -38,11 +38,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::Invalid`], which names the option, what is wrong with it and what to do; [`Error::Forked`] in the child of a
-    /// process that has built a manager.
-    ///
-    /// # Panics
-    ///
-    /// Where the operating system can't start a thread.
+    /// process that has built a manager; [`Error::NoThread`].
     ///
     /// ```
     /// use redlatch::{Error, LockManager};
@@ -96,6 +92,7 @@ impl Builder {
         // Lookups have a thread of their own, because the system's resolver can hang.
         let needs_lookups = addresses().any(Address::has_host_name);
         let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));
+        let lookups = lookups.transpose().map_err(Error::no_thread)?;
         let connectors = nodes().map(|node| {
             let connector = node.connector(&clock, lookups.as_ref(), &security);
             (node.name().into(), connector)
@@ -111,7 +108,7 @@ impl Builder {
         clock: Clock,
     ) -> Result<LockManager, Error> {
         let options = self.checked_options()?;
-        let thread = one_thread("redlatch");
+        let thread = one_thread("redlatch").map_err(Error::no_thread)?;
         let timers = Timers::new(&clock, &thread);
         let common_lanes = Arc::new(lanes(options.pool_size));
         let nodes = nodes

@@ -17,7 +17,12 @@ fn host(addresses: &[SocketAddr]) -> Connector {
     let client = redis::Client::open("redis://:secret@no-such-host.invalid").unwrap();
     let address = Address::new(client.get_connection_info().clone()).unwrap();
     let clock = Clock::system();
-    let resolver = Resolver::new("no-such-host.invalid", 1, &clock, &one_thread("lookup"));
+    let resolver = Resolver::new(
+        "no-such-host.invalid",
+        1,
+        &clock,
+        &one_thread("lookup").unwrap(),
+    );
     resolver.know(addresses);
     Connector {
         address,

@@ -203,7 +203,7 @@ fn a_lease_carries_the_healed_nodes_and_its_taker_heals_only_those() {
     let text = guard.into_lease().to_string();
     assert_eq!(text.split(':').nth(4), Some("01111"));
 
-    let guard = manager.adopt(text.parse::<Lease>().unwrap()).unwrap();
+    let guard = manager.adopt(&text.parse::<Lease>().unwrap()).unwrap();
     nodes[4].restart();
     guard.extend(TTL).unwrap();
     assert_on(&nodes, &guard, &[0, 1, 1, 1, 1]);

@@ -69,7 +69,7 @@ fn a_loss_that_is_known_is_what_every_other_call_tells_whatever_the_nodes_say() 
         // More than the limit that it has reached.
         let kept = limited.keep_alive(TTL, KeepAlive::unbounded());
         assert_lost(kept, at_the_limit);
-        assert_lost(manager.adopt(limited.into_lease()).map(drop), has_expired);
+        assert_lost(manager.adopt(&limited.into_lease()).map(drop), has_expired);
     }
 }
 
@@ -146,8 +146,8 @@ fn hooks_are_told_also_of_a_lock_that_nobody_renews_and_one_that_panics_harms_no
     let (clock, _nodes, manager) = over_fakes(5);
     let guard = manager.try_lock("report", TTL).unwrap();
     let other = manager.try_lock("other", TTL * 2).unwrap();
-    guard.on_lost(|_| panic!("a hook that panics"));
-    guard.on_lost(|_| std::panic::panic_any(Grenade));
+    guard.on_lost(|_| panic!("a hook that panics")).unwrap();
+    guard.on_lost(|_| std::panic::panic_any(Grenade)).unwrap();
     let (first, others) = (told(&guard), told(&other));
     clock.advance(TTL / 2);
     guard.extend(TTL).unwrap();
@@ -178,7 +178,7 @@ fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
     for give_back in ends {
         let guard = kept(&manager, KeepAlive::unbounded());
         let (told, watch, grenade) = (told(&guard), guard.watch(), Grenade);
-        guard.on_lost(move |_| drop(grenade));
+        guard.on_lost(move |_| drop(grenade)).unwrap();
         assert!(watch.wait_lost(TTL).is_none());
         watch.check().unwrap();
         give_back(guard);

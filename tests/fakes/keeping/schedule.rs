@@ -30,7 +30,9 @@ pub(crate) fn kept(manager: &LockManager, keep_alive: KeepAlive) -> LockGuard {
 /// What the hooks of a guard are told.
 pub(crate) fn told(guard: &LockGuard) -> Receiver<LossCause> {
     let (tell, told) = mpsc::channel();
-    guard.on_lost(move |cause| tell.send(cause).unwrap());
+    guard
+        .on_lost(move |cause| tell.send(cause).unwrap())
+        .unwrap();
     told
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn play(
     clock.advance(TTL);
     // A lease goes from hand to hand, and is extended, healed and lost.
     let lease = manager.lock("job", TTL).unwrap().into_lease();
-    let guard = manager.adopt(lease).unwrap();
+    let guard = manager.adopt(&lease).unwrap();
     nodes[1].flush();
     guard.extend(TTL).unwrap();
     clock.advance(TTL * 2);

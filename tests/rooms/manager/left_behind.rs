@@ -51,7 +51,7 @@ mod tests {
         let manager = LockManager::builder().fakes(&nodes).build().unwrap();
         let request = manager.request("job").ttl(Duration::from_secs(10));
         let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-        guard.on_lost(|_| {});
+        guard.on_lost(|_| {}).unwrap();
         let planned = || manager.shared.keeper.planned();
         assert_eq!(planned(), [1, 1]);
         guard.unlock().unwrap();

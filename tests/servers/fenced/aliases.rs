@@ -114,7 +114,7 @@ fn a_server_under_two_names_is_no_majority() {
             let text = guard.into_lease().to_string();
             let counted = text.split(':').nth(4).unwrap();
             let forged = text.replace(&format!(":{counted}:"), ":111:");
-            assert_one_alias(&unavailable(manager.adopt(forged.parse().unwrap())));
+            assert_one_alias(&unavailable(manager.adopt(&forged.parse().unwrap())));
         }
         // Nobody has the lock, and no majority is possible.
         assert_one_alias(&unavailable(manager.try_lock("job", TTL)));

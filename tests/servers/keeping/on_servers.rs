@@ -73,12 +73,14 @@ fn no_hook_is_called_once_the_lock_was_given_back() {
     let guard = manager.try_lock("job", ms(200)).unwrap();
     let (begun, has_begun) = mpsc::channel();
     let (go_on, goes_on) = mpsc::channel::<()>();
-    guard.on_lost(move |_| {
-        begun.send(()).unwrap();
-        goes_on.recv().unwrap_err();
-    });
+    guard
+        .on_lost(move |_| {
+            begun.send(()).unwrap();
+            goes_on.recv().unwrap_err();
+        })
+        .unwrap();
     let (tell, told) = mpsc::channel();
-    guard.on_lost(move |_| tell.send(()).unwrap());
+    guard.on_lost(move |_| tell.send(()).unwrap()).unwrap();
     has_begun.recv_timeout(BOUND).unwrap();
     // While the first one runs, the second is still to come.
     drop(guard);
@@ -144,7 +146,7 @@ fn a_lease_whose_own_key_lost_its_time_to_live_is_not_told_as_lost() {
         for server in &servers {
             server.command(command);
         }
-        manager.adopt(text.parse().unwrap())
+        manager.adopt(&text.parse().unwrap())
     };
     let result = adopt(&["PERSIST", "job"]);
     assert!(

@@ -73,7 +73,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
                 // Nothing renews it here, whatever the parent's threads were at.
                 matches!(kept.wait_lost(TTL), Some(LossCause::Expired { .. })),
                 matches!(kept.check(), Err(Error::Lost { .. })),
-                matches!(manager.adopt(kept.into_lease()), Err(Error::Forked)),
+                matches!(manager.adopt(&kept.into_lease()), Err(Error::Forked)),
                 matches!(unlocked.unlock(), Err(Error::Forked)),
             ];
             let first_bad = are_good.iter().position(|is_good| !is_good);

@@ -107,7 +107,7 @@ fn use_readers([manager, another]: &[LockManager; 2]) -> Result<(), Box<dyn std:
         return Err(status.to_string().into());
     }
     second.unlock()?;
-    another.adopt(reader.into_lease())?.unlock()?;
+    another.adopt(&reader.into_lease())?.unlock()?;
     Ok(mine.try_write()?.unlock()?)
 }
 

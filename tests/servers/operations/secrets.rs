@@ -1,6 +1,7 @@
 //! A token proves who holds a lock, so none is in an error, a vote, a log line or a span, whatever a server replies.
 
 use std::error::Error as _;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
@@ -174,6 +175,46 @@ fn a_token_of_another_program_is_not_repeated_either() {
     assert!(error.to_string().contains("ERR"), "{error}");
 }
 
+/// Programs print `Debug` by `unwrap`, `dbg!` and in their logs.
+#[test]
+fn debug_shows_the_first_digits_of_a_token_only() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let rest = Duration::from_secs(30);
+    let exports = manager.semaphore("exports", 2);
+    let guards = [
+        manager.lock("job", TTL),
+        manager.request("named").holder("web-3").lock(),
+        manager.request("rests").at_least(rest).lock(),
+        manager.lock_all(["a", "b"], TTL),
+        manager.rw_lock("ledger").read(),
+        exports.lock(),
+    ];
+    for guard in guards.map(Result::unwrap) {
+        let (token, name) = (guard.token().to_owned(), guard.resources()[0].to_owned());
+        let mut shown = Shown::default();
+        let mut show = |thing: &dyn Debug| shown.0.push(format!("{thing:?} {thing:#?}"));
+        show(&guard);
+        show(&guard.watch());
+        // All that manager and nodes have.
+        show(&manager);
+        show(&nodes);
+        show(&manager.status(&name));
+        show(&manager.semaphore_status("exports", 2));
+        show(&manager.locks("").unwrap().collect::<Vec<_>>());
+        let lease = guard.into_lease();
+        show(&lease);
+        show(&lease.to_string().parse::<redlatch::Lease>());
+        if name == "rests" {
+            manager.adopt(&lease).unwrap().unlock().unwrap();
+            show(&manager.status(&name));
+        }
+        shown.assert_hides(&token, &name);
+        let hint = format!("{:?}…", &token[..8]);
+        assert!(shown.0[0].contains(&hint), "{name}: {}", shown.0[0]);
+    }
+}
+
 /// As a status asks, an adoption sees the whole value of a key.
 #[test]
 fn who_adopts_is_not_told_what_another_holder_has_under_the_key() {
@@ -186,7 +227,7 @@ fn who_adopts_is_not_told_what_another_holder_has_under_the_key() {
                 node.hold("job", value, TTL);
             }
             let mut shown = Shown::default();
-            match manager.adopt(lease) {
+            match manager.adopt(&lease) {
                 Ok(guard) if taken == 1 => shown.votes(&guard.votes()),
                 Err(error) if taken > 1 => shown.error(&error),
                 adopted => panic!("{taken} are taken: {adopted:?}"),

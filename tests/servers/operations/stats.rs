@@ -152,7 +152,7 @@ const STORIES: [Story; 11] = [
                 counted(&stage.manager),
                 "1 acquired, 1 passed on, 1 attempts"
             );
-            let guard = stage.manager.adopt(lease).unwrap();
+            let guard = stage.manager.adopt(&lease).unwrap();
             assert_eq!(stage.manager.stats().held(), 1);
             drop(guard);
         },

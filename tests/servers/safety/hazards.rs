@@ -90,7 +90,7 @@ fn two_that_adopt_the_same_lease_both_hold_it_with_the_same_token() {
     for protocol in BOTH {
         let (_clock, _nodes, [giver, taker]) = processes(protocol);
         let lease = giver.try_lock("job", TTL).unwrap().into_lease().to_string();
-        let guards = [taker, giver].map(|manager| manager.adopt(lease.parse().unwrap()).unwrap());
+        let guards = [taker, giver].map(|manager| manager.adopt(&lease.parse().unwrap()).unwrap());
         assert!(guards.iter().all(|guard| guard.check().is_ok()));
         assert_eq!(guards[0].fencing_token(), guards[1].fencing_token());
     }

@@ -71,7 +71,7 @@ fn who_wants_what_this_manager_holds_is_told_which_one_it_is() {
 fn a_guard_of_several_gives_each_line_its_next_thread_also_if_it_was_adopted() {
     let (manager, never) = (fakes(), Cancel::new());
     let lease = manager.lock_all(["a", "b"], TTL).unwrap().into_lease();
-    let guard = manager.adopt(lease).unwrap();
+    let guard = manager.adopt(&lease).unwrap();
     let [a, b] = ["a", "b"].map(|name| lines_up(&manager, &[name], &never));
     let both = lines_up(&manager, &["b", "a"], &never);
     drop(guard);

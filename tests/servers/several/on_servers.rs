@@ -92,7 +92,7 @@ fn an_adopted_lock_lasts_as_long_as_the_key_that_ends_first() {
         for server in &servers {
             server.command(&["PEXPIRE", "b", "5000"]);
         }
-        let adopted = other.adopt(text.parse().unwrap()).unwrap();
+        let adopted = other.adopt(&text.parse().unwrap()).unwrap();
         // A majority has the other keys for longer, and no such time counts.
         assert!(adopted.remaining() < Duration::from_secs(5));
         adopted.extend(TTL).unwrap();

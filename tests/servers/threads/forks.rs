@@ -101,7 +101,7 @@ fn guards(manager: &LockManager) -> Vec<LockGuard> {
     let read = names.map(|_| ledger.read().unwrap());
     let kept = names.map(|name| keep(manager, &format!("kept {name}")).unwrap());
     for guard in &kept {
-        guard.on_lost(|_| ());
+        guard.on_lost(|_| ()).unwrap();
     }
     let permits = (0..PERMITS).map(|_| permits.lock().unwrap());
     let all = locks.into_iter().chain(several).chain(read).chain(kept);
@@ -112,8 +112,8 @@ fn guards(manager: &LockManager) -> Vec<LockGuard> {
 fn is_sound(guard: &LockGuard) -> bool {
     let (watch, shared) = (guard.watch(), Arc::new(()));
     let of_the_hook = Arc::clone(&shared);
-    guard.on_lost(move |_| drop(of_the_hook));
     let refused = [
+        guard.on_lost(move |_| drop(of_the_hook)),
         guard.extend(TTL),
         guard.keep_alive(TTL, KeepAlive::unbounded()),
     ];

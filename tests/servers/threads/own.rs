@@ -90,7 +90,7 @@ fn a_manager_has_two_threads_one_more_for_kept_locks_and_one_for_hooks_until_all
     let guards: Vec<LockGuard> = (0..100).map(keep).collect();
     assert_soon(2);
     for guard in &guards {
-        guard.on_lost(|_| ());
+        guard.on_lost(|_| ()).unwrap();
     }
     // Every lock is renewed.
     let end_of = |guard: &LockGuard| now() + guard.remaining();

@@ -74,7 +74,7 @@ fn a_lease_is_not_waited_for_in_the_line() {
     let waiting = next(&manager, TTL);
     let lease = guard.into_lease();
     // The thread that waits asks the servers now, and this one waits for it.
-    let adopted = manager.adopt(lease).unwrap();
+    let adopted = manager.adopt(&lease).unwrap();
     let result = manager.try_lock("job", TTL);
     assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
     assert!(!waiting.is_finished());
@@ -85,7 +85,7 @@ fn a_lease_is_not_waited_for_in_the_line() {
     let lease = guard.into_lease();
     let error = manager.try_lock("job", TTL).unwrap_err();
     assert!(error.to_string().contains("another holder"), "{error}");
-    let adopted = manager.adopt(lease).unwrap();
+    let adopted = manager.adopt(&lease).unwrap();
     assert_held_here(manager.try_lock("job", TTL));
     let waiting = next(&manager, TTL);
     adopted.unlock().unwrap();

@@ -33,7 +33,7 @@ fn waits<R>(manager: &LockManager, names: &[&str], meanwhile: impl FnOnce() -> R
 /// What a hook is told.
 fn told(guard: &LockGuard) -> Receiver<()> {
     let (tell, told) = mpsc::channel();
-    guard.on_wanted(move || tell.send(()).unwrap());
+    guard.on_wanted(move || tell.send(()).unwrap()).unwrap();
     told
 }
 
@@ -53,7 +53,7 @@ fn what_was_announced_ends_by_itself_and_who_waited_does_not_take_it_for_that_of
     assert!(eventually(BOUND, || is_wanted(&first)));
     first.unlock().unwrap();
     let second = within(BOUND, || waiting.join().unwrap());
-    second.on_wanted(|| panic!("nobody waits"));
+    second.on_wanted(|| panic!("nobody waits")).unwrap();
     assert!(!is_wanted(&second));
 }
 
@@ -62,7 +62,7 @@ fn a_renewal_calls_the_hook_once_and_one_that_panics_harms_nobody() {
     let (_nodes, [holder, other]) = processes();
     let request = holder.request("job").ttl(Duration::from_secs(3));
     let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-    guard.on_wanted(|| panic!("a hook"));
+    guard.on_wanted(|| panic!("a hook")).unwrap();
     let first = told(&guard);
     assert!(first.try_recv().is_err());
     waits(&other, &["job"], || {
