@@ -75,7 +75,11 @@ fn locks_with_long_names_go_together_until_the_write_is_large_enough() {
 fn kept(name: &str) -> Arc<LeaseState> {
     let lease = lease(name, 9_000, ALL);
     let ttl = Duration::from_secs(10);
-    lease.keep(Renewal { ttl, until: None });
+    lease.keep(Renewal {
+        ttl,
+        margin: Duration::ZERO,
+        until: None,
+    });
     Arc::new(lease)
 }
 
@@ -113,7 +117,11 @@ fn a_lock_that_becomes_due_between_two_writes_or_two_heals_goes_before_the_next_
     let keeper = Keeper::new(cluster);
     let (short, long) = (Duration::from_secs(1), Duration::from_secs(60));
     let keep = |guard: &LockGuard, ttl| {
-        guard.lease.keep(Renewal { ttl, until: None });
+        guard.lease.keep(Renewal {
+            ttl,
+            margin: Duration::ZERO,
+            until: None,
+        });
         Arc::clone(&guard.lease)
     };
     let urgent = manager.lock("urgent", short).unwrap();
