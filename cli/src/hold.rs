@@ -4,7 +4,7 @@ use std::io::stdin;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use redlatch::LockGuard;
+use redlatch::{Error, LockGuard, LossCause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -37,17 +37,29 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     let session = Session { request, events };
     let held = session.acquire()?;
     session.watch(&held);
-    // This process may have been stopped up to now.
-    held.check()?;
-    let printed = output::print(&announcement(arguments, &held));
-    if printed.is_ok() && is_lost(&session) {
-        // What is left of it on a minority of the servers.
-        held.unlock().ok();
+    let printed = announce(arguments, &held)?;
+    if printed.is_ok()
+        && let Some(cause) = lost(&session)
+    {
+        if let LossCause::Taken { .. } | LossCause::Vanished { .. } = cause {
+            // What is left of it on a minority of the servers.
+            held.unlock().ok();
+        } else {
+            // Nobody else gets the lock before its keys end. That is the time to end what relies on it.
+            drop(held.into_lease());
+        }
         return Ok(LOST);
     }
     let was_ours = session.tell_release(held.unlock(), None);
     printed?;
     Ok(if was_ours { 0 } else { LOST })
+}
+
+/// Prints the line that tells that the lock is held, if it is.
+fn announce(arguments: &Hold, held: &LockGuard) -> Result<Result<(), Failure>, Error> {
+    // This process may have been stopped up to now.
+    held.check()?;
+    Ok(output::print(&announcement(arguments, held)))
 }
 
 /// The line that tells that the lock is held.
@@ -62,16 +74,16 @@ fn announcement(arguments: &Hold, held: &LockGuard) -> String {
     }
 }
 
-/// Waits until the lock is to be released, or is lost.
-fn is_lost(session: &Session<'_>) -> bool {
+/// Waits until the lock is to be released, or returns how it was lost.
+fn lost(session: &Session<'_>) -> Option<LossCause> {
     let lock = session.request;
     while let Some(event) = session.events.next(None) {
-        if let Event::Lost(cause) = &event {
-            let cause = told_of_loss(cause);
+        if let Event::Lost(cause) = event {
+            let told = told_of_loss(&cause);
             output::complain(&format!(
-                "lost the lock {lock}: {cause}; end what relies on it"
+                "lost the lock {lock}: {told}; end what relies on it"
             ));
-            return true;
+            return Some(cause);
         }
         if matches!(event, Event::Wanted) {
             output::complain(&format!("somebody waits for the lock {lock}"));
@@ -81,7 +93,7 @@ fn is_lost(session: &Session<'_>) -> bool {
             break;
         }
     }
-    false
+    None
 }
 
 /// Reads standard input, and sends an event when it has ended.

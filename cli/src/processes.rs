@@ -51,6 +51,18 @@ pub(crate) fn reap_orphans() {
     }
 }
 
+/// Whether a process is stopped, as by Ctrl-Z. Where the system does not tell, it runs.
+pub(crate) fn is_stopped(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    stat.is_ok_and(|stat| after_name(&stat).is_some_and(|rest| rest.starts_with('T')))
+}
+
+/// What stands behind the name, which is in parentheses and may hold anything: the state, the parent and the group.
+fn after_name(stat: &str) -> Option<&str> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    Some(rest)
+}
+
 /// The process group of this process, if it has a number in this PID namespace. Where it has none, `getpgrp` returns
 /// zero, which is no `Pid`.
 pub(crate) fn own_group() -> Option<Pid> {
@@ -62,9 +74,11 @@ pub(crate) fn own_group() -> Option<Pid> {
 
 #[cfg(target_os = "linux")]
 fn group_of(stat: &str) -> Option<Pid> {
-    // The name, in parentheses, may hold anything. Behind it are the state, the parent and the group.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let group: i32 = rest.split_ascii_whitespace().nth(2)?.parse().ok()?;
+    let group: i32 = after_name(stat)?
+        .split_ascii_whitespace()
+        .nth(2)?
+        .parse()
+        .ok()?;
     Pid::from_raw(group)
 }
 
