@@ -290,8 +290,12 @@ impl Supervisor<'_> {
                     _ => {
                         let kill_at = notice.kill_at(self.deadline, now);
                         let [grace, left] = [kill_at, end].map(|at| at.saturating_sub(now));
-                        let told = format!("{grace:.1?}; others can get the lock in {left:.1?}");
-                        (kill_at, told)
+                        let others = if left.is_zero() {
+                            "others may have the lock".to_owned()
+                        } else {
+                            format!("others can get the lock in {left:.1?}")
+                        };
+                        (kill_at, format!("{grace:.1?}; {others}"))
                     }
                 };
                 // The watchdog sends KILL if this process is stopped meanwhile.

@@ -22,10 +22,7 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{
     Pid, Signal, getpid, kill_current_process_group, kill_process, kill_process_group,
 };
-use signal_hook::consts::signal::{
-    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1,
-    SIGUSR2, SIGVTALRM, SIGXCPU,
-};
+use signal_hook::consts::{FORBIDDEN, SIGBUS, SIGCHLD, SIGCONT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::clock;
@@ -46,11 +43,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How late the end of a suspension is noticed: a wait does not count the time of the suspension.
 const LONGEST_NAP: Duration = Duration::from_millis(50);
 
-/// Signals for the command that its whole group gets, so the watchdog too.
-const NOT_FOR_IT: [i32; 14] = [
-    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU,
-    SIGIO, SIGTSTP, SIGTTIN, SIGTTOU,
-];
+/// The signals that the whole group may get, so the watchdog too, and that end or stop who does not catch them. Each signal has a
+/// number up to this; a system that has fewer refuses the others.
+const LAST_SIGNAL: i32 = 64;
 
 /// The watchdog as `redlatch` sees it. A drop without [`dismiss`](Self::dismiss) kills the group.
 pub(crate) struct Watchdog {
@@ -183,7 +178,7 @@ pub(crate) fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     rustix::thread::set_name(c"lock-watchdog").ok();
     // The signals are caught and not read, which has the same effect here as ignoring them.
-    let (Ok(_heard), Ok(mut orders)) = (Signals::new(NOT_FOR_IT), Orders::new()) else {
+    let (Ok(_heard), Ok(mut orders)) = (caught_signals(), Orders::new()) else {
         return ExitCode::from(crate::failure::SYSTEM);
     };
     let mut out = io::stdout();
@@ -202,6 +197,18 @@ pub(crate) fn main() -> ExitCode {
     // The watchdog is a member itself, so this ends it too.
     kill_current_process_group(Signal::KILL).ok();
     ExitCode::from(crate::failure::SYSTEM)
+}
+
+/// Catches what is sent to the group, and is for the command. Signals of faults are left alone, and those without an effect.
+fn caught_signals() -> io::Result<Signals> {
+    let signals = Signals::new([SIGTERM])?;
+    let is_caught =
+        |signal: &i32| !FORBIDDEN.contains(signal) && ![SIGBUS, SIGCHLD, SIGCONT].contains(signal);
+    for signal in (1..=LAST_SIGNAL).filter(is_caught) {
+        // The C library keeps some for itself, which nobody can send by its name.
+        signals.add_signal(signal).ok();
+    }
+    Ok(signals)
 }
 
 /// The messages up to now.

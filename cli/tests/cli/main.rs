@@ -8,6 +8,7 @@
 
 mod bad_input;
 mod ended;
+mod ending;
 mod forever;
 mod hold;
 mod kinds;
