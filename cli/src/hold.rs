@@ -127,3 +127,30 @@ fn has_ended() -> bool {
         Ok(1..) | Err(Errno::INTR | Errno::AGAIN)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, FromArgMatches};
+    use redlatch::LockManager;
+    use redlatch::fake::{FakeClock, FakeNode};
+
+    use super::*;
+
+    /// As where the process was stopped after it had got the lock.
+    #[test]
+    fn a_lock_that_has_ended_is_not_announced() {
+        let words = Hold::augment_args(clap::Command::new("hold"));
+        let words = words.get_matches_from(["hold", "job"]);
+        let arguments = Hold::from_arg_matches(&words).unwrap();
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(3, &clock);
+        let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+        let held = manager.lock("job", Duration::from_secs(10)).unwrap();
+        clock.advance(Duration::from_secs(10));
+        let announced = announce(&arguments, &held);
+        assert!(
+            matches!(announced, Err(Error::Lost { .. })),
+            "it was announced"
+        );
+    }
+}

@@ -84,7 +84,46 @@ fn group_of(stat: &str) -> Option<Pid> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::process::Stdio;
+
     use super::*;
+
+    /// Else one more process would be remembered for each command of a service, and an orphan with its number would stay.
+    #[test]
+    fn a_child_is_known_from_its_start_until_it_was_waited_for() {
+        let mut command = Command::new("cat");
+        let mut child = spawn(command.stdin(Stdio::piped())).unwrap();
+        let pid = Pid::from_child(&child);
+        assert!(OWN.lock().contains(&pid));
+        child.wait().unwrap();
+        forget(pid);
+        assert!(!OWN.lock().contains(&pid));
+    }
+
+    #[test]
+    fn a_process_is_stopped_from_its_stop_until_it_goes_on() {
+        use rustix::process::{Signal, kill_process};
+
+        let is_soon = |expected, pid| {
+            let mut looks = (0..2_000).map(|_| {
+                std::thread::yield_now();
+                is_stopped(pid)
+            });
+            looks.any(|is_stopped| is_stopped == expected)
+        };
+        let mut command = Command::new("cat");
+        let mut child = spawn(command.stdin(Stdio::piped())).unwrap();
+        let pid = Pid::from_child(&child);
+        assert!(!is_stopped(pid));
+        kill_process(pid, Signal::STOP).unwrap();
+        assert!(is_soon(true, pid));
+        kill_process(pid, Signal::CONT).unwrap();
+        assert!(is_soon(false, pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        forget(pid);
+        assert!(!is_stopped(pid));
+    }
 
     #[test]
     fn the_group_is_read_whatever_the_name_is() {
