@@ -259,10 +259,10 @@ impl Supervisor<'_> {
     /// so the watchdog must not end it, unless the command is continued alone. It goes on together with this process, which then checks
     /// the lock.
     fn stand_still(&mut self, command: Pid, stop: impl FnOnce()) {
+        // This plan stays until the next one is due.
         self.put_off(Some(command));
         self.watchdog.stop_command();
         stop();
-        self.put_off(None);
     }
 
     /// Acts on the loss of the lock. Without a cause, this process stood still.

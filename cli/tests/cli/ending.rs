@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -241,6 +242,27 @@ fn a_watchdog_that_can_not_be_told_goodbye_ends_and_leaves_the_rest_alone() {
     assert_dies(watchdog);
     assert!(is_alive(left));
     kill_process(left, Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_watchdog_that_is_stopped_again_and_again_does_not_keep_redlatch_from_its_end() {
+    let nodes = Nodes::start(1);
+    let running = nodes.start_run("", "echo $$; read -r line; exit 7");
+    let watchdog = watchdog_of(pid(&running.line()));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Until it was waited for.
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) && kill_process(watchdog, Signal::STOP).is_ok() {
+            }
+        });
+        let mut running = running;
+        running.end_input();
+        let has_ended = eventually(LIMIT, || !running.is_running());
+        is_over.store(true, Ordering::Relaxed);
+        assert!(has_ended, "it waits for the watchdog");
+        running.end().ends_with(7);
+    });
 }
 
 /// One server that does not answer the first attempt, and has the lock of another holder from then on.
