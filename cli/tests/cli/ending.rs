@@ -247,7 +247,7 @@ fn a_watchdog_that_can_not_be_told_goodbye_ends_and_leaves_the_rest_alone() {
 #[test]
 fn a_watchdog_that_is_stopped_again_and_again_does_not_keep_redlatch_from_its_end() {
     let nodes = Nodes::start(1);
-    let running = nodes.start_run("", "echo $$; read -r line; exit 7");
+    let mut running = nodes.start_run("", "echo $$; read -r line; exit 7");
     let watchdog = watchdog_of(pid(&running.line()));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -256,7 +256,7 @@ fn a_watchdog_that_is_stopped_again_and_again_does_not_keep_redlatch_from_its_en
             while !is_over.load(Ordering::Relaxed) && kill_process(watchdog, Signal::STOP).is_ok() {
             }
         });
-        let mut running = running;
+        assert_stops(watchdog);
         running.end_input();
         let has_ended = eventually(LIMIT, || !running.is_running());
         is_over.store(true, Ordering::Relaxed);
