@@ -45,7 +45,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
             // What is left of it on a minority of the servers.
             held.unlock().ok();
         } else {
-            // Nobody else gets the lock before its keys end. That is the time to end what relies on it.
+            // Nobody else gets the lock before its keys end, so there is time to end what relies on it.
             drop(held.into_lease());
         }
         return Ok(LOST);

@@ -307,7 +307,7 @@ mod tests {
         use Step::{Kill, Nothing, Term};
         let told = steps(&[0.9, 1.0, 1.1, 8.9, 9.0], plan);
         assert_eq!(told, [Nothing, Term, Nothing, Nothing, Kill]);
-        // Who was stopped until then.
+        // The watchdog was stopped until then.
         let told = steps(&[60.0, 60.05, 60.1], plan);
         assert_eq!(told, [Term, Nothing, Kill]);
         let told = steps(&[0.0, 0.1], Plan::kill_at(seconds(0.1)));

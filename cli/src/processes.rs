@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Else one more process would be remembered for each command of a service, and an orphan with its number would stay.
+    /// A service would remember one more process for each command, and would not wait for an orphan that gets its number.
     #[test]
     fn a_child_is_known_from_its_start_until_it_was_waited_for() {
         let mut command = Command::new("cat");
