@@ -201,6 +201,7 @@ mod tests {
     use redlatch::fake::{FakeClock, FakeNode};
     use redlatch::{KeepAlive, LockManager};
 
+    use super::Step::{Kill, Nothing, Term};
     use super::*;
 
     const DEADLINE: Duration = Duration::from_secs(1000);
@@ -264,13 +265,11 @@ mod tests {
                 for ttl in [150, 3_000, 30_000, 3_600_000] {
                     let notice = notice(on_loss, grace, ttl);
                     let lead = notice.margin / 10;
-                    let latest = DEADLINE + notice.margin - lead;
-                    let (plan, kill_at) = (
-                        Plan::of(notice, DEADLINE),
-                        notice.kill_at(DEADLINE, DEADLINE),
-                    );
-                    assert!(!lead.is_zero() && kill_at <= latest, "{notice:?}");
-                    assert!(plan.kill_at <= latest, "{notice:?} {plan:?}");
+                    let end = DEADLINE + notice.margin;
+                    let plan = Plan::of(notice, DEADLINE);
+                    let kill_at = notice.kill_at(DEADLINE, DEADLINE);
+                    assert!(!lead.is_zero() && kill_at + lead <= end, "{notice:?}");
+                    assert!(plan.kill_at + lead <= end, "{notice:?} {plan:?}");
                     // One that runs is left alone by the watchdog.
                     assert_eq!(plan.term_at, DEADLINE + lead, "{notice:?}");
                     assert_eq!(plan.kill_at > plan.term_at, !notice.grace.is_zero());
@@ -304,7 +303,6 @@ mod tests {
             let steps = times.iter().map(|now| course.step(seconds(*now)));
             steps.collect::<Vec<_>>()
         };
-        use Step::{Kill, Nothing, Term};
         let told = steps(&[0.9, 1.0, 1.1, 8.9, 9.0], plan);
         assert_eq!(told, [Nothing, Term, Nothing, Nothing, Kill]);
         // The watchdog was stopped until then.
@@ -349,8 +347,8 @@ mod tests {
     /// What the row with this label says, in seconds.
     fn row(label: &str) -> Vec<f64> {
         let page = include_str!("../../docs/command.md");
-        let rows = page.lines().filter_map(|line| line.strip_prefix("| "));
-        let row = rows.filter_map(|row| row.strip_prefix(label)).next();
+        let mut rows = page.lines().filter_map(|line| line.strip_prefix("| "));
+        let row = rows.find_map(|row| row.strip_prefix(label));
         let cells = row.expect(label).split('|').skip(1);
         let cells = cells.map(|cell| cell.trim().trim_matches(['*', '`', 's']));
         let cells = cells.filter(|cell| !cell.is_empty());

@@ -269,35 +269,16 @@ impl Supervisor<'_> {
     fn lose(&mut self, cause: Option<&LossCause>) {
         self.outcome.is_lost = true;
         self.tell_at = None;
-        let (lock, notice) = (self.session.request, self.notice());
-        let cause_told = cause.map_or_else(|| STOOD_STILL.to_owned(), told_of_loss);
-        let cause_told = cause_told.as_str();
-        let tell =
-            |what: &str| output::complain(&format!("lost the lock {lock}: {cause_told}; {what}"));
+        let lock = self.session.request;
+        let why = cause.map_or_else(|| STOOD_STILL.to_owned(), told_of_loss);
+        let tell = |what: &str| output::complain(&format!("lost the lock {lock}: {why}; {what}"));
         match self.arguments.on_loss {
             OnLoss::Term => {
                 self.watchdog.signal(Signal::TERM);
                 // A command that is stopped gets its signals when it goes on.
                 self.watchdog.signal(Signal::CONT);
                 let now = clock::since_boot();
-                let end = self.deadline.saturating_add(notice.margin);
-                let (kill_at, told) = match cause {
-                    // Others may have had the lock for a while already, so nobody gains from a KILL that comes sooner.
-                    Some(LossCause::Taken { .. } | LossCause::Vanished { .. }) => {
-                        let grace = durations::exact(notice.grace);
-                        (now.saturating_add(notice.grace), grace)
-                    }
-                    _ => {
-                        let kill_at = notice.kill_at(self.deadline, now);
-                        let [grace, left] = [kill_at, end].map(|at| at.saturating_sub(now));
-                        let others = if left.is_zero() {
-                            "others may have the lock".to_owned()
-                        } else {
-                            format!("others can get the lock in {left:.1?}")
-                        };
-                        (kill_at, format!("{grace:.1?}; {others}"))
-                    }
-                };
+                let (kill_at, told) = self.last_moment(cause, now);
                 // The watchdog sends KILL if this process is stopped meanwhile.
                 self.watchdog.tell(Plan::kill_at(kill_at));
                 self.kill_at = clock::now().checked_add(kill_at.saturating_sub(now));
@@ -309,6 +290,25 @@ impl Supervisor<'_> {
             }
             OnLoss::Ignore => tell("the command goes on without it (--on-loss ignore)"),
         }
+    }
+
+    /// When the command gets KILL that gets TERM now, and what is said of that.
+    fn last_moment(&self, cause: Option<&LossCause>, now: Duration) -> (Duration, String) {
+        let notice = self.notice();
+        if let Some(LossCause::Taken { .. } | LossCause::Vanished { .. }) = cause {
+            // Nobody could foresee this loss, so no time was left before it.
+            let grace = durations::exact(notice.grace);
+            return (now.saturating_add(notice.grace), grace);
+        }
+        let kill_at = notice.kill_at(self.deadline, now);
+        let end = self.deadline.saturating_add(notice.margin);
+        let [grace, left] = [kill_at, end].map(|at| at.saturating_sub(now));
+        let others = if left.is_zero() {
+            "others may have the lock".to_owned()
+        } else {
+            format!("others can get the lock in {left:.1?}")
+        };
+        (kill_at, format!("{grace:.1?}; {others}"))
     }
 
     /// Somebody waits for the lock. The signal asks the command to end, and not this process, so `signal` stays empty.

@@ -1,6 +1,7 @@
 //! The command is ended before others can have its lock, and whoever supervises it is late, stopped or gone.
 
 use std::fs::OpenOptions;
+use std::hint::spin_loop;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -254,6 +255,7 @@ fn a_watchdog_that_is_stopped_again_and_again_does_not_keep_redlatch_from_its_en
         // Until it was waited for.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) && kill_process(watchdog, Signal::STOP).is_ok() {
+                spin_loop();
             }
         });
         assert_stops(watchdog);

@@ -60,7 +60,7 @@ fn a_loss_is_told_the_margin_before_others_can_have_the_lock() {
 #[test]
 fn a_guard_that_ends_within_its_margin_leaves_no_key() {
     for gives_back in [drop, |guard: redlatch::LockGuard| {
-        assert_lost(guard.unlock(), is_unreachable)
+        assert_lost(guard.unlock(), is_unreachable);
     }] {
         let (clock, nodes, manager) = over_fakes(5);
         let guard = kept(&manager, with_margin());
