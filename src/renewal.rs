@@ -181,9 +181,10 @@ fn check_margin(term: Term, margin: Duration, left: Duration) -> Result<(), Erro
         return Ok(());
     }
     let reason = format!(
-        "{margin:?} is too long for a ttl of {:?}: renewals need time before it, so the longest is {longest:?}; ask for less or for \
-         a longer ttl",
-        term.ttl
+        "{margin:?} is too long for a ttl of {:?}: renewals need time before it, so the longest is {} ms; ask for less or \
+         for a longer ttl",
+        term.ttl,
+        longest.as_millis()
     );
     Err(Error::invalid("margin", reason))
 }

@@ -144,13 +144,12 @@ pub(crate) const FEWEST_TIMEOUTS: u32 = 3;
 pub(crate) const FEWEST_VALID_TIMEOUTS: u32 = 2;
 
 /// The longest margin of a lock of this term, if this time has to be left before it. Renewals of a lock come three times as often
-/// with it as without a margin. In whole milliseconds, as a person types it.
+/// with it as without a margin.
 pub(crate) fn longest_margin(term: Term, left: Duration) -> Duration {
     let two_thirds = term
         .ttl
         .saturating_sub(term.ttl.checked_div(3).unwrap_or_default());
-    let longest = two_thirds.min(term.validity.saturating_sub(left));
-    Duration::from_millis(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX))
+    two_thirds.min(term.validity.saturating_sub(left))
 }
 
 /// When a lease of this term that began at `started` has to be renewed: after a third of the time for which the program has it.

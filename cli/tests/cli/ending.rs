@@ -86,7 +86,7 @@ fn a_grace_that_leaves_no_time_for_renewals_is_refused_before_anything_is_asked(
     let ended = nodes.try_run("--ttl 10s --grace 20s", "echo ran");
     ended.is_refused(
         64,
-        "--grace can't be used: 20s is too long for a ttl of 10s: renewals need time before it, so the longest is 6.666s; ask for \
+        "--grace can't be used: 20s is too long for a ttl of 10s: renewals need time before it, so the longest is 6666 ms; ask for \
          less or for a longer ttl (--ttl)",
     );
     nodes
