@@ -97,8 +97,17 @@ fn a_grace_that_leaves_no_time_for_renewals_is_refused_before_anything_is_asked(
         .is_silent(0);
 }
 
-/// The shells of the tests would start a process, and Ctrl-Z could catch them at it.
-const SLEEPS: &str = "echo command $$; exec sleep 60";
+/// Tells both processes. A shell would start further ones, and Ctrl-Z could catch it at that.
+const SLEEPS: &str = "echo parent $PPID; echo command $$; exec sleep 60";
+
+/// A `redlatch` that is stopped when a test ends, for which its terminal is no reason to end.
+struct Stopped(Pid);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        kill_process(self.0, Signal::KILL).ok();
+    }
+}
 
 #[test]
 fn a_command_that_is_continued_alone_after_ctrl_z_is_dead_when_the_next_holder_has_the_lock() {
@@ -114,9 +123,10 @@ fn a_command_that_is_continued_alone_after_ctrl_z_is_dead_when_the_next_holder_h
                 "redlatch run --ttl 3s job -- sh -c '{SLEEPS}'; echo exit code $?; sleep 60"
             );
             let (terminal, _session) = run(&nodes, &script);
+            let redlatch = Stopped(pid(&terminal.wait_for("parent ")));
             let command = pid(&terminal.wait_for("command "));
             terminal.press("\u{1a}");
-            assert_stops(command);
+            [redlatch.0, command].into_iter().for_each(assert_stops);
             if !is_late {
                 continues(command);
                 let guard = other.lock("job", Duration::from_mins(1)).unwrap();
@@ -193,18 +203,17 @@ fn a_watchdog_that_was_stopped_sends_term_before_kill() {
 fn a_redlatch_that_stands_still_after_fg_is_watched_at_once() {
     let nodes = Nodes::hasty();
     let other = nodes.manager(Protocol::Classic);
-    let script = format!(
-        "redlatch run --ttl 6s job -- sh -c 'echo parent $PPID; {SLEEPS}'; echo exit code $?; sleep 60"
-    );
+    let script =
+        format!("redlatch run --ttl 6s job -- sh -c '{SLEEPS}'; echo exit code $?; sleep 60");
     let (terminal, _session) = run(&nodes, &script);
-    let redlatch = pid(&terminal.wait_for("parent "));
+    let redlatch = Stopped(pid(&terminal.wait_for("parent ")));
     let command = pid(&terminal.wait_for("command "));
     terminal.press("\u{1a}");
-    [redlatch, command].into_iter().for_each(assert_stops);
-    kill_process(redlatch, Signal::CONT).unwrap();
+    [redlatch.0, command].into_iter().for_each(assert_stops);
+    kill_process(redlatch.0, Signal::CONT).unwrap();
     let goes_on = || crate::process::state(command) != Some('T');
     assert!(eventually(LIMIT, goes_on));
-    kill_process(redlatch, Signal::STOP).unwrap();
+    kill_process(redlatch.0, Signal::STOP).unwrap();
     let guard = other.lock("job", Duration::from_mins(1)).unwrap();
     assert!(!is_alive(command), "it runs on beside the next holder");
     guard.unlock().unwrap();
