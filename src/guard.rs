@@ -111,7 +111,7 @@ impl LockGuard {
 
     /// Returns how long the lock is still valid, or zero when it no longer is.
     ///
-    /// This is the time to live less the drift, counted from before the first command was sent, on a clock that goes on
+    /// This is the time to live less the drift and the [margin](crate::KeepAlive::margin) of a keep-alive, counted from before the first command was sent, on a clock that goes on
     /// while the machine is suspended. It asks no server: that nodes forgot the lock is only noticed by
     /// [`extend`](Self::extend).
     ///
@@ -134,7 +134,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the validity has ended, or when an extension found that the lock was lost.
+    /// [`Error::Lost`] when the validity, less the [margin](crate::KeepAlive::margin) of a keep-alive, has ended, or when an extension
+    /// found that the lock was lost.
     ///
     /// ```
     /// # use std::time::Duration;

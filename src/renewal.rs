@@ -18,7 +18,7 @@ pub(crate) use self::agenda::Purpose;
 use self::agenda::{Agendas, Wake};
 pub use self::schedule::KeepAlive;
 pub(crate) use self::schedule::due;
-use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START};
+use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START, longest_margin};
 
 /// A lock whose hooks are called, and how it was lost, if it was.
 type Watched = (Arc<LeaseState>, Option<LossCause>);
@@ -58,6 +58,7 @@ impl Keeper {
                  drift is taken off; ask for more or set a smaller drift_factor"
             )
         } else {
+            check_margin(term, keep_alive.margin, left)?;
             self.start(Purpose::Renew)?;
             return Ok(term);
         };
@@ -169,6 +170,21 @@ impl Keeper {
         }
         watched
     }
+}
+
+/// Refuses a margin that leaves less than this time, or less than a third of the ttl, for renewals.
+fn check_margin(term: Term, margin: Duration, left: Duration) -> Result<(), Error> {
+    let longest = longest_margin(term, left);
+    if margin <= longest {
+        return Ok(());
+    }
+    let reason = format!(
+        "{margin:?} is too long for a ttl of {:?}: renewals need time before it, so the longest is {} ms; ask for less or \
+         for a longer ttl",
+        term.ttl,
+        longest.as_millis()
+    );
+    Err(Error::invalid("margin", reason))
 }
 
 impl Drop for Keeper {

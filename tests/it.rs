@@ -60,6 +60,7 @@ mod fakes {
     pub(crate) mod keeping {
         pub(crate) mod healed;
         pub(crate) mod loss;
+        mod margin;
         pub(crate) mod restarted;
         pub(crate) mod schedule;
     }

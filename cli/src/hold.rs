@@ -4,7 +4,7 @@ use std::io::stdin;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use redlatch::LockGuard;
+use redlatch::{Error, LockGuard, LossCause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -44,17 +44,29 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
 fn hold_in(session: &Session<'_>, arguments: &Hold) -> Result<u8, Failure> {
     let held = session.acquire()?;
     session.watch(&held)?;
-    // This process may have been stopped up to now.
-    held.check()?;
-    let printed = output::print(&announcement(arguments, &held));
-    if printed.is_ok() && is_lost(session) {
-        // What is left of it on a minority of the servers.
-        held.unlock().ok();
+    let printed = announce(arguments, &held)?;
+    if printed.is_ok()
+        && let Some(cause) = lost(session)
+    {
+        if let LossCause::Taken { .. } | LossCause::Vanished { .. } = cause {
+            // What is left of it on a minority of the servers.
+            held.unlock().ok();
+        } else {
+            // Nobody else gets the lock before its keys end, so there is time to end what relies on it.
+            drop(held.into_lease());
+        }
         return Ok(LOST);
     }
     let was_ours = session.tell_release(held.unlock(), None);
     printed?;
     Ok(if was_ours { 0 } else { LOST })
+}
+
+/// Prints the line that tells that the lock is held, if it is.
+fn announce(arguments: &Hold, held: &LockGuard) -> Result<Result<(), Failure>, Error> {
+    // This process may have been stopped up to now.
+    held.check()?;
+    Ok(output::print(&announcement(arguments, held)))
 }
 
 /// The line that tells that the lock is held.
@@ -69,16 +81,16 @@ fn announcement(arguments: &Hold, held: &LockGuard) -> String {
     }
 }
 
-/// Waits until the lock is to be released, or is lost.
-fn is_lost(session: &Session<'_>) -> bool {
+/// Waits until the lock is to be released, or returns how it was lost.
+fn lost(session: &Session<'_>) -> Option<LossCause> {
     let lock = session.request;
     while let Some(event) = session.events.next(None) {
-        if let Event::Lost(cause) = &event {
-            let cause = told_of_loss(cause);
+        if let Event::Lost(cause) = event {
+            let told = told_of_loss(&cause);
             output::complain(&format!(
-                "lost the lock {lock}: {cause}; end what relies on it"
+                "lost the lock {lock}: {told}; end what relies on it"
             ));
-            return true;
+            return Some(cause);
         }
         if matches!(event, Event::Wanted) {
             output::complain(&format!("somebody waits for the lock {lock}"));
@@ -88,7 +100,7 @@ fn is_lost(session: &Session<'_>) -> bool {
             break;
         }
     }
-    false
+    None
 }
 
 /// Reads standard input, and sends an event when it has ended.
@@ -121,4 +133,31 @@ fn has_ended() -> bool {
         rustix::io::read(stdin(), &mut bytes),
         Ok(1..) | Err(Errno::INTR | Errno::AGAIN)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, FromArgMatches};
+    use redlatch::LockManager;
+    use redlatch::fake::{FakeClock, FakeNode};
+
+    use super::*;
+
+    /// As where the process was stopped after it had got the lock.
+    #[test]
+    fn a_lock_that_has_ended_is_not_announced() {
+        let words = Hold::augment_args(clap::Command::new("hold"));
+        let words = words.get_matches_from(["hold", "job"]);
+        let arguments = Hold::from_arg_matches(&words).unwrap();
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(3, &clock);
+        let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+        let held = manager.lock("job", Duration::from_secs(10)).unwrap();
+        clock.advance(Duration::from_secs(10));
+        let announced = announce(&arguments, &held);
+        assert!(
+            matches!(announced, Err(Error::Lost { .. })),
+            "it was announced"
+        );
+    }
 }

@@ -40,12 +40,13 @@ pub(crate) fn asking_by(
 
 /// A manager that takes this lock, with the label of the holder, and the configuration. It connects to nothing yet.
 pub(crate) fn taking(servers: &Servers, lock: &Lock) -> Result<(LockManager, Config), Failure> {
-    let config = load(servers)?;
+    let mut config = load(servers)?;
+    config.node_timeout = servers.node_timeout.or(config.node_timeout);
     let mut builder = builder(servers, &config, lock.fenced)?;
     if !lock.no_label {
         builder = builder.holder(label::of_this_process(lock.label.as_deref()));
     }
-    if let Some(timeout) = servers.node_timeout.or(config.node_timeout) {
+    if let Some(timeout) = config.node_timeout {
         builder = builder.node_timeout(timeout);
     }
     Ok((builder.build()?, config))

@@ -51,6 +51,18 @@ pub(crate) fn reap_orphans() {
     }
 }
 
+/// Whether a process is stopped, as by Ctrl-Z. Where the system does not tell, it runs.
+pub(crate) fn is_stopped(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    stat.is_ok_and(|stat| after_name(&stat).is_some_and(|rest| rest.starts_with('T')))
+}
+
+/// What stands behind the name, which is in parentheses and may hold anything: the state, the parent and the group.
+fn after_name(stat: &str) -> Option<&str> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    Some(rest)
+}
+
 /// The process group of this process, if it has a number in this PID namespace. Where it has none, `getpgrp` returns
 /// zero, which is no `Pid`.
 pub(crate) fn own_group() -> Option<Pid> {
@@ -62,15 +74,56 @@ pub(crate) fn own_group() -> Option<Pid> {
 
 #[cfg(target_os = "linux")]
 fn group_of(stat: &str) -> Option<Pid> {
-    // The name, in parentheses, may hold anything. Behind it are the state, the parent and the group.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let group: i32 = rest.split_ascii_whitespace().nth(2)?.parse().ok()?;
+    let group: i32 = after_name(stat)?
+        .split_ascii_whitespace()
+        .nth(2)?
+        .parse()
+        .ok()?;
     Pid::from_raw(group)
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::process::Stdio;
+
     use super::*;
+
+    /// A service would remember one more process for each command, and would not wait for an orphan that gets its number.
+    #[test]
+    fn a_child_is_known_from_its_start_until_it_was_waited_for() {
+        let mut command = Command::new("cat");
+        let mut child = spawn(command.stdin(Stdio::piped())).unwrap();
+        let pid = Pid::from_child(&child);
+        assert!(OWN.lock().contains(&pid));
+        child.wait().unwrap();
+        forget(pid);
+        assert!(!OWN.lock().contains(&pid));
+    }
+
+    #[test]
+    fn a_process_is_stopped_from_its_stop_until_it_goes_on() {
+        use rustix::process::{Signal, kill_process};
+
+        let is_soon = |expected, pid| {
+            let mut looks = (0..2_000).map(|_| {
+                std::thread::yield_now();
+                is_stopped(pid)
+            });
+            looks.any(|is_stopped| is_stopped == expected)
+        };
+        let mut command = Command::new("cat");
+        let mut child = spawn(command.stdin(Stdio::piped())).unwrap();
+        let pid = Pid::from_child(&child);
+        assert!(!is_stopped(pid));
+        kill_process(pid, Signal::STOP).unwrap();
+        assert!(is_soon(true, pid));
+        kill_process(pid, Signal::CONT).unwrap();
+        assert!(is_soon(false, pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        forget(pid);
+        assert!(!is_stopped(pid));
+    }
 
     #[test]
     fn the_group_is_read_whatever_the_name_is() {

@@ -33,6 +33,7 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
             "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
             durations::exact(request.ttl)
         )),
+        "margin" => Failure::usage(format!("--grace can't be used: {reason} (--ttl)")),
         "at_least" => Failure::usage(format!("--at-least can't be used: {reason}")),
         _ => error.into(),
     }

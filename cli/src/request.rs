@@ -6,14 +6,18 @@ use std::time::Duration;
 
 use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, LockStatus};
 
-use crate::arguments::{Lock, Run};
+use crate::arguments::{Lock, OnLoss, Run};
 use crate::config::Config;
 use crate::durations;
 use crate::failure::Failure;
 use crate::name::Name;
+use crate::plan::Notice;
 
 /// The time to live where none is given, unless `max_ttl` or `max_hold` is shorter.
 const TTL: Duration = Duration::from_secs(30);
+
+/// The node timeout of the library, where none is given.
+const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How much longer than the ttl to wait where nothing is said. A holder that was killed leaves its keys for a ttl. Who
 /// waits for less gives up although nobody has the lock any more, and a job that is started once a day is skipped.
@@ -33,6 +37,9 @@ pub(crate) struct Request<'a> {
     /// Names that are locked beside it.
     pub(crate) also: &'a [Name],
     pub(crate) ttl: Duration,
+    /// How much time what relies on the lock has to end.
+    pub(crate) notice: Notice,
+    node_timeout: Duration,
     max_hold: Option<Duration>,
     /// Whether the ttl was not given, and is `max_hold` because that is shorter than the default.
     pub(crate) ttl_is_max_hold: bool,
@@ -52,12 +59,15 @@ impl<'a> Request<'a> {
         let (given, max_hold) = (lock.ttl.or(config.ttl), lock.max_hold.or(config.max_hold));
         let ttl = choose_ttl(given, max_hold, default_ttl(config))?;
         let unsaid = ttl.saturating_add(BEYOND_TTL);
+        let node_timeout = config.node_timeout.unwrap_or(NODE_TIMEOUT);
         Ok(Self {
             manager,
             lock,
             is_shared: false,
             also: &[],
             ttl,
+            notice: Notice::of(OnLoss::Term, None, ttl, node_timeout),
+            node_timeout,
             max_hold,
             ttl_is_max_hold: given.is_none() && max_hold == Some(ttl),
             at_least: None,
@@ -71,6 +81,7 @@ impl<'a> Request<'a> {
             is_shared: run.shared,
             also: &run.also,
             at_least: run.at_least,
+            notice: Notice::of(run.on_loss, run.grace, self.ttl, self.node_timeout),
             ..self
         };
         let is_broken = |name: &&Name| name.as_str().contains(['\n', '\r']);
@@ -88,6 +99,7 @@ impl<'a> Request<'a> {
         let (manager, name) = (self.manager, self.lock.name.as_str());
         let keep_alive = self.max_hold;
         let keep_alive = keep_alive.map_or_else(KeepAlive::unbounded, KeepAlive::max_hold);
+        let keep_alive = keep_alive.margin(self.notice.margin);
         if self.is_shared {
             let request = manager.rw_lock(name).ttl(self.ttl).keep_alive(keep_alive);
             let request = request.cancelled_by(cancel);

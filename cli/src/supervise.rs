@@ -15,10 +15,13 @@ use crate::event::{Event, code_of_signal};
 use crate::failure::{Failure, no_system, told_of_loss};
 use crate::notify::{self, Notifier};
 use crate::output;
-use crate::plan::Plan;
+use crate::plan::{Notice, Plan};
 use crate::session::Session;
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Watchdog;
+
+/// How a lock was lost where no renewal has failed.
+const STOOD_STILL: &str = "redlatch was stopped, or had no processor, for too long to renew it";
 
 /// How one run of the command ended.
 #[derive(Debug, Default, Clone, Copy)]
@@ -50,6 +53,7 @@ pub(crate) fn run(
         watchdog,
         terminal,
         started: clock::now(),
+        deadline: Duration::ZERO,
         tell_at: None,
         kill_at: None,
         outcome: Outcome::default(),
@@ -59,7 +63,7 @@ pub(crate) fn run(
         expects_tstp: false,
     };
     // The first plan is sent before the command starts, which could outlive the lock unwatched otherwise.
-    supervisor.put_off();
+    supervisor.put_off(None);
     // The service manager is told by this process.
     let hidden = arguments.forever.then_some(notify::VARIABLE);
     // This process may have been stopped up to now.
@@ -87,6 +91,8 @@ struct Supervisor<'a> {
     watchdog: Watchdog,
     terminal: Option<Terminal>,
     started: Instant,
+    /// When the lock is lost unless it is renewed, as the last plan has it.
+    deadline: Duration,
     /// When the next plan is sent to the watchdog.
     tell_at: Option<Instant>,
     /// When the group gets KILL, after a loss.
@@ -113,7 +119,7 @@ impl Supervisor<'_> {
             match event {
                 Some(Event::Ended(code)) => return self.end(code),
                 Some(Event::Signal(signal)) => self.forward(signal),
-                Some(Event::Stopped(signal)) => self.stop(signal),
+                Some(Event::Stopped(signal)) => self.stop(signal, command),
                 Some(Event::Wanted) => self.make_room(),
                 None if self.kill_at.is_some_and(|time| time <= clock::now()) => {
                     self.kill_at = None;
@@ -122,7 +128,7 @@ impl Supervisor<'_> {
                 Some(Event::Answered | Event::InputEnded | Event::Lost(_)) | None => {}
             }
             if self.tell_at.is_some_and(|time| time <= clock::now()) {
-                self.put_off();
+                self.put_off(None);
             }
         }
     }
@@ -139,31 +145,33 @@ impl Supervisor<'_> {
         } else {
             None
         };
-        let cause = match lost {
-            None | Some(LossCause::Expired { .. }) if is_late => {
-                "redlatch was stopped, or had no processor, for too long to renew it".to_owned()
-            }
-            Some(cause) => told_of_loss(&cause),
+        match lost {
+            None | Some(LossCause::Expired { .. }) if is_late => self.lose(None),
+            Some(cause) => self.lose(Some(&cause)),
             None => return,
-        };
-        self.lose(&cause);
+        }
         self.tell_if_out_of_reach(command);
     }
 
-    /// Tells the watchdog until when the command may run.
-    fn put_off(&mut self) {
+    fn notice(&self) -> Notice {
+        self.session.request.notice
+    }
+
+    /// Tells the watchdog until when the command may run; or that it may while this process of it is stopped.
+    fn put_off(&mut self, unless_stopped: Option<Pid>) {
         self.tell_at = None;
-        let grace = match self.arguments.on_loss {
-            OnLoss::Ignore => return,
-            _ if self.outcome.is_lost => return,
-            OnLoss::Kill => Duration::ZERO,
-            OnLoss::Term => self.arguments.grace,
-        };
         // The clock is read before the remaining time, so that the sum of both is never too late.
         let now = clock::since_boot();
         let remaining = self.held.remaining();
-        let ttl = self.session.request.ttl;
-        self.watchdog.tell(Plan::of(grace, ttl, now, remaining));
+        // The last plan stays for a lock that is lost.
+        if self.arguments.on_loss == OnLoss::Ignore || remaining.is_zero() {
+            return;
+        }
+        self.deadline = now.saturating_add(remaining);
+        self.watchdog.tell(Plan {
+            unless_stopped,
+            ..Plan::of(self.notice(), self.deadline)
+        });
         self.tell_at = clock::now().checked_add(Plan::lasts(remaining));
     }
 
@@ -221,7 +229,7 @@ impl Supervisor<'_> {
     }
 
     /// The command was stopped.
-    fn stop(&mut self, signal: i32) {
+    fn stop(&mut self, signal: i32, command: Pid) {
         match signal {
             SIGTTIN | SIGTTOU if self.terminal.is_none() => {
                 // The command needs the terminal. It was left to the other programs of a pipeline, or this process was
@@ -232,7 +240,7 @@ impl Supervisor<'_> {
                     terminal.hand_to(self.watchdog.group());
                     self.watchdog.signal(Signal::CONT);
                 } else if !self.is_ending() {
-                    self.stand_still(terminal::stop_in_background);
+                    self.stand_still(command, terminal::stop_in_background);
                 }
             }
             // The shell shows its prompt when this process stops as well, and `fg` sends a CONT. If the lock is lost by
@@ -240,39 +248,41 @@ impl Supervisor<'_> {
             _ if self.is_ending() => {}
             _ if self.terminal.is_some() => {
                 self.expects_tstp = true;
-                self.stand_still(terminal::stop_job);
+                self.stand_still(command, terminal::stop_job);
             }
-            _ if self.stops_too => self.stand_still(terminal::stop_here),
+            _ if self.stops_too => self.stand_still(command, terminal::stop_here),
             _ => {}
         }
     }
 
     /// Stops this process because the command is stopped, and all that the command has started. What is stopped does nothing,
-    /// so the watchdog must not end it. The command goes on together with this process, which then checks the lock.
-    fn stand_still(&mut self, stop: impl FnOnce()) {
-        self.watchdog.tell(Plan::NEVER);
+    /// so the watchdog must not end it, unless the command is continued alone. It goes on together with this process, which then checks
+    /// the lock.
+    fn stand_still(&mut self, command: Pid, stop: impl FnOnce()) {
+        // This plan stays until the next one is due.
+        self.put_off(Some(command));
         self.watchdog.stop_command();
         stop();
-        self.put_off();
     }
 
-    /// Acts on the loss of the lock.
-    fn lose(&mut self, cause: &str) {
+    /// Acts on the loss of the lock. Without a cause, this process stood still.
+    fn lose(&mut self, cause: Option<&LossCause>) {
         self.outcome.is_lost = true;
         self.tell_at = None;
-        let (lock, grace) = (self.session.request, self.arguments.grace);
-        let tell = |what: &str| output::complain(&format!("lost the lock {lock}: {cause}; {what}"));
+        let lock = self.session.request;
+        let why = cause.map_or_else(|| STOOD_STILL.to_owned(), told_of_loss);
+        let tell = |what: &str| output::complain(&format!("lost the lock {lock}: {why}; {what}"));
         match self.arguments.on_loss {
             OnLoss::Term => {
                 self.watchdog.signal(Signal::TERM);
                 // A command that is stopped gets its signals when it goes on.
                 self.watchdog.signal(Signal::CONT);
+                let now = clock::since_boot();
+                let (kill_at, told) = self.last_moment(cause, now);
                 // The watchdog sends KILL if this process is stopped meanwhile.
-                let kill_at = clock::since_boot().saturating_add(grace);
                 self.watchdog.tell(Plan::kill_at(kill_at));
-                self.kill_at = clock::now().checked_add(grace);
-                let grace = durations::exact(grace);
-                tell(&format!("the command gets TERM, and KILL after {grace}"));
+                self.kill_at = clock::now().checked_add(kill_at.saturating_sub(now));
+                tell(&format!("the command gets TERM, and KILL after {told}"));
             }
             OnLoss::Kill => {
                 self.watchdog.kill(self.terminal.as_ref());
@@ -280,6 +290,25 @@ impl Supervisor<'_> {
             }
             OnLoss::Ignore => tell("the command goes on without it (--on-loss ignore)"),
         }
+    }
+
+    /// When the command gets KILL that gets TERM now, and what is said of that.
+    fn last_moment(&self, cause: Option<&LossCause>, now: Duration) -> (Duration, String) {
+        let notice = self.notice();
+        if let Some(LossCause::Taken { .. } | LossCause::Vanished { .. }) = cause {
+            // Nobody could foresee this loss, so no time was left before it.
+            let grace = durations::exact(notice.grace);
+            return (now.saturating_add(notice.grace), grace);
+        }
+        let kill_at = notice.kill_at(self.deadline, now);
+        let end = self.deadline.saturating_add(notice.margin);
+        let [grace, left] = [kill_at, end].map(|at| at.saturating_sub(now));
+        let others = if left.is_zero() {
+            "others may have the lock".to_owned()
+        } else {
+            format!("others can get the lock in {left:.1?}")
+        };
+        (kill_at, format!("{grace:.1?}; {others}"))
     }
 
     /// Somebody waits for the lock. The signal asks the command to end, and not this process, so `signal` stays empty.

@@ -22,14 +22,11 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{
     Pid, Signal, getpid, kill_current_process_group, kill_process, kill_process_group,
 };
-use signal_hook::consts::signal::{
-    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1,
-    SIGUSR2, SIGVTALRM, SIGXCPU,
-};
+use signal_hook::consts::{FORBIDDEN, SIGBUS, SIGCHLD, SIGCONT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::clock;
-use crate::plan::{GOODBYE, Plan};
+use crate::plan::{Course, GOODBYE, Plan, Step};
 use crate::processes::{self, own_group};
 use crate::terminal::Terminal;
 
@@ -46,15 +43,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How late the end of a suspension is noticed: a wait does not count the time of the suspension.
 const LONGEST_NAP: Duration = Duration::from_millis(50);
 
-/// How long a group has from TERM to KILL if the time for both has passed, because the machine was suspended or the
-/// watchdog stopped. Within this time, a `redlatch` that runs sends a new plan.
-const LATE_GRACE: Duration = Duration::from_millis(100);
-
-/// Signals for the command that its whole group gets, so the watchdog too.
-const NOT_FOR_IT: [i32; 14] = [
-    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU,
-    SIGIO, SIGTSTP, SIGTTIN, SIGTTOU,
-];
+/// The signals that the whole group may get, so the watchdog too, and that end or stop who does not catch them. Each signal has a
+/// number up to this; a system that has fewer refuses the others.
+const LAST_SIGNAL: i32 = 64;
 
 /// The watchdog as `redlatch` sees it. A drop without [`dismiss`](Self::dismiss) kills the group.
 pub(crate) struct Watchdog {
@@ -187,7 +178,7 @@ pub(crate) fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     rustix::thread::set_name(c"lock-watchdog").ok();
     // The signals are caught and not read, which has the same effect here as ignoring them.
-    let (Ok(_heard), Ok(mut orders)) = (Signals::new(NOT_FOR_IT), Orders::new()) else {
+    let (Ok(_heard), Ok(mut orders)) = (caught_signals(), Orders::new()) else {
         return ExitCode::from(crate::failure::SYSTEM);
     };
     let mut out = io::stdout();
@@ -208,12 +199,22 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::from(crate::failure::SYSTEM)
 }
 
+/// Catches what is sent to the group, and is for the command. Signals of faults are left alone, and those without an effect.
+fn caught_signals() -> io::Result<Signals> {
+    let signals = Signals::new([SIGTERM])?;
+    let is_caught =
+        |signal: &i32| !FORBIDDEN.contains(signal) && ![SIGBUS, SIGCHLD, SIGCONT].contains(signal);
+    for signal in (1..=LAST_SIGNAL).filter(is_caught) {
+        // The C library keeps some for itself, which nobody can send by its name.
+        signals.add_signal(signal).ok();
+    }
+    Ok(signals)
+}
+
 /// The messages up to now.
 struct Orders {
     input: BufReader<File>,
-    plan: Plan,
-    /// Whether the TERM of the present plan was sent.
-    has_sent_term: bool,
+    course: Course,
 }
 
 impl Orders {
@@ -221,8 +222,7 @@ impl Orders {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         Ok(Self {
             input: BufReader::new(input.into()),
-            plan: Plan::NEVER,
-            has_sent_term: false,
+            course: Course::new(Plan::NEVER),
         })
     }
 
@@ -231,11 +231,12 @@ impl Orders {
         loop {
             // Messages are read first, because a new plan may replace one whose time has come.
             if self.input.buffer().is_empty() {
-                let timeout = Timespec::try_from(self.left()).ok();
-                let timeout = timeout.filter(|_| self.plan != Plan::NEVER);
+                let left = self.course.left(clock::since_boot());
+                let timeout = left.map(|left| left.min(LONGEST_NAP));
+                let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
                 let mut inputs = [PollFd::new(self.input.get_ref(), PollFlags::IN)];
                 match poll(&mut inputs, timeout.as_ref()) {
-                    Ok(0) if self.act_on_plan() => return false,
+                    Ok(0) if self.are_to_kill() => return false,
                     Ok(0) | Err(Errno::INTR) => continue,
                     Ok(_) => {}
                     Err(_) => return false,
@@ -250,33 +251,26 @@ impl Orders {
             let Some(plan) = Plan::read(&message) else {
                 return false;
             };
-            (self.plan, self.has_sent_term) = (plan, false);
+            self.course = Course::new(plan);
         }
-    }
-
-    fn left(&self) -> Duration {
-        let next = if self.has_sent_term {
-            self.plan.kill_at
-        } else {
-            self.plan.term_at
-        };
-        next.saturating_sub(clock::since_boot()).min(LONGEST_NAP)
     }
 
     /// Sends TERM if it is due. Returns whether KILL is due.
-    fn act_on_plan(&mut self) -> bool {
-        let now = clock::since_boot();
-        let has_term = self.plan.term_at < self.plan.kill_at;
-        if has_term && !self.has_sent_term && now >= self.plan.term_at {
-            self.has_sent_term = true;
-            // The watchdog is a member itself, and catches TERM. A stopped command gets its signals when it goes on.
-            kill_current_process_group(Signal::TERM).ok();
-            kill_current_process_group(Signal::CONT).ok();
-            if now >= self.plan.kill_at {
-                self.plan.kill_at = now.saturating_add(LATE_GRACE);
-            }
+    fn are_to_kill(&mut self) -> bool {
+        let command = self.course.plan.unless_stopped;
+        if command.is_some_and(processes::is_stopped) {
+            return false;
         }
-        now >= self.plan.kill_at
+        match self.course.step(clock::since_boot()) {
+            Step::Nothing => {}
+            Step::Term => {
+                // The watchdog is a member itself, and catches TERM. A stopped command gets its signals when it goes on.
+                kill_current_process_group(Signal::TERM).ok();
+                kill_current_process_group(Signal::CONT).ok();
+            }
+            Step::Kill => return true,
+        }
+        false
     }
 }
 

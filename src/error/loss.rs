@@ -29,8 +29,8 @@ use super::reports::Told;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum LossCause {
-    /// The validity ended by the local clock without an extension: nobody tried, or this process or its machine was
-    /// stopped.
+    /// The validity, less the [margin](crate::KeepAlive::margin), ended by the local clock without an extension: nobody tried, or
+    /// this process or its machine was stopped.
     #[non_exhaustive]
     Expired {
         /// What each node said of an extension, a release or an adoption that came too late.
@@ -50,7 +50,7 @@ pub enum LossCause {
         /// What each node said.
         nodes: Vec<NodeReport>,
     },
-    /// The validity ended while too few nodes answered to renew it.
+    /// The validity, less the [margin](crate::KeepAlive::margin), ended while too few nodes answered to renew it.
     #[non_exhaustive]
     Unreachable {
         /// What each node said to the last renewal.
@@ -114,7 +114,7 @@ impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes = Told(self.nodes());
         f.write_str(match self {
-            Self::Expired { .. } => "its validity has ended",
+            Self::Expired { .. } => "it was not extended in time",
             Self::Taken { .. } if nodes.is_rest() => {
                 "a majority of the nodes has lost it, and on most of them the lock rests"
             }
@@ -125,9 +125,7 @@ impl fmt::Display for LossCause {
                 "a majority of the nodes has lost it, most of them to another holder"
             }
             Self::Vanished { .. } => "a majority of the nodes has forgotten it",
-            Self::Unreachable { .. } => {
-                "its validity has ended, and too few nodes answered to renew it"
-            }
+            Self::Unreachable { .. } => "too few nodes answered to renew it in time",
             Self::MaxHold { .. } => "it was held for as long as its max_hold allows",
             Self::Released => "its guard has given it back",
         })?;

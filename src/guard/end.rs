@@ -102,7 +102,7 @@ impl LockGuard {
         }
         // The same order as in a release: first no renewal may begin any more.
         let ended = self.lease.end();
-        let remaining = ended.deadline.saturating_since(clock.now());
+        let remaining = ended.end.saturating_since(clock.now());
         self.lease.passed_on();
         self.shared.forget(&self.lease);
         drop_each(ended.hooks);

@@ -86,8 +86,8 @@ impl LockGuard {
     /// # Errors
     ///
     /// As for [`extend`](Self::extend). Also [`Error::Invalid`] for a `ttl` of less than three node timeouts or of
-    /// more than `max_hold`, and when the lock was held for `max_hold` already; and [`Error::NoThread`]. After these,
-    /// nothing has changed.
+    /// more than `max_hold`, for a [margin](KeepAlive::margin) that is too long, and when the lock was held for `max_hold`
+    /// (less the margin) already; and [`Error::NoThread`]. After these, nothing has changed.
     ///
     /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
     ///
@@ -110,29 +110,35 @@ impl LockGuard {
         self.check()?;
         let renewal = self.renewal(term.ttl, keep_alive);
         let started = self.shared.cluster().clock.now();
-        if renewal.until.is_some_and(|until| until <= started) {
+        let limit = renewal.until;
+        if limit.is_some_and(|limit| limit.saturating_sub(renewal.margin) <= started) {
             let reason =
                 "the lock was held for as long as max_hold already; allow more, or release it";
             return Err(Error::invalid("max_hold", reason));
         }
         self.extend_and_keep(term.ttl, Some(renewal))?;
-        self.shared.keeper.keep(&self.lease, due(started, term));
+        let due = due(started, term, renewal.margin);
+        self.shared.keeper.keep(&self.lease, due);
         // The validity may have ended meanwhile.
         self.check()
     }
 
     /// Begins the keep-alive of a lock that was just acquired with this term.
     pub(crate) fn begin_keep_alive(&self, term: Term, keep_alive: KeepAlive) {
-        self.lease.keep(self.renewal(term.ttl, keep_alive));
-        self.shared
-            .keeper
-            .keep(&self.lease, due(self.lease.since, term));
+        let renewal = self.renewal(term.ttl, keep_alive);
+        self.lease.keep(renewal);
+        let due = due(self.lease.since, term, renewal.margin);
+        self.shared.keeper.keep(&self.lease, due);
     }
 
     fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {
         let limit = keep_alive.limit();
         let until = limit.and_then(|limit| self.lease.since.checked_add(limit));
-        Renewal { ttl, until }
+        Renewal {
+            ttl,
+            margin: keep_alive.margin,
+            until,
+        }
     }
 }
 

@@ -12,8 +12,8 @@ impl LockGuard {
     /// [`Duration::MAX`] means without a bound.
     ///
     /// It asks no server. It returns at once when a renewal or an extension finds a loss, and a millisecond before the
-    /// validity ends, so that the program knows in time; from then on [`check`](Self::check) fails. After a suspension
-    /// of the machine it returns within 50 ms.
+    /// validity ends, so that the program knows in time; with a keep-alive, its [margin](crate::KeepAlive::margin) earlier. From
+    /// then on [`check`](Self::check) fails. After a suspension of the machine it returns within 50 ms.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -44,7 +44,8 @@ pub(crate) struct LeaseState {
     pub(crate) number: u64,
     /// Before the first send of the attempt that got it.
     pub(crate) since: Timestamp,
-    /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
+    /// When the program loses the lock, in nanoseconds: the end of the validity, less the margin of a keep-alive. Zero once the
+    /// lock is known to be lost. It changes under the mutex.
     deadline: AtomicU64,
     state: Mutex<HeldState>,
     /// Where threads wait for a loss.
@@ -99,7 +100,9 @@ struct KeptAlive {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Renewal {
     pub(crate) ttl: Duration,
-    /// The end that `max_hold` sets.
+    /// How long before the end of the validity the program loses the lock.
+    pub(crate) margin: Duration,
+    /// The end of the validity that `max_hold` sets.
     pub(crate) until: Option<Timestamp>,
 }
 
@@ -108,7 +111,7 @@ pub(crate) struct Ended {
     /// How the lock was lost before that, if it was.
     pub(crate) loss: Option<LossCause>,
     /// When the validity would have ended; long ago if the lock was lost.
-    pub(crate) deadline: Timestamp,
+    pub(crate) end: Timestamp,
     /// How the lock is lost if its validity ends before a majority has released it.
     expiry: LossCause,
     /// What each node may have of the lock, in the canonical order.
@@ -130,6 +133,11 @@ impl HeldState {
 
     fn renewal(&self) -> Option<Renewal> {
         Some(self.kept_alive.as_ref()?.renewal)
+    }
+
+    fn margin(&self) -> Duration {
+        self.renewal()
+            .map_or(Duration::ZERO, |renewal| renewal.margin)
     }
 }
 
@@ -188,12 +196,21 @@ impl LeaseState {
         &self.claim.resource.name
     }
 
-    /// When the validity ends; long ago once the lock is known to be lost.
+    /// When the program loses the lock; long ago once it is known to be lost.
     pub(crate) fn deadline(&self) -> Timestamp {
         Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// When the loss is reported at the latest: shortly before the validity ends.
+    /// When the validity ends, until which a majority keeps the keys; long ago once the lock is known to be lost.
+    pub(crate) fn end_of_validity(&self) -> Timestamp {
+        self.end_by(&self.state.lock())
+    }
+
+    fn end_by(&self, state: &HeldState) -> Timestamp {
+        self.deadline().saturating_add(state.margin())
+    }
+
+    /// When the loss is reported at the latest: shortly before the deadline.
     pub(crate) fn loss_notice_at(&self) -> Timestamp {
         self.deadline().saturating_sub(NOTICE)
     }
@@ -246,18 +263,27 @@ impl LeaseState {
     }
 
     pub(crate) fn keep(&self, renewal: Renewal) {
-        self.renew_as(&mut self.state.lock(), renewal);
+        let mut state = self.state.lock();
+        let end = self.end_by(&state);
+        self.renew_as(&mut state, renewal, end);
     }
 
-    /// With `max_hold`, the validity ends no later than that.
-    fn renew_as(&self, state: &mut HeldState, renewal: Renewal) {
+    /// Replaces the keep-alive of a lock whose validity ends then.
+    fn renew_as(&self, state: &mut HeldState, renewal: Renewal, end: Timestamp) {
         let failed = Vec::new();
         state.kept_alive = Some(Box::new(KeptAlive { renewal, failed }));
-        if let Some(until) = renewal.until {
-            self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
-        }
+        self.end_at(Some(renewal), end);
         // The end may have changed, so threads that wait for it look again.
         self.changed.notify_all();
+    }
+
+    /// Sets the end of the validity, and so the deadline of the program. With `max_hold`, the validity ends no later than that.
+    fn end_at(&self, renewal: Option<Renewal>, end: Timestamp) {
+        let deadline = renewal.map_or(end, |renewal| {
+            let end = renewal.until.map_or(end, |until| end.min(until));
+            end.saturating_sub(renewal.margin)
+        });
+        self.deadline.store(deadline.as_nanos(), Ordering::Release);
     }
 
     /// When `max_hold` is reached, if there is one.
@@ -267,8 +293,9 @@ impl LeaseState {
 
     /// The keep-alive of the lock, if it has one and `max_hold` leaves time for a renewal.
     pub(crate) fn renewal(&self) -> Option<Renewal> {
-        let renewal = self.state.lock().renewal()?;
-        let is_at_the_limit = renewal.until.is_some_and(|until| self.deadline() >= until);
+        let state = self.state.lock();
+        let (renewal, end) = (state.renewal()?, self.end_by(&state));
+        let is_at_the_limit = renewal.until.is_some_and(|until| end >= until);
         (!is_at_the_limit).then_some(renewal)
     }
 
@@ -296,7 +323,7 @@ impl LeaseState {
         self.note_end(&mut state, now);
         let ended = Ended {
             loss: state.loss(),
-            deadline: self.deadline(),
+            end: self.end_by(&state),
             expiry: self.take_cause_of_end(&mut state),
             nodes: state.nodes.clone(),
             hooks: take(&mut state.hooks),
@@ -306,7 +333,7 @@ impl LeaseState {
         ended
     }
 
-    /// How the lock was lost, if it was by then. A lock whose validity has ended is lost from this call on.
+    /// How the lock was lost, if it was by then. A lock whose deadline has passed is lost from this call on.
     pub(crate) fn loss_by(&self, now: Timestamp) -> Option<LossCause> {
         if self.owner.is_forked() {
             let is_over = self.deadline() <= now;
@@ -321,12 +348,12 @@ impl LeaseState {
         state.loss()
     }
 
-    /// As [`Self::loss_by`], but shortly before the end of the validity already: for waits and hooks.
+    /// As [`Self::loss_by`], but shortly before the deadline already: for waits and hooks.
     pub(crate) fn loss_soon(&self, now: Timestamp) -> Option<LossCause> {
         self.loss_by(now.saturating_add(NOTICE))
     }
 
-    /// Loses the lock if its validity ends by then.
+    /// Loses the lock if its deadline is by then.
     fn note_end(&self, state: &mut MutexGuard<'_, HeldState>, now: Timestamp) {
         if !state.is_lost() && self.deadline() <= now {
             let cause = self.take_cause_of_end(state);
@@ -334,12 +361,13 @@ impl LeaseState {
         }
     }
 
-    /// Why the validity has ended. No renewal begins from then on.
+    /// Why the deadline has passed. No renewal begins from then on.
     fn take_cause_of_end(&self, state: &mut HeldState) -> LossCause {
+        let end = self.end_by(state);
         let kept_alive = state.kept_alive.take();
         let (until, nodes) =
             kept_alive.map_or((None, Vec::new()), |kept| (kept.renewal.until, kept.failed));
-        if until.is_some_and(|until| self.deadline() >= until) {
+        if until.is_some_and(|until| end >= until) {
             LossCause::MaxHold { nodes }
         } else if nodes.is_empty() {
             LossCause::Expired { nodes }

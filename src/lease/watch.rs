@@ -45,7 +45,7 @@ impl LeaseWatch {
         Self { state }
     }
 
-    /// When the validity ends. For the simulation's witness, which looks between any two steps and may not read a
+    /// When the guard is lost. For the simulation's witness, which looks between any two steps and may not read a
     /// clock.
     #[cfg(test)]
     pub(crate) fn deadline(&self) -> crate::clock::Timestamp {
@@ -127,7 +127,7 @@ impl LeaseWatch {
     /// [`Duration::MAX`] means without a bound.
     ///
     /// As with [`LockGuard::wait_lost`](crate::LockGuard::wait_lost), it returns a millisecond before the validity
-    /// ends.
+    /// ends, or its margin earlier.
     ///
     /// ```
     /// # use std::time::Duration;

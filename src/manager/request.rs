@@ -184,8 +184,8 @@ impl<'a> LockRequest<'a> {
     /// # Errors
     ///
     /// As for [`LockManager::lock`]; [`Error::Invalid`] also for an [`at_least`](Self::at_least) that can't be kept, a label
-    /// that can't be used, and, with keep-alive, a ttl of less than three node timeouts or of more than `max_hold`;
-    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::NoThread`].
+    /// that can't be used, and, with keep-alive, a ttl of less than three node timeouts or of more than `max_hold`, or a margin
+    /// that is too long; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::NoThread`].
     ///
     /// ```
     /// # use std::time::Duration;

@@ -69,9 +69,9 @@ pub(crate) fn wanted(cluster: &Cluster, extension: &Extension) -> Places {
 /// would leave it as it was.
 fn ttl(cluster: &Cluster, extension: &Extension) -> Duration {
     let Extension { lease, term, .. } = extension;
-    let deadline = lease.deadline();
+    let end = lease.end_of_validity();
     // Not since the extension began: that may be long ago, and the key is set after this reading.
-    let left = deadline.saturating_since(cluster.clock.now());
+    let left = end.saturating_since(cluster.clock.now());
     if left <= term.validity {
         return term.ttl;
     }

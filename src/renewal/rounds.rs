@@ -154,7 +154,9 @@ impl Keeper {
         self.tell_news(lease);
         match settled {
             Ok(()) => {
-                let due = due(extension.started, extension.term);
+                // Without a keep-alive, nothing is planned.
+                let margin = lease.renewal().map_or(Duration::ZERO, |it| it.margin);
+                let due = due(extension.started, extension.term, margin);
                 self.plan(Purpose::Renew, lease, |_| due);
                 self.cluster.stats.renewed.count();
             }

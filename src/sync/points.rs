@@ -265,7 +265,6 @@ atomics! {
         compare_exchange(from: u64, to: u64, success: Ordering, failure: Ordering) -> Result<u64, u64>;
         fetch_add(value: u64, order: Ordering) -> u64;
         fetch_max(value: u64, order: Ordering) -> u64;
-        fetch_min(value: u64, order: Ordering) -> u64;
         fetch_update(set: Ordering, fetch: Ordering, to: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64>;
     }
 }

@@ -29,6 +29,25 @@ fn a_lock_is_kept_alive_up_to_its_longest_hold() {
 }
 
 #[test]
+fn a_lock_that_is_lost_by_its_margin_is_had_by_nobody_until_it_is_given_back() {
+    on_fakes(|world| {
+        let keep_alive = KeepAlive::unbounded().margin(TTL / 2);
+        let guard = world.call(0).keep_alive(keep_alive).try_lock().unwrap();
+        world.clock().advance(TTL * 3);
+        guard.check().unwrap();
+        world.fakes().iter().for_each(FakeNode::refuse);
+        world.clock().advance(TTL / 2);
+        let cause = loss(guard.check());
+        assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
+        world.fakes().iter().for_each(FakeNode::recover);
+        world.clock().advance(TTL / 4);
+        world.assert_nobody_gets_it();
+        assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+        world.assert_free();
+    });
+}
+
+#[test]
 fn a_lock_that_is_kept_alive_outlives_every_node_one_after_the_other() {
     on_fakes(|world| {
         let call = world.call(0).keep_alive(KeepAlive::unbounded());

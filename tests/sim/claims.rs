@@ -22,6 +22,8 @@ pub(super) struct Claim {
     deadline: Nanos,
     /// Its value before the loss.
     last: Nanos,
+    /// How much longer its validity lasts.
+    pub(super) margin: Nanos,
     /// The latest time at which the attempt that got it may have begun, or the adoption.
     got: Nanos,
     /// When the time that it has now was asked for, or before.
@@ -148,6 +150,7 @@ impl State {
             former: until,
             deadline,
             last: deadline,
+            margin: 0,
             got: began,
             // Since when an earlier guard has had the lock is not known any more.
             asked: self.witness.began(guard.token()).min(began),
@@ -314,11 +317,14 @@ impl World {
         if let Some(i) = guards.iter().position(|claim| claim.id == id) {
             let claim = guards.remove(i);
             // It may have been renewed up to the moment at which it was ended.
-            let end = state.clients[client].clock.when(claim.last);
-            if let Some((_, until)) = last.as_mut().filter(|(_, until)| *until != end) {
-                *until = end;
+            let clock = state.clients[client].clock;
+            let end = clock.when(claim.last);
+            if last.as_ref().is_some_and(|(_, until)| *until != end) {
                 let is_limited = true;
                 state.records(Some(claim.hold), What::Moves { end, is_limited });
+            }
+            if let Some((_, until)) = &mut last {
+                *until = clock.when(claim.last + claim.margin);
             }
         }
         drop(state);

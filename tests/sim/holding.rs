@@ -135,14 +135,25 @@ impl Worker {
             let longer = Duration::from_nanos(self.rng.u64(0..=4 * nanos(ttl)));
             ttl + longer
         });
-        Some(Keep { limit })
+        // Without a further draw. Two node timeouts are left before it.
+        let longest = (ttl / 2).saturating_sub(self.plan.node_timeout * 2);
+        let margin = longest / 3 * (ttl.subsec_nanos() % 4);
+        Some(Keep { limit, margin })
     }
 
     pub(super) fn is_kept(&self, claim: u64, keep: Keep) {
         self.world.records(claim, What::Keeps);
-        self.world.state().count("kept");
+        let mut state = self.world.state();
+        state.count("kept");
+        if !keep.margin.is_zero() {
+            state.count("kept with a margin");
+        }
+        if let Some(claim) = state.claim(claim) {
+            claim.margin = nanos(keep.margin);
+        }
+        drop(state);
         if let Some(limit) = keep.limit {
-            self.world.limit(claim, limit);
+            self.world.limit(claim, limit.saturating_sub(keep.margin));
         }
     }
 

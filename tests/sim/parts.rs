@@ -176,7 +176,10 @@ impl Worker {
         };
         let ttl = Duration::from_nanos(self.plan.longest_ttl());
         let wish = Wish {
-            keep: Some(Keep { limit: None }),
+            keep: Some(Keep {
+                limit: None,
+                margin: Duration::ZERO,
+            }),
             ..Wish::new(ttl, Waits::For(ttl * 20))
         };
         let held = match self.ask(&on, &wish) {

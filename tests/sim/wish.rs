@@ -14,16 +14,18 @@ pub(crate) enum Waits {
     For(Duration),
 }
 
-/// For how long at most a lock is renewed in the background.
+/// For how long at most a lock is renewed in the background, and how much before its end it is lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keep {
     pub(crate) limit: Option<Duration>,
+    pub(crate) margin: Duration,
 }
 
 impl Keep {
     pub(crate) fn alive(self) -> KeepAlive {
-        self.limit
-            .map_or_else(KeepAlive::unbounded, KeepAlive::max_hold)
+        let limit = self.limit;
+        let keep_alive = limit.map_or_else(KeepAlive::unbounded, KeepAlive::max_hold);
+        keep_alive.margin(self.margin)
     }
 }
 

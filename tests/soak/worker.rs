@@ -297,7 +297,8 @@ impl Thread<'_> {
             wish.ttl = wish.ttl.max(SHORTEST_KEPT);
             let longest = wish.ttl * self.rng.u32(2..=4);
             let limit = self.rng.bool().then_some(longest);
-            wish.keep = Some(Keep { limit });
+            let margin = Duration::ZERO;
+            wish.keep = Some(Keep { limit, margin });
         } else if self.rng.u32(0..8) == 0 {
             // When a rest ends is told by when the lease ends, which moves where it is kept.
             wish.at_least = Some(self.millis(600) + Duration::from_millis(1));

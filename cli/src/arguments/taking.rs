@@ -164,9 +164,12 @@ pub(crate) struct Run {
           value_parser = PossibleValuesParser::new(SIGNALS.map(|(name, _)| name)))]
     pub(crate) on_wanted: Option<String>,
 
-    /// The time from TERM to KILL when the lock is lost
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = durations::parse)]
-    pub(crate) grace: Duration,
+    /// The time to end in: from TERM to KILL [default: a third of the ttl, up to 10s]
+    ///
+    /// If the lock can't be renewed, TERM comes that much before others can get it, and KILL before they can. If the lock is taken or gone,
+    /// TERM comes when that is found, and KILL that much later.
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) grace: Option<Duration>,
 
     /// Writes metrics to this file, for the node exporter
     ///

@@ -41,7 +41,7 @@ fn a_loss_leaves_the_other_holder_alone_and_ends_all_that_the_command_has_starte
     // Neither ends before it gets KILL, after the grace.
     nodes.command("DEL job");
     let ignores = format!("trap '' TERM; sleep 30 & echo $!; {WORK}");
-    let running = nodes.start_run(&format!("{TTL} --grace 3s"), &ignores);
+    let running = nodes.start_run(&format!("{LONG_TTL} --grace 3s"), &ignores);
     let all = [pid(&running.line()), pid(&running.line())];
     nodes.hold("another", 60_000);
     running.error_line();
@@ -253,7 +253,8 @@ fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
     let nodes = Nodes::hasty();
     // Nothing that a signal could do but KILL. Signals to the group, as of scripts that clean up with `kill 0`, and those
     // that end who does not expect them, are not for the watchdog.
-    let signals = "INT TERM HUP QUIT USR1 USR2 ALRM";
+    let signals = "INT TERM HUP QUIT USR1 USR2 ALRM PIPE TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS 16 \
+                   TRAP ABRT 34 40 64";
     let script = format!(
         "trap '' {signals}; for s in {signals}; do kill -$s 0; done; sh -c '{WORK}' & {WORK}"
     );

@@ -8,6 +8,7 @@
 
 mod bad_input;
 mod ended;
+mod ending;
 mod flush;
 mod forever;
 mod hold;

@@ -94,7 +94,7 @@ impl Terminal {
 
 /// Runs a script as a login does: in a session of its own, in the foreground of a terminal.
 #[track_caller]
-fn run(nodes: &Nodes, script: &str) -> (Terminal, Running) {
+pub(crate) fn run(nodes: &Nodes, script: &str) -> (Terminal, Running) {
     let terminal = Terminal::sized(200, 24);
     let script = script.replace("redlatch ", &format!("{REDLATCH} "));
     let mut leader = nodes.program("setsid", &["--ctty", "sh", "-c", &script]);

@@ -3,7 +3,6 @@
 use std::mem::{replace, take};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Ended, LeaseState, Renewal};
@@ -47,8 +46,12 @@ impl LeaseState {
                 nodes: take(nodes),
             });
         }
-        let deadline = round.start.saturating_add(validity);
-        if deadline <= round.end {
+        let end = round.start.saturating_add(validity);
+        let is_late = end <= round.end;
+        let end = end.max(self.end_by(&state));
+        // A new margin may be longer than what is left.
+        let margin = renewal.map_or(Duration::ZERO, |renewal| renewal.margin);
+        if is_late || end.saturating_sub(margin) <= round.end {
             return Err(Error::TooSlow {
                 resource: Arc::clone(self.name()),
                 waited,
@@ -56,19 +59,14 @@ impl LeaseState {
                 nodes: take(nodes),
             });
         }
-        let limit = renewal
-            .or(state.renewal())
-            .and_then(|renewal| renewal.until);
-        let deadline = limit.map_or(deadline, |limit| deadline.min(limit));
-        self.deadline
-            .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
         let kept_alive = state.kept_alive.as_mut();
         let has_failed = kept_alive.is_some_and(|kept| !take(&mut kept.failed).is_empty());
         for (node, report) in state.nodes.iter_mut().zip(&*nodes) {
             node.is_relied_on |= report.vote.is_granted();
         }
-        if let Some(renewal) = renewal {
-            self.renew_as(&mut state, renewal);
+        match renewal {
+            Some(renewal) => self.renew_as(&mut state, renewal, end),
+            None => self.end_at(state.renewal(), end),
         }
         drop(state);
         if has_failed {
@@ -103,7 +101,7 @@ impl LeaseState {
         let verdict = verdict::of_held(nodes);
         let loss = if ended.loss.is_some() || verdict == Verdict::Confirmed {
             ended.loss.clone()
-        } else if self.owner.clock.now() >= ended.deadline {
+        } else if self.owner.clock.now() >= ended.end {
             // Nodes that answer after the end have no key of the lock, and that says nothing of the time before.
             Some(ended.expiry.clone().with(nodes.to_vec()))
         } else {

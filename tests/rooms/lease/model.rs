@@ -85,7 +85,7 @@ fn a_renewal_while_the_lock_is_given_back_counts_for_the_next_holder_or_came_too
             }) => TTL,
             Err(other) => panic!("{other:?}"),
         };
-        assert_eq!(ended.deadline, at(0).saturating_add(validity));
+        assert_eq!(ended.end, at(0).saturating_add(validity));
     });
 }
 
@@ -93,7 +93,11 @@ fn a_renewal_while_the_lock_is_given_back_counts_for_the_next_holder_or_came_too
 fn no_renewal_lasts_beyond_a_limit_that_is_set_meanwhile() {
     while_renewed(TTL * 2, Vote::Granted, |lease, renewal| {
         let until = Some(at(0).saturating_add(TTL / 2));
-        lease.keep(Renewal { ttl: TTL, until });
+        lease.keep(Renewal {
+            ttl: TTL,
+            margin: Duration::ZERO,
+            until,
+        });
         renewal.join().unwrap().unwrap();
         assert_eq!(Some(lease.deadline()), until);
     });

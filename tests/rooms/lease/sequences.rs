@@ -25,16 +25,21 @@ const NOTICE_MS: u64 = 1;
 enum Event {
     Passes(u64),
     /// The votes, the validity that is asked for, how long the round takes, and the keep-alive that it sets if it succeeds.
-    Extends(Box<[Vote; 3]>, u64, u64, Option<Limit>),
+    Extends(Box<[Vote; 3]>, u64, u64, Option<Keep>),
     RenewalFails,
-    Keeps(Limit),
+    Keeps(Keep),
     Checks,
     Waits(u64),
     Ends,
 }
 
-/// The end that a keep-alive sets, if it has one.
-type Limit = Option<u64>;
+/// A keep-alive.
+#[derive(Debug, Clone, Copy)]
+struct Keep {
+    /// The end of the validity that it sets, if it has one.
+    limit: Option<u64>,
+    margin: u64,
+}
 
 fn any_event() -> impl Strategy<Value = Event> {
     let votes = [
@@ -47,15 +52,18 @@ fn any_event() -> impl Strategy<Value = Event> {
         Vote::Failed(NodeError::TimedOut),
     ];
     let votes = prop::array::uniform3(prop::sample::select(votes.to_vec()));
-    let limit = || prop::option::of(0..400_u64);
+    // A margin is shorter than any limit.
+    let limit = || prop::option::of(20..400_u64);
+    let margin = || prop_oneof![Just(0), 0..20_u64];
+    let keep = || (limit(), margin()).prop_map(|(limit, margin)| Keep { limit, margin });
     let takes = prop_oneof![Just(0), 0..60_u64];
-    let kept = prop::option::weighted(0.1, limit());
+    let kept = prop::option::weighted(0.1, keep());
     let extends = (votes.prop_map(Box::new), 0..150_u64, takes, kept);
     prop_oneof![
         1 => (0..60_u64).prop_map(Event::Passes),
         2 => extends.prop_map(|(votes, validity, takes, kept)| Event::Extends(votes, validity, takes, kept)),
         1 => Just(Event::RenewalFails),
-        1 => limit().prop_map(Event::Keeps),
+        1 => keep().prop_map(Event::Keeps),
         1 => Just(Event::Checks),
         1 => (0..60_u64).prop_map(Event::Waits),
         1 => Just(Event::Ends),
@@ -67,10 +75,11 @@ fn reports(votes: &[Vote]) -> Vec<NodeReport> {
     votes.iter().map(report).collect()
 }
 
-fn renewal(limit: Limit) -> Renewal {
+fn renewal(keep: Keep) -> Renewal {
     Renewal {
         ttl: Duration::from_millis(TTL_MS),
-        until: limit.map(at),
+        margin: Duration::from_millis(keep.margin),
+        until: keep.limit.map(at),
     }
 }
 
@@ -79,9 +88,10 @@ struct Compared {
     clock: FakeClock,
     lease: LeaseState,
     now: u64,
+    /// When the validity ends.
     end: u64,
     /// The keep-alive that is set.
-    limit: Option<Limit>,
+    kept: Option<Keep>,
     /// Whether the last renewal failed.
     has_failed: bool,
     loss: Option<LossCause>,
@@ -95,7 +105,7 @@ impl Compared {
             clock,
             now: 0,
             end: TTL_MS,
-            limit: None,
+            kept: None,
             has_failed: false,
             loss: None,
         }
@@ -108,16 +118,21 @@ impl Compared {
 
     fn lose(&mut self, cause: LossCause) {
         self.loss = Some(cause);
-        (self.end, self.limit) = (0, None);
+        (self.end, self.kept) = (0, None);
+    }
+
+    /// When the holder loses the lock.
+    fn deadline(&self) -> u64 {
+        self.end - self.kept.map_or(0, |kept| kept.margin)
     }
 
     /// Loses the lock if it ends so soon.
     fn look(&mut self, notice: u64) {
-        if self.loss.is_none() && self.end.saturating_sub(self.now) <= notice {
+        if self.loss.is_none() && self.deadline().saturating_sub(self.now) <= notice {
             let nodes = Vec::new();
             let has_failed = take(&mut self.has_failed);
-            let cause = match self.limit {
-                Some(Some(limit)) if self.end >= limit => LossCause::MaxHold { nodes },
+            let cause = match self.kept.and_then(|kept| kept.limit) {
+                Some(limit) if self.end >= limit => LossCause::MaxHold { nodes },
                 _ if has_failed => LossCause::Unreachable { nodes },
                 _ => LossCause::Expired { nodes },
             };
@@ -125,13 +140,13 @@ impl Compared {
         }
     }
 
-    fn keep(&mut self, limit: Limit) {
-        (self.limit, self.has_failed) = (Some(limit), false);
-        self.end = self.end.min(limit.unwrap_or(u64::MAX));
+    fn keep(&mut self, kept: Keep) {
+        (self.kept, self.has_failed) = (Some(kept), false);
+        self.end = self.end.min(kept.limit.unwrap_or(u64::MAX));
     }
 
     /// Applies the votes on an extension that asked for this end. Returns whether it succeeds.
-    fn apply(&mut self, votes: &[Vote; 3], end: u64, kept: Option<Limit>) -> bool {
+    fn apply(&mut self, votes: &[Vote; 3], end: u64, kept: Option<Keep>) -> bool {
         self.look(0);
         if self.loss.is_some() {
             return false;
@@ -147,11 +162,13 @@ impl Compared {
                 LossCause::Vanished { nodes }
             });
         }
-        if count(|vote| matches!(vote, Vote::Granted)) < 2 || end <= self.now {
+        let margin = kept.map_or(0, |kept| kept.margin);
+        let is_late = end <= self.now || self.end.max(end) - margin <= self.now;
+        if count(|vote| matches!(vote, Vote::Granted)) < 2 || is_late {
             return false;
         }
-        let limit = kept.or(self.limit).flatten().unwrap_or(u64::MAX);
-        self.end = self.end.max(end.min(limit));
+        let limit = kept.or(self.kept).and_then(|kept| kept.limit);
+        self.end = self.end.max(end.min(limit.unwrap_or(u64::MAX)));
         self.has_failed = false;
         if let Some(kept) = kept {
             self.keep(kept);
@@ -186,11 +203,11 @@ impl Compared {
                 let silent = reports(&[Vote::Failed(NodeError::TimedOut)]);
                 self.lease.note_failed_renewal(&silent);
                 // There are no renewals without keep-alive.
-                self.has_failed = self.limit.is_some();
+                self.has_failed = self.kept.is_some();
             }
-            Event::Keeps(limit) if self.loss.is_none() => {
-                self.lease.keep(renewal(limit));
-                self.keep(limit);
+            Event::Keeps(keep) if self.loss.is_none() => {
+                self.lease.keep(renewal(keep));
+                self.keep(keep);
             }
             Event::Keeps(_) => {}
             Event::Checks => {
@@ -200,7 +217,7 @@ impl Compared {
             Event::Waits(ms) => {
                 self.look(NOTICE_MS);
                 if self.loss.is_none() {
-                    self.now = (self.now + ms).min(self.end - NOTICE_MS);
+                    self.now = (self.now + ms).min(self.deadline() - NOTICE_MS);
                     self.look(NOTICE_MS);
                 }
                 let told = self.lease.wait_lost(Duration::from_millis(ms));
@@ -210,7 +227,7 @@ impl Compared {
                 self.look(0);
                 let ended = self.lease.end();
                 self.assert_told(ended.loss.as_ref());
-                assert_eq!(ended.deadline, at(self.end));
+                assert_eq!(ended.end, at(self.end));
                 let loss = self.loss.take().unwrap_or(LossCause::Released);
                 self.lose(loss);
             }
@@ -221,11 +238,14 @@ impl Compared {
         let lease = &self.lease;
         assert_eq!(self.clock.elapsed(), Duration::from_millis(self.now));
         assert_eq!(lease.is_lost(), self.loss.is_some());
-        assert_eq!(lease.limit(), self.limit.flatten().map(at));
-        let may_last = |limit: Limit| limit.is_none_or(|limit| self.end < limit);
-        assert_eq!(lease.renewal().is_some(), self.limit.is_some_and(may_last));
-        assert_eq!(lease.deadline(), at(self.end));
-        let left = self.end.saturating_sub(self.now);
+        let limit = self.kept.and_then(|kept| kept.limit);
+        assert_eq!(lease.limit(), limit.map(at));
+        let may_last = |kept: Keep| kept.limit.is_none_or(|limit| self.end < limit);
+        assert_eq!(lease.renewal().is_some(), self.kept.is_some_and(may_last));
+        let deadline = self.deadline();
+        assert_eq!(lease.deadline(), at(deadline));
+        assert_eq!(lease.end_of_validity(), at(self.end));
+        let left = deadline.saturating_sub(self.now);
         assert_eq!(lease.remaining(), Duration::from_millis(left));
     }
 }

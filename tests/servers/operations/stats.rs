@@ -188,9 +188,9 @@ const STORIES: [Story; 11] = [
             drop(guard);
         },
         "4 acquired, 4 lost, several attempts",
-        "DEBUG LOCK acquired in TIME; WARN LOCK lost: its validity has ended; \
-         DEBUG LOCK acquired in TIME; WARN LOCK lost: its validity has ended; \
-         DEBUG LOCK acquired in TIME; WARN LOCK lost: its validity has ended; \
+        "DEBUG LOCK acquired in TIME; WARN LOCK lost: it was not extended in time; \
+         DEBUG LOCK acquired in TIME; WARN LOCK lost: it was not extended in time; \
+         DEBUG LOCK acquired in TIME; WARN LOCK lost: it was not extended in time; \
          DEBUG LOCK acquired in TIME; WARN LOCK lost: a majority of the nodes has forgotten it: NODE0, NODE1, NODE2: no key",
     ),
     (

@@ -46,7 +46,11 @@ fn a_lock_is_taken_when_it_is_due_or_within_its_own_head_start_and_no_sooner() {
     ] {
         let (agenda, lease) = (Agenda::new("test", |_| true), job());
         let ttl = Duration::from_millis(head_start * 32);
-        lease.keep(Renewal { ttl, until: None });
+        lease.keep(Renewal {
+            ttl,
+            margin: Duration::ZERO,
+            until: None,
+        });
         agenda.put(&lease, |_| at(due));
         let taken = agenda.take_due(at(10), Duration::from_millis(5));
         assert_eq!(taken.len(), usize::from(is_taken), "{due} {head_start}");

@@ -75,7 +75,11 @@ fn locks_with_long_names_go_together_until_the_write_is_large_enough() {
 fn kept(name: &str) -> Arc<LeaseState> {
     let lease = lease(name, 9_000, ALL);
     let ttl = Duration::from_secs(10);
-    lease.keep(Renewal { ttl, until: None });
+    lease.keep(Renewal {
+        ttl,
+        margin: Duration::ZERO,
+        until: None,
+    });
     Arc::new(lease)
 }
 
@@ -110,7 +114,11 @@ fn keeper_over(nodes: &[FakeNode]) -> (LockManager, Arc<Keeper>) {
 }
 
 fn keep(guard: &LockGuard, ttl: Duration) -> Arc<LeaseState> {
-    guard.lease.keep(Renewal { ttl, until: None });
+    guard.lease.keep(Renewal {
+        ttl,
+        margin: Duration::ZERO,
+        until: None,
+    });
     Arc::clone(&guard.lease)
 }
 
