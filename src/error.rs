@@ -16,6 +16,7 @@ mod reports;
 mod words;
 
 pub use self::loss::LossCause;
+pub(crate) use self::node::Limit;
 pub use self::node::NodeError;
 pub use self::report::{NodeReport, Vote};
 pub(crate) use self::report::{NodeReports, one_vote_each};

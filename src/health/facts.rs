@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answers::{Answers, Time, Trouble};
+use super::answers::{Answers, Limits, Time, Trouble};
 use super::info::Info;
 use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
@@ -16,6 +16,7 @@ pub(crate) struct Facts {
     pub(super) trouble: Trouble,
     /// Whether the last snapshot or write failed. By default, Redis then refuses writes.
     pub(super) fails_to_save: bool,
+    pub(super) limits: Limits,
     /// What the answers tell.
     told: Vec<Fact>,
 }
@@ -46,11 +47,10 @@ impl Facts {
             node: answers.node,
             trouble,
             fails_to_save: info.fails_to_save(),
+            limits: answers.limits,
             told: vec![
-                (
-                    "round_trip_us",
-                    shown(answers.round_trip.map(|time| time.as_micros())),
-                ),
+                ("round_trip_us", shown(answers.round_trip.map(micros))),
+                ("connection_us", shown(answers.connection.map(micros))),
                 ("server", server),
                 ("version", version),
                 ("mode", info.text("redis_mode")),
@@ -102,7 +102,7 @@ impl Facts {
 
     pub(super) fn state(&self) -> &'static str {
         match (&self.trouble.silence, &self.trouble.refusal) {
-            (Some(NodeError::TimedOut), _) => "timed_out",
+            (Some(NodeError::TimedOut { .. }), _) => "timed_out",
             (Some(_), _) => "failed",
             (None, Some(_)) => "refuses",
             (None, None) => "up",
@@ -112,6 +112,11 @@ impl Facts {
     /// Whether the node answers, without an error that a lock would get as well.
     pub(super) fn answers(&self) -> bool {
         self.state() == "up"
+    }
+
+    /// Whether its answers take longer than clients wait.
+    pub(super) fn is_too_slow(&self) -> bool {
+        self.span("round_trip_us") > Some(self.limits.answer)
     }
 
     pub(super) fn is_replica(&self) -> bool {
@@ -139,7 +144,11 @@ impl Facts {
         let is_open = matches!(self.text("quarantine"), Some("open") | None);
         let may_vote = |rules| is_open && self.objection(rules).is_none();
         let is_sentinel = self.text("mode") == Some("sentinel");
-        self.answers() && !self.is_replica() && !is_sentinel && own.is_none_or(may_vote)
+        self.answers()
+            && !self.is_too_slow()
+            && !self.is_replica()
+            && !is_sentinel
+            && own.is_none_or(may_vote)
     }
 
     /// Whether a lock is to be tried at the node, by a client with these rules, or without rules by one of the classic protocol:
@@ -197,6 +206,10 @@ pub(super) fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
     let voters = nodes.iter().filter(|node| node.can_vote(own));
     let server = |node: &'_ Facts| node.text("run_id").unwrap_or(&node.node).to_owned();
     voters.map(server).collect::<HashSet<_>>().len()
+}
+
+fn micros(time: Duration) -> u128 {
+    time.as_micros()
 }
 
 fn shown(value: Option<impl ToString>) -> Option<String> {

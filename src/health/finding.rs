@@ -24,8 +24,8 @@ use std::sync::Arc;
 pub struct Finding {
     /// The kind of finding, for programs. A code keeps its meaning; later versions may have more of them.
     ///
-    /// - Critical: `no_majority`, `same_server`, `replica`, `evicts`.
-    /// - Warnings: `unreachable`, `refuses`, `untried`, `not_released`, `not_standalone`, `unknown_role`, `fails_to_save`,
+    /// - Critical: `no_majority`, `same_server`, `replica`, `evicts`, `slow`.
+    /// - Warnings: `unreachable`, `slow`, `refuses`, `untried`, `not_released`, `not_standalone`, `unknown_role`, `fails_to_save`,
     ///   `forgets`, `clock_differs`, `quarantined`, `settings_differ`, `unreadable`.
     /// - Notices: `marked`, `hidden`.
     ///

@@ -166,7 +166,7 @@ impl Said {
         let rows = Rows { verb, command };
         match (verb, reply) {
             (Verb::Take(repair), _) => taken(&rows, reply, &repair.claim, clock).map(Said::from),
-            (Verb::Keep | Verb::Drop, _) => {
+            (Verb::Keep { .. } | Verb::Drop, _) => {
                 let (vote, woken) = rows.vote(reply)?;
                 Some(Said::Vote(vote, woken))
             }

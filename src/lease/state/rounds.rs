@@ -25,7 +25,7 @@ impl LeaseState {
         let mut state = self.state.lock();
         for (node, report) in state.nodes.iter().zip(&mut *nodes) {
             if node.is_worthless(&report.vote) {
-                report.vote = Vote::Failed(NodeError::TimedOut);
+                report.vote = Vote::Failed(NodeError::silence());
             }
         }
         self.unless_lost(state.loss())?;

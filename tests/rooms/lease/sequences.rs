@@ -44,7 +44,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Vote::Granted,
         Vote::Missing,
         Vote::held(None),
-        Vote::Failed(NodeError::TimedOut),
+        Vote::Failed(NodeError::silence()),
     ];
     let votes = prop::array::uniform3(prop::sample::select(votes.to_vec()));
     let limit = || prop::option::of(0..400_u64);
@@ -183,7 +183,7 @@ impl Compared {
                 });
             }
             Event::RenewalFails => {
-                let silent = reports(&[Vote::Failed(NodeError::TimedOut)]);
+                let silent = reports(&[Vote::Failed(NodeError::silence())]);
                 self.lease.note_failed_renewal(&silent);
                 // There are no renewals without keep-alive.
                 self.has_failed = self.limit.is_some();
