@@ -19,6 +19,7 @@ use crate::sync::AtomicBool;
 use crate::wire::resp::Reply;
 
 mod connecting;
+mod old;
 
 fn server(events: impl IntoIterator<Item = Event>) -> (Arc<Server>, Arc<Node>) {
     let server = Server::of_list(events);
