@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::name::Name;
 
 /// The time to live where none is given.
-const TTL: Duration = Duration::from_secs(30);
+pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// How much longer than the ttl to wait where nothing is said. A holder that was killed leaves its keys for a ttl. Who
 /// waits for less gives up although nobody has the lock any more, and a job that is started once a day is skipped.

@@ -24,6 +24,8 @@ mod passwords;
 mod process;
 mod run;
 mod settings;
+#[cfg(feature = "tls-rustls")]
+mod slow;
 mod states;
 mod terminal;
 #[cfg(feature = "tls-rustls")]
