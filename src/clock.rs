@@ -49,7 +49,7 @@ impl Timestamp {
         self.0 / 1000
     }
 
-    pub(crate) fn from_nanos(nanos: u64) -> Self {
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 }

@@ -18,6 +18,7 @@ mod unanswered;
 mod words;
 
 pub use self::loss::LossCause;
+pub(crate) use self::node::Limit;
 pub use self::node::NodeError;
 pub(crate) use self::node::{ENDED_PLAIN, ENDED_TLS, NO_HANDSHAKE, TOO_MANY};
 pub use self::report::{NodeReport, Vote};

@@ -66,7 +66,7 @@ pub struct Health {
     ///
     /// Zero: the next failure is an outage. Negative: no lock can be taken until that many more nodes can vote.
     ///
-    /// A node can vote if it answers, gives the lock that is tried, and is no replica and no sentinel. Several URLs of one
+    /// A node can vote if it answers within `node_timeout`, gives the lock that is tried, and is no replica and no sentinel. Several URLs of one
     /// server count once. With the fenced protocol, the marker of the node also has to be open, unless the user may not
     /// read it. With the classic protocol, markers don't matter. Where the user may not use the key of the lock that is
     /// tried, a node counts as one that gives locks, and the finding `untried` says so.
@@ -122,6 +122,7 @@ impl Health {
     /// | `state` | `up`; `refuses`: it answers with an error that a lock would meet as well, or gives no lock; `timed_out`; `failed` |
     /// | `error` | why it is not `up` |
     /// | `round_trip_us` | the shortest time that an answer took, with up to 2 ms for each other node that was slower |
+    /// | `connection_us` | how long its last connection took to make |
     /// | `server`, `version` | `redis`, `valkey`, `KeyDB`, `Dragonfly`, or what it calls itself; its own version |
     /// | `mode` | `standalone`, as it should be, or `cluster` or `sentinel` |
     /// | `role`, `master` | `master`, as it should be, `replica`, `active_replica`, or what it calls itself; the master of a replica |

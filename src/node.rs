@@ -12,6 +12,7 @@
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
 //!   `receipt` tells whether an undo can still delete a key.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
+//! - `pace`: how fast the node answered last. It is shown, and decides nothing.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -30,6 +31,7 @@ pub(crate) mod lanes;
 #[cfg(test)]
 mod lanes_model;
 mod owed;
+mod pace;
 mod receipt;
 pub(crate) mod reply;
 #[cfg(all(any(test, fuzzing), feature = "fake", target_os = "linux"))]
@@ -44,10 +46,11 @@ use self::connection::Slots;
 use self::gate::Gate;
 use self::lanes::Lanes;
 use self::owed::Owed;
+use self::pace::Pace;
 pub(crate) use self::receipt::Receipt;
 pub(crate) use self::reply::Leftover;
 use crate::clock::{self, Clock, Timers, Timestamp};
-use crate::error::{NodeError, NodeReport, Vote};
+use crate::error::{Limit, NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
 use crate::sync::{self, AtomicU32, AtomicU64, Mutex, OnceLock};
 use crate::wire::transport::Connect;
@@ -61,12 +64,14 @@ pub(crate) struct Node {
     pool: Pool<Slots>,
     connector: Box<dyn Connect>,
     timeout: Duration,
+    connect_timeout: Duration,
     clock: Clock,
     timers: Timers,
     /// Goes up when the server has closed connections. Idle connections of an earlier generation are discarded.
     generation: AtomicU64,
     /// The breaker, which keeps callers away: how the node failed, from then until its next reply.
-    failure: Mutex<Option<Arc<str>>>,
+    failure: Mutex<Option<Failure>>,
+    pace: Pace,
     gate: Gate,
     /// How many connections are busy with listening for releases.
     listening: AtomicU32,
@@ -84,6 +89,15 @@ pub(crate) struct Node {
     me: Weak<Self>,
 }
 
+/// How a node failed.
+struct Failure {
+    /// The error that has opened the breaker.
+    opening: Arc<str>,
+    /// The last time-out since then. The node is known to hang then, so a connection to it gets no time of its own. A silence on an
+    /// old connection says less: something on the way may have forgotten the connection.
+    silence: Option<NodeError>,
+}
+
 /// What a node is made with. All but the name and the connector are the same for all nodes of a manager.
 pub(crate) struct Setup<'a> {
     pub(crate) name: Arc<str>,
@@ -91,6 +105,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) pool_size: u32,
     pub(crate) common_lanes: Arc<Lanes>,
     pub(crate) timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     pub(crate) clock: &'a Clock,
     pub(crate) timers: &'a Timers,
     /// The thread on which r2d2 makes its slots.
@@ -124,10 +139,12 @@ impl Node {
             pool,
             connector: setup.connector,
             timeout: setup.timeout,
+            connect_timeout: setup.connect_timeout,
             clock: setup.clock.clone(),
             timers: setup.timers.clone(),
             generation: AtomicU64::new(0),
             failure: Mutex::default(),
+            pace: Pace::default(),
             gate: Gate::default(),
             listening: AtomicU32::new(0),
             listening_refused: AtomicU64::new(u64::MAX),
@@ -173,17 +190,33 @@ impl Node {
 
     /// Why the breaker is open, if it is.
     pub(crate) fn recent_failure(&self) -> Option<Arc<str>> {
-        self.failure.lock().clone()
+        let failure = self.failure.lock();
+        failure.as_ref().map(|failure| Arc::clone(&failure.opening))
+    }
+
+    /// The last time-out of a node that is known to hang.
+    fn known_silence(&self) -> Option<NodeError> {
+        let failure = self.failure.lock();
+        failure.as_ref().and_then(|failure| failure.silence.clone())
     }
 
     /// Opens the breaker if the error is one of the node. Returns whether it was closed before.
     fn open_breaker(&self, error: &NodeError) -> bool {
+        let is_hanging = error.is_silence() && !error.is_of_old_connection();
+        let silence = is_hanging.then(|| error.clone());
         let mut failure = self.failure.lock();
-        if failure.is_some() || !error.is_of_node() {
+        if let Some(failure) = &mut *failure {
+            failure.silence = silence.or(failure.silence.take());
+            return false;
+        }
+        if !error.is_of_node() {
             return false;
         }
         let opening: Arc<str> = error.to_string().into();
-        *failure = Some(Arc::clone(&opening));
+        *failure = Some(Failure {
+            opening: Arc::clone(&opening),
+            silence,
+        });
         drop(failure);
         self.probe_after(FIRST_PROBE, opening);
         self.stats.opened.count();
@@ -197,6 +230,20 @@ impl Node {
             self.stats.closed.count();
         }
         was_open
+    }
+
+    /// The error where no answer, or no connection, came in time.
+    fn silence(&self, limit: Limit, idle: Option<Duration>) -> NodeError {
+        let (value, took) = match limit {
+            Limit::Answer => (self.timeout, self.pace.answer()),
+            Limit::Connection => (self.connect_timeout, self.pace.connection()),
+        };
+        NodeError::TimedOut {
+            option: Some(limit.option()),
+            limit: value,
+            took,
+            idle,
+        }
     }
 
     /// Discards the idle connections of `generation` and before.

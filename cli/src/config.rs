@@ -18,8 +18,8 @@ use crate::durations;
 use crate::failure::Failure;
 use crate::trusted;
 
-const KEYS: &str = "nodes, username, password_file, key_prefix, node_timeout, ttl, wait, max_hold, protocol, max_ttl, \
-                    drift_factor, tls_ca, tls_cert, tls_key, tls_name";
+const KEYS: &str = "nodes, username, password_file, key_prefix, node_timeout, connect_timeout, ttl, wait, max_hold, protocol, \
+                    max_ttl, drift_factor, tls_ca, tls_cert, tls_key, tls_name";
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Config {
@@ -28,6 +28,7 @@ pub(crate) struct Config {
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) key_prefix: Option<String>,
     pub(crate) node_timeout: Option<Duration>,
+    pub(crate) connect_timeout: Option<Duration>,
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
@@ -88,6 +89,7 @@ fn set(config: &mut Config, folder: &Path, key: &str, value: &DeValue<'_>) -> Re
         "tls_name" => config.tls.tls_name = Some(text()?.to_owned()),
         "key_prefix" => config.key_prefix = Some(text()?.to_owned()),
         "node_timeout" => config.node_timeout = Some(duration(durations::parse_some)?),
+        "connect_timeout" => config.connect_timeout = Some(duration(durations::parse_some)?),
         "ttl" => config.ttl = Some(duration(durations::parse_some)?),
         "wait" => config.wait = Some(duration(durations::parse_wait)?),
         "max_hold" => config.max_hold = Some(duration(durations::parse_some)?),
@@ -161,6 +163,7 @@ mod tests {
             password_file = "secret"
             key_prefix = "billing:"
             node_timeout = "20ms"
+            connect_timeout = "1s"
             ttl = "10s"
             wait = "5m"
             max_hold = "2h"

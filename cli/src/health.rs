@@ -35,7 +35,7 @@ const OPEN_NODES: &str = "if these servers are new, run 'redlatch open-nodes' on
 
 /// Returns 0 to 2, as plugins of monitoring systems do.
 pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
-    let manager = nodes::asking(&arguments.servers, arguments.fenced)?;
+    let manager = nodes::judging(&arguments.servers, arguments.fenced)?;
     let health = manager.health()?;
     if arguments.json {
         output::print(&json::line(&json!(health)))?;

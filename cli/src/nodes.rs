@@ -10,6 +10,7 @@ use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::label;
 use crate::output;
+use crate::request::TTL;
 use crate::secret::{self, PASSWORD};
 
 /// The variable with the URLs, which may hold passwords.
@@ -20,6 +21,15 @@ const CONNECTIONS: u32 = 2;
 
 /// How long a node may take to answer who only asks: a person waits for a slow server rather than be told that it is silent.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The default node timeout: such a part of the ttl, within these bounds. A job may wait for a server that is far away, and a lock
+/// that is renewed needs a ttl of three node timeouts.
+const PARTS_OF_TTL: u32 = 15;
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// A new connection takes as many round trips, and one more for each that a slow link loses.
+const COMMANDS_TO_CONNECT: u32 = 4;
 
 /// A manager that asks about locks. It connects to nothing yet.
 pub(crate) fn asking(servers: &Servers, is_fenced: bool) -> Result<LockManager, Failure> {
@@ -32,24 +42,56 @@ pub(crate) fn asking_by(
     is_fenced: bool,
 ) -> Result<(LockManager, Config), Failure> {
     let config = load(servers)?;
-    let timeout = config.node_timeout.unwrap_or_default().max(PATIENCE);
-    let timeout = servers.node_timeout.unwrap_or(timeout);
+    let timeout = node_timeout(servers, &config, None);
+    let patience = servers.node_timeout.unwrap_or(timeout.max(PATIENCE));
     let builder = builder(servers, &config, is_fenced)?;
-    Ok((builder.node_timeout(timeout).build()?, config))
+    let builder = with_timeout(builder, timeout, servers, &config);
+    Ok((builder.node_timeout(patience).build()?, config))
+}
+
+/// A manager that judges the servers, by the timeouts of one that takes locks. It connects to nothing yet.
+pub(crate) fn judging(servers: &Servers, is_fenced: bool) -> Result<LockManager, Failure> {
+    let config = load(servers)?;
+    let timeout = node_timeout(servers, &config, None);
+    let builder = builder(servers, &config, is_fenced)?;
+    Ok(with_timeout(builder, timeout, servers, &config).build()?)
 }
 
 /// A manager that takes this lock, with the label of the holder, and the configuration. It connects to nothing yet.
 pub(crate) fn taking(servers: &Servers, lock: &Lock) -> Result<(LockManager, Config), Failure> {
     let mut config = load(servers)?;
-    config.node_timeout = servers.node_timeout.or(config.node_timeout);
+    let timeout = node_timeout(servers, &config, Some(lock));
+    config.node_timeout = Some(timeout);
     let mut builder = builder(servers, &config, lock.fenced)?;
     if !lock.no_label {
         builder = builder.holder(label::of_this_process(lock.label.as_deref()));
     }
-    if let Some(timeout) = config.node_timeout {
-        builder = builder.node_timeout(timeout);
-    }
+    builder = with_timeout(builder, timeout, servers, &config);
     Ok((builder.build()?, config))
+}
+
+/// The time for one command, as given, or as suits the lock.
+fn node_timeout(servers: &Servers, config: &Config, lock: Option<&Lock>) -> Duration {
+    let given = servers.node_timeout.or(config.node_timeout);
+    given.unwrap_or_else(|| {
+        let ttl = lock.and_then(|lock| lock.ttl).or(config.ttl);
+        let max_hold = lock.and_then(|lock| lock.max_hold).or(config.max_hold);
+        let limits = [max_hold, config.max_ttl].into_iter().flatten();
+        let ttl = limits.fold(ttl.unwrap_or(TTL), Duration::min);
+        let part = ttl.checked_div(PARTS_OF_TTL).unwrap_or_default();
+        part.clamp(SHORTEST, LONGEST)
+    })
+}
+
+fn with_timeout(
+    builder: Builder,
+    timeout: Duration,
+    servers: &Servers,
+    config: &Config,
+) -> Builder {
+    let connecting = servers.connect_timeout.or(config.connect_timeout);
+    let connecting = connecting.unwrap_or_else(|| timeout.saturating_mul(COMMANDS_TO_CONNECT));
+    builder.node_timeout(timeout).connect_timeout(connecting)
 }
 
 /// Whether clients of the fenced protocol use these nodes, and this manager is none. It costs a health report, which writes.
@@ -165,6 +207,50 @@ fn with_user(url: &str, user: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_node_timeout_suits_the_ttl_and_a_slow_link() {
+        let ms = Duration::from_millis;
+        let of = |config: Config| node_timeout(&Servers::default(), &config, None);
+        let with_ttl = |ttl| Config {
+            ttl: Some(ttl),
+            ..Config::default()
+        };
+        assert_eq!(of(Config::default()), LONGEST);
+        for (ttl, timeout) in [
+            (100, 50),
+            (750, 50),
+            (1_500, 100),
+            (7_500, 500),
+            (90_000, 500),
+        ] {
+            assert_eq!(of(with_ttl(ms(ttl))), ms(timeout), "{ttl}");
+        }
+        let max_hold = Some(ms(1_500));
+        assert_eq!(
+            of(Config {
+                max_hold,
+                ..Config::default()
+            }),
+            ms(100)
+        );
+        let max_ttl = Some(ms(3_000));
+        assert_eq!(
+            of(Config {
+                max_ttl,
+                ..Config::default()
+            }),
+            ms(200)
+        );
+        let node_timeout = Some(ms(7));
+        assert_eq!(
+            of(Config {
+                node_timeout,
+                ..with_ttl(ms(90_000))
+            }),
+            ms(7)
+        );
+    }
 
     #[test]
     fn a_password_in_a_url_is_seen() {

@@ -14,10 +14,7 @@ use crate::name::Name;
 use crate::plan::Notice;
 
 /// The time to live where none is given, unless `max_ttl` or `max_hold` is shorter.
-const TTL: Duration = Duration::from_secs(30);
-
-/// The node timeout of the library, where none is given.
-const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// How much longer than the ttl to wait where nothing is said. A holder that was killed leaves its keys for a ttl. Who
 /// waits for less gives up although nobody has the lock any more, and a job that is started once a day is skipped.
@@ -59,7 +56,7 @@ impl<'a> Request<'a> {
         let (given, max_hold) = (lock.ttl.or(config.ttl), lock.max_hold.or(config.max_hold));
         let ttl = choose_ttl(given, max_hold, default_ttl(config))?;
         let unsaid = ttl.saturating_add(BEYOND_TTL);
-        let node_timeout = config.node_timeout.unwrap_or(NODE_TIMEOUT);
+        let node_timeout = config.node_timeout.unwrap_or_default();
         Ok(Self {
             manager,
             lock,

@@ -227,7 +227,7 @@ pub(crate) fn failure(report: &NodeReport) -> Option<&'static str> {
     let Vote::Failed(error) = &report.vote else {
         return None;
     };
-    let is_silent = matches!(error, NodeError::TimedOut);
+    let is_silent = matches!(error, NodeError::TimedOut { .. });
     (!is_no_lock(&report.vote)).then_some(if is_silent { "SILENT" } else { "FAILED" })
 }
 

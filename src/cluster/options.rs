@@ -13,6 +13,8 @@ use crate::quorum::{self, Term};
 pub(crate) struct Options {
     pub(crate) key_prefix: String,
     pub(crate) node_timeout: Duration,
+    /// None means four node timeouts.
+    pub(crate) connect_timeout: Option<Duration>,
     /// None means the ttl and ten seconds.
     pub(crate) acquire_timeout: Option<Duration>,
     pub(crate) pool_size: u32,
@@ -32,6 +34,7 @@ impl Default for Options {
         Self {
             key_prefix: String::new(),
             node_timeout: Duration::from_millis(50),
+            connect_timeout: None,
             acquire_timeout: None,
             pool_size: 10,
             retry_min: Duration::from_millis(50),
@@ -55,6 +58,12 @@ impl Options {
     /// The shortest ttl, up to rounding, whose validity is this long.
     pub(crate) fn ttl_for(&self, validity: Duration) -> Duration {
         quorum::ttl_for(validity, self.drift_factor)
+    }
+
+    /// How long a connection may take: name lookup, TCP, TLS and the login are several round trips.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        let four = || self.node_timeout.saturating_mul(4);
+        self.connect_timeout.unwrap_or_else(four)
     }
 
     /// How long a call waits that does not say so. The key of a holder that has crashed ends before that.

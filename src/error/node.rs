@@ -10,9 +10,12 @@ use crate::shown::{one_line, span};
 use crate::value::Content;
 
 mod advice;
+mod silence;
+mod unanswered;
 
 pub(crate) use self::advice::{ENDED_PLAIN, ENDED_TLS, NO_HANDSHAKE, TOO_MANY};
 use self::advice::{advice, for_clients, is_about_a_key, is_forbidden, on_connection};
+pub(crate) use self::silence::Limit;
 
 /// Why a node could not be asked, or why its answer is no vote.
 ///
@@ -23,8 +26,21 @@ use self::advice::{advice, for_clients, is_about_a_key, is_forbidden, on_connect
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// The node did not answer within the node timeout. It may have executed the command or not.
-    TimedOut,
+    /// No answer came in time. The node may have executed the command or not.
+    #[non_exhaustive]
+    TimedOut {
+        /// The option with the limit: `node_timeout`, or `connect_timeout` where no connection was made in time. None where
+        /// something else ended the wait, such as the end of the lock.
+        option: Option<&'static str>,
+        /// The limit; zero without an `option`.
+        limit: Duration,
+        /// How long the last answer took, or the last connection, where that is known. An answer that came late is noticed
+        /// up to twice as late.
+        took: Option<Duration>,
+        /// For how long the connection had been idle before, if that was a second or more: something on the way may have
+        /// forgotten it.
+        idle: Option<Duration>,
+    },
     /// The node was left out because it failed a moment ago; it is tried again in the background.
     #[non_exhaustive]
     BreakerOpen {
@@ -172,7 +188,12 @@ impl NodeError {
     #[expect(clippy::too_many_lines, reason = "one arm a variant")]
     fn text(&self) -> String {
         match self {
-            Self::TimedOut => "no answer within the node timeout".into(),
+            Self::TimedOut {
+                option,
+                limit,
+                took,
+                idle,
+            } => silence::text(*option, *limit, *took, *idle),
             Self::BreakerOpen { failure } => format!("left out, it failed a moment ago: {failure}"),
             Self::Connect { source } => {
                 let said = one_line(source);
@@ -326,25 +347,6 @@ impl NodeError {
             self,
             Self::NotALock { .. } | Self::InvalidKey { .. } | Self::FutureCounter { .. }
         )
-    }
-
-    /// Whether the connection is gone, so that a release can't follow the command on it.
-    pub(crate) fn is_broken(&self) -> bool {
-        matches!(
-            self,
-            Self::Closed { .. } | Self::Broken { .. } | Self::Connect { .. }
-        )
-    }
-
-    /// Whether the connection ended before the first byte of the answer. If the connection had been idle, the server
-    /// had probably closed it before, so the command may be sent again, in its form for that case.
-    pub(crate) fn is_closed(&self) -> bool {
-        matches!(self, Self::Closed { .. })
-    }
-
-    /// Whether no answer came in time.
-    pub(crate) fn is_silence(&self) -> bool {
-        matches!(self, Self::TimedOut)
     }
 
     /// Whether the node was not asked because it had failed a moment ago. That is no vote against a majority: the node

@@ -60,7 +60,7 @@ impl Transport for FakeConnection {
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         let mut state = self.node.server.state.lock();
         if !self.wait(&mut state, deadline) {
-            return Err(NodeError::TimedOut);
+            return Err(NodeError::silence());
         }
         let replies = state.connections.get_mut(&self.id);
         let reply = replies.and_then(VecDeque::pop_front);

@@ -33,7 +33,7 @@ impl FakeNode {
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
     /// nodes[0].hang();
     /// let guard = manager.lock("report", Duration::from_secs(10))?;
-    /// assert!(matches!(guard.votes()[0].vote, Vote::Failed(NodeError::TimedOut)));
+    /// assert!(matches!(guard.votes()[0].vote, Vote::Failed(NodeError::TimedOut { .. })));
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn hang(&self) {
@@ -67,7 +67,7 @@ impl FakeNode {
     /// # let manager = LockManager::builder().fakes(&nodes).build()?;
     /// nodes[0].lose_replies();
     /// let guard = manager.lock("report", Duration::from_secs(10))?;
-    /// assert!(matches!(guard.votes()[0].vote, Vote::Failed(NodeError::TimedOut)));
+    /// assert!(matches!(guard.votes()[0].vote, Vote::Failed(NodeError::TimedOut { .. })));
     /// // Nobody can tell whether the command was executed, so an undo was sent behind it.
     /// assert_eq!(nodes[0].token_of("report"), None);
     /// # Ok::<(), redlatch::Error>(())

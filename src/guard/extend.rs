@@ -57,7 +57,7 @@ impl LockGuard {
 
         let mut extension = Extension::new(cluster, &self.lease, term, started);
         let asked = extension.counted.clone();
-        ask(cluster, slice::from_mut(&mut extension), &asked);
+        ask(cluster, slice::from_mut(&mut extension), &asked, None);
         // A key that is set again may complete the majority.
         if extension.verdict() == Verdict::Unknown {
             heal(cluster, &mut extension);

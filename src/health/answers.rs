@@ -48,11 +48,30 @@ impl Question {
     }
 }
 
+/// How long the clients wait, by their options `node_timeout` and `connect_timeout`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) answer: Duration,
+    pub(crate) connection: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            answer: Duration::MAX,
+            connection: Duration::MAX,
+        }
+    }
+}
+
 /// What one server has answered up to now.
 #[derive(Default)]
 pub(crate) struct Answers {
     pub(super) node: Arc<str>,
     pub(super) trouble: Trouble,
+    pub(crate) limits: Limits,
+    /// How long the last connection took.
+    pub(crate) connection: Option<Duration>,
     /// The shortest time that an answer took, with up to 2 ms for each other node that was slower.
     pub(super) round_trip: Option<Duration>,
     /// All sections of `INFO`, one after the other.

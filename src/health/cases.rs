@@ -15,6 +15,8 @@ use super::marker::Marker;
 use super::*;
 use crate::error::{NodeError, Vote};
 
+mod slow;
+
 const WELL: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\nuptime_in_seconds:3\r\n\
     maxmemory_policy:noeviction\r\naof_enabled:1\r\n";
 
@@ -77,6 +79,16 @@ fn refusal(code: &str, message: &str) -> NodeError {
 pub(super) fn unconnected() -> NodeError {
     let source = Arc::new(io::ErrorKind::ConnectionRefused.into());
     NodeError::Connect { source }
+}
+
+/// The time-out of a client with the default limit.
+pub(super) fn silence() -> NodeError {
+    NodeError::TimedOut {
+        option: Some("node_timeout"),
+        limit: Duration::from_millis(50),
+        took: None,
+        idle: None,
+    }
 }
 
 fn rules() -> Rules {
@@ -238,8 +250,8 @@ stale => not asked => ended before =>
 not asked => not asked => not asked =>
 OOM no room => not asked => ended before => refuses h:1: the server answered OOM no room (the server is out of memory); \
     no lock can be taken there until that is fixed
-silence => not asked => silence => refuses h:1: answers questions, and no request for a lock within the node timeout; \
-    check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync
+silence => not asked => silence => refuses h:1: answers questions, but not a request for a lock: no answer within the node timeout of 50ms; \
+    raise node_timeout or --node-timeout; check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync
 down => not asked => silence => unreachable h:1: no connection:
 granted => granted => silence => unreachable h:1: no answer within
 granted => silence => granted => unreachable h:1: no answer within
@@ -261,7 +273,7 @@ fn a_node_that_gives_no_lock_or_keeps_it_or_may_not_be_asked_for_one_says_why() 
         "held under another name" => Vote::held(None),
         "stale" => Vote::Stale { counter: 1 },
         "not asked" => Vote::NotAsked,
-        "silence" => Vote::Failed(NodeError::TimedOut),
+        "silence" => Vote::Failed(silence()),
         "down" => Vote::Failed(unconnected()),
         error => {
             let (code, message) = error.split_once(' ').unwrap();
@@ -298,7 +310,7 @@ fn of_kind(kind: usize, name: &str) -> Answers {
     match kind {
         SHARED => node(name, "run_id:shared"),
         REPLICA => node(name, "role:slave"),
-        3 => silent(name, NodeError::TimedOut),
+        3 => silent(name, silence()),
         4 => loading(node(name, "")),
         // It answers, and hides everything.
         5 => silent(name, None),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answers::{Answers, Time, Trouble};
+use super::answers::{Answers, Limits, Time, Trouble};
 use super::info::Info;
 use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
@@ -18,6 +18,7 @@ pub(crate) struct Facts {
     pub(super) fails_to_save: bool,
     /// What a connection without a login may do, if clients have one.
     pub(super) stranger: Option<Stranger>,
+    pub(super) limits: Limits,
     /// What the answers tell.
     told: Vec<Fact>,
 }
@@ -72,11 +73,10 @@ impl Facts {
             trouble,
             fails_to_save: info.fails_to_save(),
             stranger: None,
+            limits: answers.limits,
             told: vec![
-                (
-                    "round_trip_us",
-                    shown(answers.round_trip.map(|time| time.as_micros())),
-                ),
+                ("round_trip_us", shown(answers.round_trip.map(micros))),
+                ("connection_us", shown(answers.connection.map(micros))),
                 ("server", server),
                 ("version", version),
                 ("mode", info.text("redis_mode")),
@@ -129,7 +129,7 @@ impl Facts {
 
     pub(super) fn state(&self) -> &'static str {
         match &self.trouble.silence {
-            Some(NodeError::TimedOut) => "timed_out",
+            Some(NodeError::TimedOut { .. }) => "timed_out",
             Some(_) => "failed",
             None if self.answers() && self.trouble.forbidden.is_none() => "up",
             None => "refuses",
@@ -139,6 +139,11 @@ impl Facts {
     /// Whether the node answers, without an error that a lock of any user would get as well.
     pub(crate) fn answers(&self) -> bool {
         self.trouble.silence.is_none() && self.trouble.refusal.is_none()
+    }
+
+    /// Whether its answers take longer than clients wait.
+    pub(super) fn is_too_slow(&self) -> bool {
+        self.span("round_trip_us") > Some(self.limits.answer)
     }
 
     pub(super) fn is_replica(&self) -> bool {
@@ -167,7 +172,11 @@ impl Facts {
         let may_vote = |rules| is_open && self.objection(rules).is_none();
         let is_sentinel = self.text("mode") == Some("sentinel");
         let is_up = self.state() == "up";
-        is_up && !self.is_replica() && !is_sentinel && own.is_none_or(may_vote)
+        is_up
+            && !self.is_too_slow()
+            && !self.is_replica()
+            && !is_sentinel
+            && own.is_none_or(may_vote)
     }
 
     /// Whether a lock is to be tried at the node, by a client with these rules, or without rules by one of the classic protocol:
@@ -288,6 +297,10 @@ pub(crate) fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
     let voters = nodes.iter().filter(|node| node.can_vote(own));
     let server = |node: &'_ Facts| node.text("run_id").unwrap_or(&node.node).to_owned();
     voters.map(server).collect::<HashSet<_>>().len()
+}
+
+fn micros(time: Duration) -> u128 {
+    time.as_micros()
 }
 
 fn shown(value: Option<impl ToString>) -> Option<String> {

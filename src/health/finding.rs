@@ -24,8 +24,8 @@ use std::sync::Arc;
 pub struct Finding {
     /// The kind of finding, for programs. A code keeps its meaning; later versions may have more of them.
     ///
-    /// - Critical: `no_majority`, `same_server`, `replica`, `evicts`, `forbidden`.
-    /// - Warnings: `unreachable`, `refuses`, `untried`, `not_extended`, `not_released`, `not_standalone`, `unknown_role`,
+    /// - Critical: `no_majority`, `same_server`, `replica`, `evicts`, `forbidden`, `slow`.
+    /// - Warnings: `unreachable`, `slow`, `refuses`, `untried`, `not_extended`, `not_released`, `not_standalone`, `unknown_role`,
     ///   `fails_to_save`, `open_to_all`, `forgets`, `clock_differs`, `quarantined`, `settings_differ`, `thin`, `unreadable`.
     /// - Notices: `marked`, `open_to_all`, `no_readers`, `uncounted`, `hidden`.
     ///

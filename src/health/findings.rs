@@ -10,7 +10,8 @@ use super::finding::{Finding, Severity};
 use super::survey::Survey;
 use crate::error::NodeError;
 use crate::fencing::Rules;
-use crate::quorum::quorum;
+use crate::quorum::{is_reached, quorum};
+use crate::shown::span;
 
 /// Makes `find` of the table: for each finding its code and severity, then what is found and of which nodes, then its message and its
 /// advice. It is for a client with the rules `own`, or without rules for one of the classic protocol.
@@ -68,11 +69,18 @@ findings! { nodes, own, survey:
         "run CONFIG SET maxmemory-policy noeviction, and set the same in its configuration";
     unreachable Warning, error in each(nodes, |node| node.trouble.silence.as_ref()) =>
         "{error}", advice_on_silence(Some(error));
+    slow Critical, it in each(nodes, |node| slow(node).filter(|_| node.is_too_slow() && are_too_slow(nodes))) =>
+        "an answer takes {it}, so no majority answers in time", RAISE_NODE_TIMEOUT;
+    slow Warning, it in each(nodes, |node| slow(node).filter(|_| !(node.is_too_slow() && are_too_slow(nodes)))) =>
+        "an answer takes {it}", RAISE_NODE_TIMEOUT;
+    slow Warning, it in each(nodes, slow_to_connect) =>
+        "a connection takes {it}",
+        "raise connect_timeout (--connect-timeout) in every client to several times that";
     refuses Warning, error in each(nodes, |node| refusal(node, own).filter(|error| !error.is_silence())) =>
         "{error}", "no lock can be taken there until that is fixed";
     // It has answered all questions, which change nothing.
-    refuses Warning, _ in each(nodes, |node| refusal(node, own).filter(NodeError::is_silence)) =>
-        "answers questions, and no request for a lock within the node timeout",
+    refuses Warning, error in each(nodes, |node| refusal(node, own).filter(NodeError::is_silence)) =>
+        "answers questions, but not a request for a lock: {error}",
         "check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync";
     forbidden Critical, error in each(nodes, |node| node.trouble.forbidden.as_ref()) =>
         "the user may take no lock: {error}", "allow the command, or look as the user of the programs that lock";
@@ -122,6 +130,9 @@ findings! { nodes, own, survey:
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+
+const RAISE_NODE_TIMEOUT: &str = "raise node_timeout (--node-timeout) in every client to several times that; programs and \
+                                  the command have defaults of their own";
 
 /// What is found of each node by itself.
 fn each<'n, T>(
@@ -183,6 +194,31 @@ fn different_settings<'n>(
     Vec::from_iter(found.map(|_| (known.collect(), each.join(", "))))
 }
 
+/// Whether no majority answers within the node timeout.
+fn are_too_slow(nodes: &[Facts]) -> bool {
+    let in_time = |node: &&Facts| node.trouble.silence.is_none() && !node.is_too_slow();
+    !is_reached(nodes.len(), nodes.iter().filter(in_time).count())
+}
+
+/// How long an answer takes, if that is more than half of the node timeout.
+fn slow(node: &Facts) -> Option<String> {
+    more_than_half(
+        node.span("round_trip_us")?,
+        node.limits.answer,
+        "node timeout",
+    )
+}
+
+fn slow_to_connect(node: &Facts) -> Option<String> {
+    let limit = node.limits.connection;
+    more_than_half(node.span("connection_us")?, limit, "connect timeout")
+}
+
+fn more_than_half(took: Duration, limit: Duration, name: &str) -> Option<String> {
+    let is_more = took > limit.checked_div(2).unwrap_or_default();
+    is_more.then(|| format!("{}, and the {name} is {limit:?}", span(took)))
+}
+
 fn has_no_aof(node: &Facts) -> bool {
     matches!(node.text("persistence"), Some("off" | "rdb"))
 }
@@ -208,7 +244,7 @@ fn replica(node: &Facts) -> Option<String> {
 
 fn advice_on_silence(error: Option<&NodeError>) -> &'static str {
     match error {
-        Some(NodeError::TimedOut) => {
+        Some(NodeError::TimedOut { .. }) => {
             "check whether its process hangs, its machine is up, and the network is faster than node_timeout"
         }
         Some(error) if error.is_of_tls() => {

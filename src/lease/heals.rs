@@ -131,5 +131,8 @@ fn assert_unavailable(extended: Result<(), Error>) {
         panic!("{extended:?}");
     };
     let vote = &nodes[1].vote;
-    assert!(matches!(vote, Vote::Failed(NodeError::TimedOut)), "{vote}");
+    assert!(
+        matches!(vote, Vote::Failed(NodeError::TimedOut { .. })),
+        "{vote}"
+    );
 }

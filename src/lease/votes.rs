@@ -63,7 +63,7 @@ mod tests {
     fn vote() -> impl Strategy<Value = Vote> {
         let others = [
             Vote::NotAsked,
-            Vote::Failed(NodeError::TimedOut),
+            Vote::Failed(NodeError::silence()),
             Vote::held(None),
         ];
         prop_oneof![20 => Just(Vote::Granted), 1 => prop::sample::select(others.to_vec())]

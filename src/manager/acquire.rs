@@ -20,6 +20,7 @@ use crate::node::command::WhenFree;
 use crate::protocol::acquire::attempt;
 use crate::renewal::KeepAlive;
 use crate::spans::LockSpan;
+use crate::verdict::Tally;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
@@ -246,8 +247,7 @@ impl<'m> Acquire<'m> {
                 refused = Some(error);
             }
             // A call that may not wait asks for all that were called free.
-            let is_late = || demand.waits && demand.patience.left(&self.cluster.clock).is_zero();
-            if is_held && (round.is_in_vain || is_late()) {
+            if is_held && (round.is_in_vain || self.is_late()) {
                 break;
             }
         }
@@ -256,10 +256,11 @@ impl<'m> Acquire<'m> {
     }
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
-    /// contention, so there is nothing to wait for.
+    /// contention, so there is nothing to wait for. If old connections were silent, makes one more attempt, on new ones.
     fn ask_for(&mut self, resource: &Arc<Resource>, reach: Reach) -> Result<LockGuard, Error> {
         let permits = self.demand.resource.kind.permits();
         let mut raises = 0..MOST_RAISES;
+        let mut renewals = 0..1;
         loop {
             let won = if let Some(attempt) = self.passed.take() {
                 attempt
@@ -275,9 +276,21 @@ impl<'m> Acquire<'m> {
             }
             match result {
                 Err(error) if needs_another_token(&error) && raises.next().is_some() => {}
+                Err(error)
+                    if needs_new_connections(&error)
+                        && !self.is_late()
+                        && renewals.next().is_some() => {}
                 result => return result,
             }
         }
+    }
+
+    /// Whether the call has waited for as long as it may.
+    fn is_late(&self) -> bool {
+        let Demand {
+            waits, patience, ..
+        } = self.demand;
+        patience.is_cancelled() || *waits && patience.left(&self.cluster.clock).is_zero()
     }
 
     /// Begins to keep a lock that was just acquired, if its validity has not ended.
@@ -314,6 +327,21 @@ impl<'m> Acquire<'m> {
     }
 }
 
+/// Whether an attempt without a majority may get one on new connections: nodes were silent on old ones, which something on the way
+/// may have forgotten. Their votes would be enough. The undos went behind the requests, so nothing of this attempt counts in the
+/// next one, which has a token of its own.
+fn needs_new_connections(error: &Error) -> bool {
+    let (Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) = error else {
+        return false;
+    };
+    let is_old = |vote: &Vote| matches!(vote, Vote::Failed(error) if error.is_of_old_connection());
+    let votes = nodes.iter().map(|report| &report.vote);
+    let as_unasked = votes
+        .clone()
+        .map(|vote| if is_old(vote) { &Vote::NotAsked } else { vote });
+    votes.clone().any(is_old) && !Tally::of(&as_unasked).is_lost()
+}
+
 /// Whether nodes would have granted another fencing token: a larger one, or a smaller one if the last one was too far
 /// ahead of the clocks.
 fn needs_another_token(error: &Error) -> bool {
@@ -332,3 +360,6 @@ fn needs_another_token(error: &Error) -> bool {
         matches!(report.vote, Vote::Stale { .. })
     })
 }
+
+#[cfg(test)]
+mod forgotten;

@@ -29,6 +29,7 @@ use self::given_node::GivenNode;
 /// |---|---|---|
 /// | [`acquire_timeout`](Self::acquire_timeout) | the ttl and 10 s | any; zero makes one attempt, [`Duration::MAX`] never gives up |
 /// | [`node_timeout`](Self::node_timeout) | 50 ms | 1 ms to 1 h |
+/// | [`connect_timeout`](Self::connect_timeout) | four node timeouts | 1 ms to 4 h |
 /// | [`retry_delay`](Self::retry_delay) | 50 ms and 250 ms | the first no larger than the second; the second above zero, at most 1 h |
 /// | [`pool_size`](Self::pool_size) | 10 | 1 to 10,000 |
 /// | [`default_ttl`](Self::default_ttl) | 30 s, or `max_ttl` if that is shorter | more than the drift, at most `max_ttl` |
@@ -93,10 +94,11 @@ impl Builder {
         self
     }
 
-    /// Sets the time for one command to one node: waiting for a pooled connection, connecting, writing and reading.
+    /// Sets the time for one command to one node: waiting for a pooled connection, writing and reading.
     ///
     /// It should be far below the shortest ttl, and well above a round trip. From 1 ms to 1 h. Where a command has to wait
-    /// for other threads of the manager, and for a pooled connection, it takes up to twice that.
+    /// for other threads of the manager, and for a pooled connection, it takes up to twice that. Where it needs a new connection,
+    /// add the [`connect_timeout`](Self::connect_timeout).
     ///
     /// Defaults to 50 ms.
     ///
@@ -114,6 +116,28 @@ impl Builder {
     /// ```
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.options.node_timeout = timeout;
+        self
+    }
+
+    /// Sets the time for a new connection to one node: name lookup, TCP, TLS and the login, which take several round trips.
+    ///
+    /// From 1 ms to 4 h. A node that hung a moment ago does not get it: there, connecting is a part of the
+    /// [`node_timeout`](Self::node_timeout), and a background thread goes on trying. An extension gives a connection no more than
+    /// half of the time that the lock has left.
+    ///
+    /// Defaults to four node timeouts.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LockManager;
+    /// // Servers that are far away, with TLS.
+    /// let builder = LockManager::builder().node("redis://10.0.0.1");
+    /// let builder = builder.node_timeout(Duration::from_millis(500));
+    /// let manager = builder.connect_timeout(Duration::from_secs(3)).build()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.options.connect_timeout = Some(timeout);
         self
     }
 

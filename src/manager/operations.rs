@@ -18,7 +18,7 @@ impl LockManager {
     /// Every node is asked for the value of the key and the time to live it has left, by a script that only reads: no
     /// key is set, no time to live changes, and no holder or contender is delayed or refused. All nodes are asked
     /// before any reply is read, so it takes one round trip. A node that does not answer costs one node timeout, and
-    /// one more where its connection can't be made. Nodes that failed a moment ago are left out
+    /// a [`connect_timeout`](crate::Builder::connect_timeout) where it needs a new connection. Nodes that failed a moment ago are left out
     /// ([`NodeError::BreakerOpen`](crate::NodeError::BreakerOpen)) if the others are enough to tell who holds the lock
     /// or that it is free. Otherwise they are asked in a second round.
     ///
@@ -142,8 +142,10 @@ impl LockManager {
     ///
     /// Each question goes to all nodes before any reply is read, so it takes 13 round trips. Nodes that failed a
     /// moment ago, which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked
-    /// nothing more: it costs one node timeout, and one more where its connection was idle or can't be made. At worst, where
-    /// nodes answer just in time, each question takes a node timeout. As with any other command, a node that answers a request
+    /// nothing more. It costs a second, so that a slow node shows its pace, or a longer
+    /// [`node_timeout`](crate::Builder::node_timeout); one that hung a moment ago costs a node timeout. Add a
+    /// [`connect_timeout`](crate::Builder::connect_timeout) for a new connection, and the same once more where the old one was idle.
+    /// A node that takes longer than `node_timeout` to answer has the finding `slow`, and can't vote. As with any other command, a node that answers a request
     /// for a lock is no longer left out, and a node that is silent is left out from then on.
     ///
     /// # Errors

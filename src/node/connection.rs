@@ -89,9 +89,19 @@ impl OpenConnection {
         now.saturating_since(before)
     }
 
+    /// When its last requests were sent.
+    pub(super) fn used_at(&self) -> Timestamp {
+        self.used_at
+    }
+
     /// Whether a reply is still to come.
     pub(super) fn is_awaited(&self) -> bool {
         self.in_flight > 0
+    }
+
+    /// How many replies are still to come.
+    pub(super) fn awaited(&self) -> usize {
+        usize::try_from(self.in_flight).unwrap_or(usize::MAX)
     }
 
     /// Whether the connection may be used again: every command has its reply.
@@ -151,7 +161,7 @@ impl OpenConnection {
         deadline: Timestamp,
     ) -> Option<Result<Reply, NodeError>> {
         if !self.transport.wait_for_reply(until, deadline) {
-            return (until >= deadline).then_some(Err(NodeError::TimedOut));
+            return (until >= deadline).then_some(Err(NodeError::silence()));
         }
         if let Server::Asked = self.server {
             return match self.read_introduction(deadline) {

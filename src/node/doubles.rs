@@ -25,6 +25,11 @@ use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
+/// An extension that is in no hurry.
+pub(super) const KEEP: Verb = Verb::Keep {
+    connect_by: Timestamp::from_nanos(u64::MAX),
+};
+
 /// What a server does next.
 #[derive(Debug, Clone)]
 pub(super) enum Event {
@@ -37,12 +42,14 @@ pub(super) enum Event {
     Late,
     /// It takes nothing in, in time.
     Stuck,
+    /// A write finds that the connection has ended.
+    Breaks,
     Panics,
     /// A write to it panics.
     Tears,
 }
 
-pub(super) use Event::{Fails, Late, Panics, Says, Stuck, Tears};
+pub(super) use Event::{Breaks, Fails, Late, Panics, Says, Stuck, Tears};
 
 /// What a server does at each step of a connection, unless something is on its list: 0 is that the connection is made, 1 the answer
 /// to the introduction, and all others are replies to commands.
@@ -58,8 +65,12 @@ pub(super) struct Server {
     pub(super) events: Mutex<VecDeque<Event>>,
     /// How long after a command its reply comes.
     pub(super) distance: Mutex<Duration>,
+    /// How long a connection to it takes.
+    pub(super) connecting: Mutex<Duration>,
     /// Connections up to this one are silent for good.
     pub(super) forgotten: AtomicUsize,
+    /// Connections up to this one were closed while they were idle.
+    pub(super) closed: AtomicUsize,
     pub(super) sent: Arc<Mutex<Vec<Write>>>,
     /// The lanes of the node for rounds to several nodes.
     pub(super) lanes: Arc<Lanes>,
@@ -104,7 +115,9 @@ impl Server {
                 mood: Mutex::new(Box::new(move |step| mood(place, step))),
                 events: Mutex::default(),
                 distance: Mutex::default(),
+                connecting: Mutex::default(),
                 forgotten: AtomicUsize::new(0),
+                closed: AtomicUsize::new(0),
                 sent: Arc::clone(&sent),
                 lanes: Arc::clone(&common),
                 connects: Mutex::default(),
@@ -136,9 +149,15 @@ impl Server {
 }
 
 impl Connect for Arc<Server> {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         let try_of = (self.clock.elapsed(), self.lanes.are_idle());
         self.connects.lock().push(try_of);
+        let left = deadline.saturating_since(self.clock.now());
+        let connecting = *self.connecting.lock();
+        self.clock.advance(connecting.min(left));
+        if connecting > left {
+            return Err(NodeError::silence());
+        }
         if let Event::Away(error) = (self.mood.lock())(0) {
             return Err(error);
         }
@@ -170,7 +189,11 @@ impl Connection {
 impl Transport for Connection {
     fn send(&mut self, commands: &[Cow<'_, [u8]>], _: Timestamp) -> Result<(), NodeError> {
         match self.next() {
-            Stuck => return Err(NodeError::TimedOut),
+            Stuck => return Err(NodeError::silence()),
+            Breaks => {
+                self.server.events.lock().pop_front();
+                return Err(closed(io::ErrorKind::BrokenPipe));
+            }
             Tears => {
                 self.server.events.lock().pop_front();
                 panic!("as the list says");
@@ -205,14 +228,14 @@ impl Transport for Connection {
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         if !self.wait_for_reply(deadline, deadline) {
-            return Err(NodeError::TimedOut);
+            return Err(NodeError::silence());
         }
         let event = self.next();
         self.step();
         match event {
             Says(reply) => Ok(reply),
             Fails(error) | Event::Away(error) => Err(error),
-            Late | Stuck | Tears => Err(NodeError::TimedOut),
+            Late | Stuck | Breaks | Tears => Err(NodeError::silence()),
             Panics => panic!("as the list says"),
         }
     }
@@ -222,7 +245,7 @@ impl Transport for Connection {
     }
 
     fn is_quiet(&mut self) -> bool {
-        true
+        self.number > self.server.closed.load(Ordering::SeqCst)
     }
 }
 
@@ -245,6 +268,7 @@ pub(super) fn node_on(
         pool_size: 1,
         common_lanes: Arc::clone(&server.lanes),
         timeout: SECOND,
+        connect_timeout: SECOND.saturating_mul(4),
         clock,
         timers: &Timers::Virtual(Arc::new(timers.clone())),
         thread: &one_thread("slots").unwrap(),
@@ -256,6 +280,17 @@ pub(super) fn node_on(
 /// What the node answers to a probe that is sent with this verb.
 pub(super) fn asked(node: &Node, verb: &Verb) -> Answer {
     ask(node, &probe(), verb)
+}
+
+/// The same for a verb that the server is about to answer.
+pub(super) fn answered(server: &Server, node: &Node, verb: &Verb) -> bool {
+    let reply = if let Verb::Take(_) = verb {
+        number(1)
+    } else {
+        Says(Reply::Int(1))
+    };
+    server.events.lock().push_back(reply);
+    asked(node, verb).result.is_ok()
 }
 
 pub(super) fn error(text: &str) -> Event {

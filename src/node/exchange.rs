@@ -71,6 +71,8 @@ pub(super) struct Exchange<'x> {
     generation: u64,
     /// How long the wait for a slot was.
     waited: Duration,
+    /// How long it took to connect, in all.
+    connecting: Duration,
     /// When there was a slot. The time between that and sending was spent on other nodes, and does not count for this one.
     since: Timestamp,
     /// When the requests were sent first.
@@ -122,6 +124,7 @@ impl<'x> Exchange<'x> {
             connection: None,
             generation: 0,
             waited: Duration::ZERO,
+            connecting: Duration::ZERO,
             since: began,
             sent_at: began,
             deadline: began,
@@ -271,6 +274,11 @@ impl<'x> Exchange<'x> {
             return;
         };
         let verb = one.request.verb;
+        if result.is_ok() && verb.long_wait().is_none() {
+            let took = at.saturating_since(self.sent_at);
+            let took = took.saturating_sub(self.connecting);
+            self.node.pace.note_answer(took);
+        }
         let is_silent = matches!(&result, Err(error) if error.is_silence());
         let is_forgotten = idle.zip(verb.asked_again_after());
         let is_forgotten = is_silent
@@ -321,8 +329,7 @@ impl<'x> Exchange<'x> {
             || (verb.repetitions() == 0 && is_late);
         let is_excused = is_excused && error.is_silence();
         // Where a connection that was idle is silent, it was perhaps forgotten on the way, and those that were idle with it, too.
-        let was_idle = self.idle.is_some_and(|idle| idle >= SUSPICIOUS_IDLE);
-        let is_suspicious = was_idle && self.state == State::Sent && error.is_silence();
+        let is_suspicious = self.long_idle().is_some() && error.is_silence();
         if error.is_broken() || (is_suspicious && !is_excused) {
             node.retire(self.generation);
         }
@@ -331,6 +338,12 @@ impl<'x> Exchange<'x> {
         if !is_excused && node.open_breaker(error) {
             self.news.push(Some(error.clone()));
         }
+    }
+
+    /// For how long the connection had been idle before the requests were sent on it, if that was long.
+    fn long_idle(&self) -> Option<Duration> {
+        let idle = self.idle.filter(|_| self.state == State::Sent);
+        idle.filter(|idle| *idle >= SUSPICIOUS_IDLE)
     }
 
     /// The slot goes back to its pool, with the connection if that may be used again.

@@ -149,6 +149,7 @@ impl Gate {
             (None, _) => (Duration::ZERO, 0),
             // It is older than the failure that is known.
             (Some(_), None) => return,
+            (Some(shut), Some(number)) if number <= shut.failed => return,
             (Some(shut), Some(number)) => (
                 shut.pause
                     .saturating_mul(2)

@@ -77,6 +77,11 @@ struct Closing {
 }
 
 impl Closing {
+    /// How many requests have no answer, beside the undos.
+    fn asked(&self) -> usize {
+        self.connection.awaited().saturating_sub(self.undos.len())
+    }
+
     /// Reads the replies that are there, without waiting. Returns the undos if they have to go again: no more replies will come, one
     /// was an error, or nothing has come for so long. Returns itself if replies are still to come.
     fn read(mut self, now: Timestamp, patience: Duration) -> Result<Option<Self>, Vec<Undo>> {

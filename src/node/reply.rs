@@ -169,7 +169,7 @@ impl Said {
         let rows = Rows { verb, command };
         match (verb, reply) {
             (Verb::Take(repair), _) => taken(&rows, reply, &repair.claim, clock).map(Said::from),
-            (Verb::Keep | Verb::Drop, _) => rows.vote(reply).map(Said::from),
+            (Verb::Keep { .. } | Verb::Drop, _) => rows.vote(reply).map(Said::from),
             (Verb::Pass(repair), _) => passed(&rows, reply, &repair.claim, clock),
             (Verb::Show, _) => Some(Said::Shown(rows.read(reply)?.into_vec())),
             (Verb::Ask(question), _) => fact(*question, reply).map(Said::Fact),

@@ -172,6 +172,7 @@ std::thread_local! {
             pool_size: 1,
             common_lanes: Arc::new(lanes(1)),
             timeout: Duration::ZERO,
+            connect_timeout: Duration::ZERO,
             clock: &Clock::system(),
             // Its probes never come.
             timers: &Timers::Virtual(Arc::new(FakeClock::new())),
@@ -227,10 +228,11 @@ fn voted(node: &Node, question: Question) -> Vote {
     // Nobody is turned away because of the answer before.
     node.gate.open();
     let (claim, attempt) = (Claim::of_key("job"), attempt());
+    let connect_by = node.now();
     let (command, verb) = match question {
         Question::Acquire => (attempt.packed, Verb::Take(attempt.repair)),
         Question::Release => (command::release(&claim), Verb::Drop),
-        Question::Extend => (command::keep(&claim, TTL), Verb::Keep),
+        Question::Extend => (command::keep(&claim, TTL), Verb::Keep { connect_by }),
         Question::Probe => (command::probe(), Verb::Probe),
     };
     match ask(node, &command, &verb).result {
@@ -263,7 +265,7 @@ fn check_undo(peer: &OwnedFd, vote: &Vote) {
     let is_undone = next() == *attempt().undo().in_full();
     let is_unknown = matches!(
         vote,
-        Vote::Failed(NodeError::TimedOut | NodeError::Protocol { .. })
+        Vote::Failed(NodeError::TimedOut { .. } | NodeError::Protocol { .. })
     );
     assert_eq!(is_undone, is_unknown, "{vote}");
 }

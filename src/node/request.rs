@@ -24,7 +24,10 @@ pub(super) enum Verb {
     /// undone.
     Take(Repair),
     /// Extends. A node that has our key must get it, also when all connections of the pool are in use.
-    Keep,
+    Keep {
+        /// How long connections may take, so that the lock does not end meanwhile; within its node timeout in any case.
+        connect_by: Timestamp,
+    },
     /// Releases, as insistently.
     Drop,
     /// Releases a lock, as above, and asks for it again. What it asked for is undone without a reply. It has one form, because
@@ -71,7 +74,7 @@ impl Verb {
 
     /// Whether the command gets a connection beside the pool when the pool has none in time.
     pub(super) fn insists(&self) -> bool {
-        matches!(self, Self::Keep | Self::Drop | Self::Pass(_))
+        matches!(self, Self::Keep { .. } | Self::Drop | Self::Pass(_))
     }
 
     /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.
@@ -83,7 +86,7 @@ impl Verb {
     pub(super) fn manner(&self) -> Manner {
         match self {
             Self::Take(_) | Self::Look { .. } | Self::Probe | Self::Listen { .. } => Manner::Asks,
-            Self::Keep
+            Self::Keep { .. }
             | Self::Drop
             | Self::Pass(_)
             | Self::Show
@@ -108,7 +111,7 @@ impl Verb {
     pub(super) fn asked_again_after(&self) -> Option<Duration> {
         match self {
             Self::Drop => Some(Duration::ZERO),
-            Self::Keep | Self::Show | Self::Scan | Self::Open(_) | Self::Ask(_) => {
+            Self::Keep { .. } | Self::Show | Self::Scan | Self::Open(_) | Self::Ask(_) => {
                 Some(SUSPICIOUS_IDLE)
             }
             Self::Take(_)
@@ -116,6 +119,15 @@ impl Verb {
             | Self::Look { .. }
             | Self::Probe
             | Self::Listen { .. } => None,
+        }
+    }
+
+    /// Until when a connection has to be made, if the lock is in a hurry.
+    pub(super) fn connect_by(&self) -> Option<Timestamp> {
+        if let Self::Keep { connect_by } = self {
+            Some(*connect_by)
+        } else {
+            None
         }
     }
 

@@ -95,7 +95,10 @@ fn silent<'n>(heard: &AllHeard<'n>, verb: &Verb) -> Option<Vec<(&'n Node, bool)>
     };
     let answered = heard.iter().filter(has_answered).count();
     // Votes that a majority has cast are enough.
-    if matches!(verb, Verb::Keep | Verb::Drop) && is_reached(heard.len(), answered) && !is_left {
+    if matches!(verb, Verb::Keep { .. } | Verb::Drop)
+        && is_reached(heard.len(), answered)
+        && !is_left
+    {
         return None;
     }
     let silent = heard.iter().map(|one| {

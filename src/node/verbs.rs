@@ -13,10 +13,11 @@ use super::command::{self, MarkerAction};
 use super::reply::{Answer, Leftover, Page, Row, Said, Woken};
 use super::request::{Attempt, Verb};
 use super::round::{Heard, ask, ask_all, ask_each};
+use crate::clock::Timestamp;
 use crate::error::{NodeError, NodeReport, NodeReports, Vote, one_vote_each};
 use crate::fencing::Rules;
 use crate::health::Facts;
-use crate::health::answers::{Answers, Question};
+use crate::health::answers::{Answers, Limits, Question};
 use crate::value::Content;
 use crate::wire::pack::Packed;
 
@@ -139,12 +140,14 @@ pub(crate) fn open_all<'n>(
 
 /// Sends the packed extensions of several locks, with one write to each node.
 ///
-/// Ignores breakers, and connects beside a pool that is used up. Returns what the nodes say of each lock, in order.
+/// Ignores breakers, and connects beside a pool that is used up. Connections have to be made by `connect_by`, or within a node
+/// timeout. Returns what the nodes say of each lock, in order.
 pub(crate) fn extend_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     commands: &[Packed],
+    connect_by: Timestamp,
 ) -> Vec<Outcome> {
-    let heard = ask_each(nodes, commands, &Verb::Keep).into_iter();
+    let heard = ask_each(nodes, commands, &Verb::Keep { connect_by }).into_iter();
     let heard = heard.map(|one| (one.node, one.answers.into_iter()));
     let mut heard: SmallVec<[_; 5]> = heard.collect();
     let next = |_| {
@@ -288,7 +291,14 @@ pub(crate) fn question_all<'n>(
     nodes: impl Iterator<Item = &'n Node>,
     marker_key: &str,
 ) -> Vec<Facts> {
-    let none = |node: &'n Node| (node, Answers::of(Arc::clone(node.name())));
+    let none = |node: &'n Node| {
+        let mut answers = Answers::of(Arc::clone(node.name()));
+        answers.limits = Limits {
+            answer: node.timeout,
+            connection: node.connect_timeout,
+        };
+        (node, answers)
+    };
     let mut all: Vec<(&Node, Answers)> = nodes.map(none).collect();
     for question in Question::ALL {
         let command = match question {
@@ -317,6 +327,9 @@ pub(crate) fn question_all<'n>(
             so_far.note(question, answer.elapsed, result);
         }
     }
-    let answers = all.into_iter().map(|(_, answers)| answers);
+    let answers = all.into_iter().map(|(node, mut answers)| {
+        answers.connection = node.pace.connection();
+        answers
+    });
     answers.map(Facts::of).collect()
 }

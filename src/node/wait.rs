@@ -133,7 +133,7 @@ mod tests {
 
     /// A server that is never reached, and a node in front of it.
     fn away(pool_size: u32) -> (Arc<Server>, Arc<Node>) {
-        let server = Server::new(|_| Event::Away(NodeError::TimedOut));
+        let server = Server::new(|_| Event::Away(NodeError::silence()));
         let node = doubles::node(&server, |setup| setup.pool_size = pool_size);
         (server, node)
     }

@@ -93,7 +93,8 @@ fn whole_life(
     let ballots: Ballots = ballots.collect();
     let granted = places(&ballots, |ballot| ballot.report.vote.is_granted());
     let extension = command::keep(&bid.claim, TTL);
-    let extended = extend_all(cluster.asking(&granted), &[extension]);
+    let connect_by = cluster.clock.now().saturating_add(ttl);
+    let extended = extend_all(cluster.asking(&granted), &[extension], connect_by);
     let mut extended: Vec<Vote> = extended
         .into_iter()
         .flat_map(|outcome| outcome.nodes)

@@ -50,6 +50,13 @@ impl Extension {
         }
     }
 
+    /// When half of the time is over that the lock has left.
+    fn half_of_the_rest(&self) -> Timestamp {
+        let rest = self.lease.deadline().saturating_since(self.started);
+        let half = rest.checked_div(2).unwrap_or_default();
+        self.started.saturating_add(half)
+    }
+
     pub(crate) fn verdict(&self) -> Verdict {
         verdict::of_held(&self.nodes)
     }
@@ -63,11 +70,20 @@ impl Extension {
     }
 }
 
-/// Asks these nodes, with one write to each node for all locks.
-pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[usize]) {
+/// Asks these nodes, with one write to each node for all locks. New connections may take half of what the first lock to end has left,
+/// and not beyond `latest`; but each a node timeout in any case.
+pub(crate) fn ask(
+    cluster: &Cluster,
+    extensions: &mut [Extension],
+    asked: &[usize],
+    latest: Option<Timestamp>,
+) {
     let keep = |extension: &Extension| command::keep(&extension.lease.claim, extension.term.ttl);
     let commands: SmallVec<[Packed; 1]> = extensions.iter().map(keep).collect();
-    let answers = extend_all(cluster.asking(asked), &commands);
+    let half = extensions.iter().map(Extension::half_of_the_rest);
+    let connect_by = half.chain(latest).min();
+    let connect_by = connect_by.unwrap_or_else(|| cluster.clock.now());
+    let answers = extend_all(cluster.asking(asked), &commands, connect_by);
     for (extension, answers) in extensions.iter_mut().zip(answers) {
         extension.nodes = answers.nodes.into_vec();
         // What the holder has announced itself while it waited may still be there.

@@ -165,15 +165,24 @@ impl Agenda {
         due.into_iter().map(|(_, lease)| lease).collect()
     }
 
+    /// When the next lock is due.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.plans.lock().next_due()
+    }
+
     /// The next wake, unless it is planned already.
     pub(super) fn next_wake(&self) -> Option<Wake> {
         let mut plans = self.plans.lock();
-        let first = plans.by_lock.values().map(|(at, _)| *at).min()?;
+        let first = plans.next_due()?;
         plans.wake_at(first)
     }
 }
 
 impl Plans {
+    fn next_due(&self) -> Option<Timestamp> {
+        self.by_lock.values().map(|(at, _)| *at).min()
+    }
+
     /// Plans a wake, unless an earlier one is planned.
     fn wake_at(&mut self, at: Timestamp) -> Option<Wake> {
         if self.wake.is_some_and(|planned| planned.at <= at) {

@@ -101,7 +101,9 @@ impl Keeper {
             unfinished.undecided.extend(locks);
             return;
         }
-        ask(&self.cluster, &mut extensions, &asked);
+        // A lock that becomes due must not wait for long.
+        let next = self.agendas.of(Purpose::Renew).next_due();
+        ask(&self.cluster, &mut extensions, &asked, next);
         for extension in extensions {
             self.decide(extension, unfinished);
         }

@@ -142,7 +142,7 @@ fn failure(error: &NodeError) -> (&'static str, Option<String>) {
         (NodeError::NotALock { length, .. }, _) if length.is_some() => ("never_expires", None),
         (NodeError::NotALock { .. }, _) => ("other_type", None),
         (NodeError::BreakerOpen { failure }, _) => ("left_out", Some(failure.to_string())),
-        (NodeError::TimedOut, _) => ("timed_out", None),
+        (NodeError::TimedOut { .. }, _) => ("timed_out", None),
         _ => ("failed", Some(error.to_string())),
     }
 }

@@ -121,7 +121,7 @@ impl<S: Stream> Transport for Connection<S> {
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         self.wait_for_reply(deadline, deadline);
-        self.ready.take().unwrap_or(Err(NodeError::TimedOut))
+        self.ready.take().unwrap_or(Err(NodeError::silence()))
     }
 
     fn has_surplus(&self) -> bool {

@@ -85,7 +85,7 @@ pub(super) fn unless_late(
     node_error: fn(Arc<io::Error>) -> NodeError,
 ) -> NodeError {
     if is_timeout(&error) {
-        return NodeError::TimedOut;
+        return NodeError::silence();
     }
     node_error(Arc::new(error))
 }

@@ -26,6 +26,7 @@ mod processes;
 mod proxy;
 mod resp;
 mod server;
+mod slow_link;
 mod stalls;
 mod waits;
 
@@ -38,5 +39,6 @@ pub use crate::ports::free_port;
 pub use crate::processes::{assert_ends_well, tell_reaper};
 pub use crate::proxy::{IdleClient, LinkMode, Proxy};
 pub use crate::server::{NoServer, Server};
+pub use crate::slow_link::SlowLink;
 pub use crate::stalls::Stalls;
 pub use crate::waits::{eventually, now, pause, side_by_side, within};

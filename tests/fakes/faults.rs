@@ -22,7 +22,7 @@ fn votes(manager: &LockManager, resource: &str) -> Vec<Vote> {
 }
 
 fn is_silent(vote: &Vote) -> bool {
-    matches!(vote, Vote::Failed(NodeError::TimedOut))
+    matches!(vote, Vote::Failed(NodeError::TimedOut { .. }))
 }
 
 #[track_caller]

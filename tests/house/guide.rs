@@ -38,6 +38,7 @@ fn takes(row: &str, bound: u64) -> bool {
         "`max_ttl`" if row.contains("classic") => max_ttl(Protocol::Classic, bound * 24),
         "`max_ttl`" => max_ttl(Protocol::Fenced, bound),
         "`node_timeout`" => builder().node_timeout(ms).build().map(drop),
+        "`connect_timeout`" => builder().connect_timeout(ms).build().map(drop),
         "`retry_delay`" => builder().retry_delay(Duration::ZERO, ms).build().map(drop),
         "`pool_size`" => {
             let size = u32::try_from(bound).unwrap();
@@ -84,7 +85,7 @@ fn the_bounds_of_the_page_are_those_of_the_library() {
         }
         seen += 1;
     }
-    assert_eq!(seen, 10);
+    assert_eq!(seen, 11);
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
         assert_eq!(clock.elapsed(), started + NODE_TIMEOUT, "{guard:?}");
         for report in guard.votes() {
             let is_hung = hung.iter().any(|node| *node.name() == *report.node);
-            let is_late = matches!(report.vote, Vote::Failed(NodeError::TimedOut));
+            let is_late = matches!(report.vote, Vote::Failed(NodeError::TimedOut { .. }));
             assert_eq!((is_late, is_granted(&report)), (is_hung, !is_hung));
             assert_eq!(report.elapsed == NODE_TIMEOUT, is_hung, "{report}");
         }
@@ -197,7 +197,7 @@ fn a_node_that_can_not_be_connected_to_takes_no_time_of_the_others() {
     let guard = within(BOUND, move || manager.try_lock("job", TTL)).unwrap();
     for report in guard.votes() {
         let is_hole = *report.node == *hole.name();
-        let fits = matches!(report.vote, Vote::Failed(NodeError::TimedOut)) == is_hole;
+        let fits = matches!(report.vote, Vote::Failed(NodeError::TimedOut { .. })) == is_hole;
         assert!(fits && is_granted(&report) != is_hole, "{report}");
     }
 }

@@ -68,7 +68,7 @@ impl Transport for Line {
             state.note(|| format!("#{id} takes no more bytes"));
             drop(state);
             self.world.block(deadline, None);
-            return Err(NodeError::TimedOut);
+            return Err(NodeError::silence());
         }
         // A write takes a moment.
         let moment = state.now + MICRO;
@@ -102,7 +102,7 @@ impl Transport for Line {
         }
         drop(state);
         self.gives_up();
-        Err(NodeError::TimedOut)
+        Err(NodeError::silence())
     }
 
     fn stop_asking(&mut self) {
@@ -185,7 +185,7 @@ impl Connect for Dialer {
             state.note(|| format!("c{client} == n{node} can't connect in time"));
             drop(state);
             self.world.block(deadline, None);
-            return Err(NodeError::TimedOut);
+            return Err(NodeError::silence());
         }
         drop(state);
         self.world.block(done, None);

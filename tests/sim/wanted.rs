@@ -90,10 +90,11 @@ impl Plan {
     }
 
     /// By how much a call may be late whose time is over: the attempt that is under way goes on to its end, with its
-    /// release, and so does the last one. Each command takes two node timeouts and a connection at most.
+    /// release, and so does the last one. Each command takes two node timeouts and a connection at most, which
+    /// takes four.
     pub(super) fn lateness(&self, timeout: Duration) -> Nanos {
         let nodes = u64::try_from(self.nodes).unwrap();
-        let attempts = 4 * 3 * nodes * nanos(self.node_timeout);
+        let attempts = 4 * 6 * nodes * nanos(self.node_timeout);
         // The clocks of clients go at rates of their own.
         attempts + nanos(timeout) / 100 + 50 * MILLI
     }

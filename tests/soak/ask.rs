@@ -80,7 +80,7 @@ pub(crate) fn count_abstentions(nodes: &[NodeReport]) {
                 let why = if *has_marker { "Reborn" } else { "Unmarked" };
                 counted(&format!("abstentions: {why}"));
             }
-            NodeError::TimedOut
+            NodeError::TimedOut { .. }
             | NodeError::BreakerOpen { .. }
             | NodeError::Connect { .. }
             | NodeError::Closed { .. }

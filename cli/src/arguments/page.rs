@@ -33,13 +33,14 @@ const MORE: &str = "
 'redlatch --help' has the variables of the environment and the files.";
 
 /// The options that stand below a title of their own.
-const OF_SERVERS: &str =
-    "nodes config password_file tls_ca tls_cert tls_key tls_name key_prefix node_timeout";
+const OF_SERVERS: &str = "nodes config password_file tls_ca tls_cert tls_key tls_name key_prefix node_timeout \
+     connect_timeout";
 const OF_LOCK: &str =
     "wait no_wait ttl max_hold max fenced also shared at_least at_least_on_failure label no_label";
 
 /// The options that are not for every day, which the short help leaves out.
-const RARE: &str = "config password_file tls_ca tls_cert tls_key tls_name key_prefix node_timeout verbose fenced label \
+const RARE: &str = "config password_file tls_ca tls_cert tls_key tls_name key_prefix node_timeout \
+                    connect_timeout verbose fenced label \
                     no_label conflict_exit_code at_least_on_failure on_loss on_wanted grace metrics color";
 
 /// The definition with the width of the terminal, the titles of options, and what each help ends with.

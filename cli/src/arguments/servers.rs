@@ -8,7 +8,7 @@ use clap::Args;
 use crate::durations;
 use crate::text::shell_word;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Servers {
     /// A server, once for each, or all behind commas
     ///
@@ -34,10 +34,17 @@ pub(crate) struct Servers {
 
     /// The time for one command to one server
     ///
-    /// An attempt that waits for a server ends first, before a signal or the end of --wait takes effect. [default: 50ms for
-    /// run and hold; at least 1s for what only asks]
+    /// Choose several times the round trip to the slowest server. An attempt that waits for a server ends first, before a signal or
+    /// the end of --wait takes effect. [default: a fifteenth of the ttl, from 50ms to 500ms; status, list, watch, unlock and
+    /// open-nodes wait for 1s at least]
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) node_timeout: Option<Duration>,
+
+    /// The time for a new connection to one server
+    ///
+    /// For the lookup of its name, TCP, TLS and the login. [default: four times the node timeout]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
+    pub(crate) connect_timeout: Option<Duration>,
 
     /// Reports on standard error what is being done
     #[arg(short, long)]

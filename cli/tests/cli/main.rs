@@ -27,6 +27,8 @@ mod permits;
 mod process;
 mod run;
 mod settings;
+#[cfg(feature = "tls-rustls")]
+mod slow;
 mod states;
 mod terminal;
 #[cfg(feature = "tls-rustls")]

@@ -129,7 +129,7 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
         (after_one(unreadable()), "up 7 - 1000"),
         (Question::ALL.map(nonsense).into(), "failed - unreadable -"),
         // A server that falls silent keeps what it said.
-        (after_one(Err(NodeError::TimedOut)), "timed_out 7 - 1000"),
+        (after_one(Err(NodeError::silence())), "timed_out 7 - 1000"),
         (after_one(Err(broken)), "failed 7 - 1000"),
         // The round trip is the shortest.
         (after_one(Ok(Statement::Time(NOW_US))), "up 7 - 500"),

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::cases::{but, health, loading, node, silent, unconnected};
+use super::super::cases::{but, health, loading, node, silence, silent, unconnected};
 use super::{age, margin};
-use crate::error::NodeError;
 
 #[test]
 fn a_table_has_a_line_for_each_node_then_the_findings_and_the_verdict() {
@@ -14,7 +13,7 @@ fn a_table_has_a_line_for_each_node_then_the_findings_and_the_verdict() {
     });
     let nodes = vec![
         silent("a", unconnected()),
-        silent("b", NodeError::TimedOut),
+        silent("b", silence()),
         hidden,
         // Only one that is up tells too little.
         hides(loading(silent("d", None))),
@@ -34,7 +33,7 @@ d              REFUSES  unknown     unknown       unknown  unknown   unknown   u
 critical  no lock can be taken: 3 nodes have to vote, and 1 can; fix the nodes that the other findings name
 critical  10.0.0.1:6379: a replica; make it an independent master (REPLICAOF NO ONE), without automatic failover
 warning   a: no connection: connection refused; start the server, or fix its address or the network
-warning   b: no answer within the node timeout; check whether its process hangs, its machine is up, and the network is faster than node_timeout
+warning   b: no answer within the node timeout of 50ms; raise node_timeout or --node-timeout; check whether its process hangs, its machine is up, and the network is faster than node_timeout
 warning   d: the server answered LOADING wait (the server is loading its data: it votes once that is done); no lock can be taken there until that is fixed
 notice    c: does not tell everything; to see it, allow the user INFO
 verdict: critical; 1 of 5 can vote, 3 have to: no majority: 2 votes are missing";
@@ -43,7 +42,7 @@ verdict: critical; 1 of 5 can vote, 3 have to: no majority: 2 votes are missing"
 
 #[test]
 fn one_is_one_and_a_time_has_its_two_largest_units() {
-    let one = health(vec![silent("a", NodeError::TimedOut)], None).to_string();
+    let one = health(vec![silent("a", silence())], None).to_string();
     assert!(one.contains("no lock can be taken: 1 node has to vote, and 0 can;"));
     assert!(one.ends_with("0 of 1 can vote, 1 has to: no majority: 1 vote is missing"));
     let margins = [-2, -1, 0, 1, 2].map(margin);

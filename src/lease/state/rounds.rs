@@ -25,7 +25,7 @@ impl LeaseState {
         for (place, (node, report)) in state.nodes.iter().zip(&mut *nodes).enumerate() {
             let undo = state.undos.last(place);
             if node.is_worthless(&report.vote, undo, round.start) {
-                report.vote = Vote::Failed(NodeError::TimedOut);
+                report.vote = Vote::Failed(NodeError::silence());
             }
         }
         self.unless_lost(state.loss())?;

@@ -120,6 +120,7 @@ impl Builder {
                     pool_size: options.pool_size,
                     common_lanes: Arc::clone(&common_lanes),
                     timeout: options.node_timeout,
+                    connect_timeout: options.connect_timeout(),
                     clock: &clock,
                     timers: &timers,
                     thread: &thread,
@@ -139,6 +140,12 @@ impl Builder {
         let part = "it must be at least 0 and below 1";
         let (pool, timeout) = ("it must be 1 to 10,000", "it must be 1 ms to 1 h");
         within("node_timeout", node_timeout, MILLISECOND..=HOUR, timeout)?;
+        within(
+            "connect_timeout",
+            options.connect_timeout(),
+            MILLISECOND..=HOUR.saturating_mul(4),
+            "it must be 1 ms to 4 h",
+        )?;
         within("pool_size", options.pool_size, 1..=10_000, pool)?;
         within("retry_delay", first, ..=second, delay)?;
         within("retry_delay", second, SHORTEST..=HOUR, longest_delay)?;

@@ -24,6 +24,8 @@ fn the_table_says_the_defaults_of_the_code() {
     ] {
         assert_eq!(span(listed(setting)), value, "{setting}");
     }
+    assert_eq!(listed("connect_timeout"), "four node timeouts");
+    assert_eq!(options.connect_timeout(), options.node_timeout * 4);
     let beyond = listed("acquire_timeout").strip_prefix("the ttl and ");
     let ttl = Duration::from_secs(7);
     let waits = beyond.map(|beyond| ttl + span(beyond));

@@ -156,7 +156,7 @@ impl Builder {
     /// each new connection, with the name of the node as `host:port`. A node whose URL has a password keeps that
     /// password. The user in a URL without a password, `redis://locks@10.0.0.1`, counts where the callback names none.
     ///
-    /// The callback runs on the thread that needs the connection, within its node timeout. It has to answer at once,
+    /// The callback runs on the thread that needs the connection, within its connect timeout. It has to answer at once,
     /// from memory, and must not use the manager, which would call it again. An error, made with [`io::Error::other`],
     /// and a panic become [`NodeError::NoCredentials`](crate::NodeError::NoCredentials). A server that closes
     /// connections when a password changes costs one new connection; on other servers, the existing connections stay in

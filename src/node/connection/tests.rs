@@ -44,9 +44,12 @@ fn okay() -> Event {
 
 #[test]
 fn a_connection_does_not_come_back_while_a_reply_is_to_come_also_after_a_time_out() {
-    let replies = [Fails(NodeError::TimedOut), okay()];
+    let replies = [Fails(NodeError::silence()), okay()];
     let mut connection = connection(replies, gone(), 1);
-    assert!(matches!(recv(&mut connection), Err(NodeError::TimedOut)));
+    assert!(matches!(
+        recv(&mut connection),
+        Err(NodeError::TimedOut { .. })
+    ));
     // The undo may still go behind the command.
     send_probe(&mut connection);
     assert!(!connection.is_idle());
@@ -92,8 +95,8 @@ fn a_server_that_refuses_once_and_closes_has_answered_all_that_was_sent() {
     assert_eq!(recv(&mut answered).unwrap(), Reply::Okay);
     assert!(recv(&mut answered).is_err_and(|error| error.is_closed()));
     // A server that takes long has refused nothing, nor has one that keeps to itself who it is.
-    let mut slow = connection([refusal()], NodeError::TimedOut, 1);
-    assert!(matches!(recv(&mut slow), Err(NodeError::TimedOut)));
+    let mut slow = connection([refusal()], NodeError::silence(), 1);
+    assert!(matches!(recv(&mut slow), Err(NodeError::TimedOut { .. })));
     for introduction in [error("NOPERM no"), Says(Reply::Int(5)), Says(Reply::Nil)] {
         let mut shy = connection([introduction], gone(), 1);
         assert!(recv(&mut shy).is_err_and(|error| error.is_closed()));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
-use crate::error::NodeError;
+use crate::error::{Limit, NodeError};
 use crate::node::connection::no_connection;
 use crate::node::gate::Passage;
 use crate::node::receipt::Undo;
@@ -33,7 +33,7 @@ impl Exchange<'_> {
         }
         // The clock ends when the manager is gone. The connection is closed then, because the reply is still to come.
         if is_given_up || self.node.clock.has_ended() {
-            self.fail_rest(&NodeError::TimedOut);
+            self.fail_rest(&NodeError::silence());
         }
         if self.is_answered() {
             self.end();
@@ -144,8 +144,15 @@ impl Exchange<'_> {
     }
 
     fn fail(&mut self, place: usize, error: &NodeError) {
-        self.tell(place, Some(error));
-        self.leave(place, error.clone());
+        let error = if let NodeError::TimedOut { option: None, .. } = error {
+            let idle = self.long_idle();
+            let idle = idle.filter(|_| self.node.connector.is_remote());
+            self.node.silence(Limit::Answer, idle)
+        } else {
+            error.clone()
+        };
+        self.tell(place, Some(&error));
+        self.leave(place, error);
     }
 
     /// Answers a request that gets no reply, and undoes it if it was sent.

@@ -1,16 +1,20 @@
 //! An exchange connects and sends, all by its deadline.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
-use crate::error::NodeError;
+use crate::error::{Limit, NodeError};
 use crate::node::connection::OpenConnection;
 use crate::node::gate::{Manner, Passage};
-use crate::node::request::Request;
+use crate::node::request::{Request, Verb};
 use crate::wire::pack::Packed;
+
+/// How long a node may take for a question about itself.
+const PATIENCE_WITH_HEALTH: Duration = Duration::from_secs(1);
 
 impl<'x> Exchange<'x> {
     /// Sends the requests, and connects if need be.
@@ -56,11 +60,21 @@ impl<'x> Exchange<'x> {
         let timeout = self.node.timeout;
         let time_for = |request: Request<'_>| match request.verb.long_wait() {
             Some(patience) => patience,
+            None if request.verb.is_about_health() => self.patience_with_health(),
             None if request.verb.repetitions() > 0 => timeout,
             None => timeout.saturating_sub(self.waited),
         };
         let longest = self.open_requests().map(time_for).max();
         self.sent_at.saturating_add(longest.unwrap_or_default())
+    }
+
+    /// A slow node may take longer for a question about itself, so that its pace can be told. One that is known to hang may not.
+    fn patience_with_health(&self) -> Duration {
+        let timeout = self.node.timeout;
+        if self.node.known_silence().is_some() {
+            return timeout;
+        }
+        timeout.max(PATIENCE_WITH_HEALTH)
     }
 
     /// The deadline of every step but the wait for the first byte of a reply. For a request that can be given up, it is no
@@ -76,16 +90,59 @@ impl<'x> Exchange<'x> {
 
     fn connect(&mut self) -> Result<(), NodeError> {
         (self.connection, self.idle) = (None, None);
-        // This may take as long as a node timeout.
+        // This may take as long as a connect timeout.
         self.lane.give_back(None);
         self.pass_gate()?;
         self.generation = self.node.generation();
-        let deadline = self.step_deadline();
-        let transport = self.node.connector.connect(deadline)?;
+        let began = self.node.now();
+        let known = self.known_silence();
+        let has_own_time = known.is_none() && !self.waits_long();
+        let deadline = self.connect_deadline(began, known.is_some());
+        let connected = self.node.connector.connect(deadline);
         let now = self.node.now();
+        let took = now.saturating_since(began);
+        self.connecting = self.connecting.saturating_add(took);
+        let transport = connected.map_err(|error| match known {
+            _ if !error.is_silence() => error,
+            // That one had all its time.
+            Some(known) => known,
+            None => self.node.silence(Limit::Connection, None),
+        })?;
+        self.node.pace.note_connection(took);
+        if has_own_time {
+            // The time for the command begins now.
+            self.deadline = self.deadline.saturating_add(took);
+        }
         let connection = OpenConnection::new(transport, self.generation, now);
         self.connection = Some(Box::new(connection));
         Ok(())
+    }
+
+    /// The last time-out of a node that is known to hang, for all but its probe.
+    fn known_silence(&self) -> Option<NodeError> {
+        let is_call = |request: Request<'_>| !matches!(request.verb, Verb::Probe);
+        let is_call = self.open_requests().any(is_call);
+        is_call.then(|| self.node.known_silence()).flatten()
+    }
+
+    /// Until when the connection has to be made. One to a node that is known to hang gets no time beside that of the command.
+    fn connect_deadline(&self, now: Timestamp, is_hanging: bool) -> Timestamp {
+        let left = self.node.connect_timeout.saturating_sub(self.connecting);
+        let latest = now.saturating_add(left);
+        if is_hanging {
+            return latest.min(self.step_deadline());
+        }
+        if self.waits_long() {
+            return latest.min(self.deadline);
+        }
+        let hurry = self.open_requests().filter_map(|it| it.verb.connect_by());
+        let least = now.saturating_add(self.node.timeout);
+        hurry.min().map_or(latest, |by| latest.min(by.max(least)))
+    }
+
+    /// Whether one of the requests is a wait for another client, whose time is its own.
+    fn waits_long(&self) -> bool {
+        self.open_requests().any(|it| it.verb.long_wait().is_some())
     }
 
     /// Sends the requests that have no answer, in one write.

@@ -5,17 +5,21 @@ use std::sync::Arc;
 
 use super::super::command::probe;
 use super::super::doubles::{
-    self, Event, Late, Panics, SECOND, Says, Server, Stuck, Tears, acquire_of, asked, attempt_on,
-    closes, error, listen, number, number_of, release_of,
+    self, Event, KEEP, Late, Panics, SECOND, Says, Server, Stuck, Tears, acquire_of, asked,
+    attempt_on, closes, error, listen, number, number_of, release_of,
 };
 use super::super::request::Verb;
 use super::super::round::lead;
 use super::super::verbs::release_all;
 use super::*;
+use crate::clock::{Clock, FakeClock};
 use crate::error::Vote;
 use crate::spans::Caller;
 use crate::sync::AtomicBool;
 use crate::wire::resp::Reply;
+
+mod connecting;
+mod old;
 
 fn server(events: impl IntoIterator<Item = Event>) -> (Arc<Server>, Arc<Node>) {
     let server = Server::of_list(events);
@@ -59,7 +63,7 @@ fn with_requests<R>(
 }
 
 fn is_time_out(answer: &Answer) -> bool {
-    matches!(answer.result, Err(NodeError::TimedOut))
+    matches!(answer.result, Err(NodeError::TimedOut { .. }))
 }
 
 #[test]
@@ -79,7 +83,7 @@ fn a_connection_whose_first_answer_is_an_error_is_not_used_again_and_an_older_on
     let events = [error("ERR no"), number(1), error("ERR no"), number(1)];
     let (server, node) = server(events);
     for connections in [1, 2, 2, 2] {
-        asked(&node, &Verb::Keep).result.unwrap();
+        asked(&node, &KEEP).result.unwrap();
         assert_eq!(server.connections(), connections);
     }
 }
@@ -88,12 +92,12 @@ fn a_connection_whose_first_answer_is_an_error_is_not_used_again_and_an_older_on
 fn where_connections_break_requests_with_repetitions_go_on_three_more_and_answers_stay() {
     let events = [closes(), number(7), closes(), closes(), number(1)];
     let (server, node) = server(events);
-    let answers = ask_together(&node, &[Verb::Keep, Verb::Keep]);
+    let answers = ask_together(&node, &[KEEP, KEEP]);
     assert_eq!(answers.map(number_of), [7, 1]);
     assert_eq!(server.connections(), 4);
 
     let (server, node) = self::server([closes(), number(1)]);
-    let [acquire, extension] = ask_together(&node, &[acquire_of("job"), Verb::Keep]);
+    let [acquire, extension] = ask_together(&node, &[acquire_of("job"), KEEP]);
     assert!(matches!(acquire.result, Err(NodeError::Closed { .. })));
     assert!(matches!(acquire.leftover, Leftover::Possible));
     assert_eq!(number_of(extension), 1);
@@ -129,7 +133,7 @@ fn a_request_that_is_left_without_an_answer_by_a_panic_is_undone() {
 #[test]
 fn nothing_goes_behind_a_write_that_a_panic_has_cut() {
     let (server, node) = server([number(1), Tears]);
-    asked(&node, &Verb::Keep).result.unwrap();
+    asked(&node, &KEEP).result.unwrap();
     let before = server.sent.lock().len();
     let panics = AssertUnwindSafe(|| asked(&node, &acquire_of("job")));
     assert!(catch_unwind(panics).is_err());
@@ -140,7 +144,7 @@ fn nothing_goes_behind_a_write_that_a_panic_has_cut() {
 fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behind_the_others() {
     // A reply that comes later answers nothing.
     let (server, node) = server([number(1), Late, number(9)]);
-    let verbs = [acquire_of("first"), Verb::Keep, acquire_of("last")];
+    let verbs = [acquire_of("first"), KEEP, acquire_of("last")];
     let [first, extension, last] = ask_together(&node, &verbs);
     assert_eq!(number_of(first), 1);
     assert!(is_time_out(&extension) && is_time_out(&last));
@@ -149,7 +153,7 @@ fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behi
     assert!(has_got_undo_last(&server, "last"));
     // The next request finds no connection in the slot.
     server.events.lock().extend([number(1)]);
-    asked(&node, &Verb::Keep).result.unwrap();
+    asked(&node, &KEEP).result.unwrap();
     assert_eq!(server.connections(), 2);
 }
 
@@ -171,12 +175,12 @@ fn those_behind_a_reply_that_is_none_are_undone_and_those_before_it_keep_their_a
 #[test]
 fn a_write_that_takes_too_long_is_not_repeated_and_what_was_in_it_may_have_arrived() {
     let (server, node) = server([number(1), Stuck]);
-    asked(&node, &Verb::Keep).result.unwrap();
-    let alone = asked(&node, &Verb::Keep);
+    asked(&node, &KEEP).result.unwrap();
+    let alone = asked(&node, &KEEP);
     assert!(is_time_out(&alone));
     assert!(matches!(alone.leftover, Leftover::Possible));
     assert_eq!(server.connections(), 1);
-    for answer in ask_together(&node, &[Verb::Keep, Verb::Drop]) {
+    for answer in ask_together(&node, &[KEEP, Verb::Drop]) {
         assert!(is_time_out(&answer));
         assert!(matches!(answer.leftover, Leftover::Possible));
     }
@@ -199,7 +203,7 @@ fn a_time_out_is_excused_if_more_than_a_quarter_of_the_time_went_by_before_there
     let more = quarter + Duration::from_nanos(1);
     for (waited, is_excused) in [(Duration::ZERO, false), (quarter, false), (more, true)] {
         sent(&[Verb::Probe], waited, |exchange| {
-            exchange.tell(0, Some(&NodeError::TimedOut));
+            exchange.tell(0, Some(&NodeError::silence()));
             assert_eq!(exchange.node.is_well(), is_excused, "{waited:?}");
         });
     }
@@ -212,8 +216,8 @@ fn requests_have_the_time_of_the_most_patient_one_and_no_step_of_a_long_wait_tak
     for (verbs, time, longest_step) in [
         // The wait for a slot is a part of the time of a vote or a probe.
         (vec![Verb::Probe], half, half),
-        (vec![Verb::Probe, Verb::Keep], SECOND, SECOND),
-        (vec![Verb::Keep, acquire_of("a")], SECOND, SECOND),
+        (vec![Verb::Probe, KEEP], SECOND, SECOND),
+        (vec![KEEP, acquire_of("a")], SECOND, SECOND),
         (vec![listen(minute, None)], minute, minute),
         (vec![listen(minute, Some(flag))], minute, step),
     ] {
@@ -233,7 +237,7 @@ fn a_slot_that_comes_free_is_taken_and_without_one_those_that_insist_get_a_conne
     });
     let taken = node.pool.try_get().unwrap();
     let pass = Verb::Pass(attempt_on("job").repair);
-    let verbs = [Verb::Probe, Verb::Keep, Verb::Drop, pass, Verb::Probe];
+    let verbs = [Verb::Probe, KEEP, Verb::Drop, pass, Verb::Probe];
     let answers = ask_together(&node, &verbs);
     let is_without = |answer: &Answer| matches!(answer.result, Err(NodeError::PoolExhausted));
     let without = answers.each_ref().map(is_without);

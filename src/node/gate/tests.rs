@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::Node;
 use super::super::doubles::{
-    Event, Fails, SECOND, Says, Server, asked, closes, error, is_away, node_on,
+    Event, Fails, KEEP, SECOND, Says, Server, asked, closes, error, is_away, node_on,
 };
 use super::super::request::Verb;
 use super::Manner::{Asks, Insists};
@@ -37,7 +37,7 @@ const TURNS_AWAY: Does = ("max number of clients", |step| match step {
 const LOADS: Does = ("LOADING", |_| error("LOADING wait"));
 const CLUSTER: Does = ("Cluster", |_| Says(Reply::Text("CLUSTER".into())));
 const NO_REDIS: Does = (NO_REPLY, |_| Fails(NodeError::protocol(NO_REPLY)));
-const HANGS: Does = ("no answer", |_| Event::Away(NodeError::TimedOut));
+const HANGS: Does = ("connect timeout", |_| Event::Away(NodeError::silence()));
 /// It says who it is, and closes at the command.
 const CLOSES_LATE: Does = ("broke", |step| match step {
     0 | 1 => Says(Reply::Bulk(b"a run id".to_vec())),
@@ -134,12 +134,12 @@ fn a_node_that_takes_connections_again_votes_after_one_pause_and_the_next_failur
 
 #[test]
 fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() {
-    for verb in [Verb::Keep, Verb::Drop, Verb::Show, Verb::Scan] {
+    for verb in [KEEP, Verb::Drop, Verb::Show, Verb::Scan] {
         assert!(verb.manner() == Insists, "{verb:?}");
     }
     for does in REFUSALS {
         for (timeout, longest) in [(SECOND, LONGEST_PAUSE), (10 * MS, 5 * MS)] {
-            for verb in [Verb::Drop, Verb::Keep] {
+            for verb in [Verb::Drop, KEEP] {
                 let (server, node) = shut_for_long(does, timeout);
                 server.set(WORKS.1);
                 let before = server.clock.elapsed();
@@ -167,7 +167,7 @@ fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() 
 fn while_one_tries_those_that_insist_wait_for_its_answer_and_the_others_get_the_last_one() {
     let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
     let shut = |failed| Shut {
-        failure: NodeError::TimedOut,
+        failure: NodeError::silence(),
         pause: LONGEST_PAUSE,
         next: at(2000),
         failed,
@@ -193,6 +193,31 @@ fn while_one_tries_those_that_insist_wait_for_its_answer_and_the_others_get_the_
         let told = shut(failed).step(visit(manner), begun, at(now));
         assert_eq!(told, step, "{manner:?} {failed} {begun} {now}");
     }
+}
+
+#[test]
+fn a_failure_that_is_older_than_the_known_one_makes_no_pause_longer() {
+    let server = Server::new(WORKS.1);
+    let clock = Clock::from(server.clock.clone());
+    let failure = NodeError::protocol(NO_REPLY);
+    let gate = Gate::default();
+    let tries = || gate.enter(Asks, None, clock.now(), &clock).ok();
+    // Connections that were made while the gate was open; and a try that began before the last one that has failed.
+    gate.failed(None, &failure, clock.now());
+    let first = tries();
+    assert!(first == Some(Passage::New(Some(1))));
+    gate.failed(Some(1), &failure, clock.now());
+    server.clock.advance(FIRST_PAUSE);
+    assert!(tries() == Some(Passage::New(Some(2))));
+    gate.failed(Some(2), &failure, clock.now());
+    for older in [None, Some(1), Some(2)] {
+        server.clock.advance(FIRST_PAUSE / 2);
+        gate.failed(older, &failure, clock.now());
+        assert!(tries().is_none(), "{older:?}");
+    }
+    // The pause is twice the first one, from the last try on.
+    server.clock.advance(FIRST_PAUSE / 2);
+    assert!(tries() == Some(Passage::New(Some(3))));
 }
 
 #[test]

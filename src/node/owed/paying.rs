@@ -15,7 +15,7 @@ use crate::node::round::{ask, ask_each};
 use crate::node::{Node, command};
 use crate::wire::pack::Packed;
 
-/// The longest time between the ends of two probes; with it a node is back within 300 ms of its recovery.
+/// The longest time between the ends of two probes; with it a node that takes connections at once is back within 300 ms.
 const LONGEST_PROBE_PAUSE: Duration = Duration::from_millis(200);
 
 impl Node {
@@ -82,7 +82,16 @@ impl Node {
         let connections = closing.len();
         let mut left = Owed::default();
         for one in closing {
-            match one.read(now, patience) {
+            let (asked_at, asked) = (one.connection.used_at(), one.asked());
+            let read = one.read(now, patience);
+            let still_asked = read
+                .as_ref()
+                .ok()
+                .map(|open| open.as_ref().map_or(0, Closing::asked));
+            if still_asked.is_some_and(|still| still < asked) {
+                self.pace.note_answer(now.saturating_since(asked_at));
+            }
+            match read {
                 Ok(open) => left.closing.extend(open),
                 Err(undos) => left.repeat(undos, now),
             }
@@ -153,7 +162,7 @@ impl Node {
     pub(in super::super) fn probe_after(&self, pause: Duration, opening: Arc<str>) {
         self.later(pause, move |node| {
             // Another opening with the same words is another one.
-            let open = node.failure.lock().clone();
+            let open = node.recent_failure();
             if !open.is_some_and(|open| Arc::ptr_eq(&open, &opening)) {
                 return;
             }

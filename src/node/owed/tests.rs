@@ -138,6 +138,21 @@ fn a_connection_stays_open_until_the_undo_on_it_is_answered() {
 }
 
 #[test]
+fn an_answer_that_comes_too_late_is_noted_when_it_comes() {
+    let (server, node) = start(WELL);
+    *server.distance.lock() = SECOND + SECOND / 2;
+    let late = doubles::asked(&node, &doubles::acquire_of("job"));
+    let Err(NodeError::TimedOut { took, .. }) = late.result else {
+        panic!("in time");
+    };
+    assert_eq!(took, None);
+    // It comes right behind the time-out, and is noticed at the next try.
+    *server.distance.lock() = Duration::ZERO;
+    server.clock.advance(FIRST_PAUSE);
+    assert_eq!(node.pace.answer(), Some(SECOND + FIRST_PAUSE));
+}
+
+#[test]
 fn an_undo_goes_again_if_its_connection_is_silent_and_the_node_answers_on_others() {
     let (server, node) = start(WELL);
     let receipt = undo(&server, &node, "a");
@@ -217,7 +232,7 @@ fn a_node_that_failed_is_probed_after_pauses_that_double_up_to_a_bound_until_it_
     // The breaker opens, closes and opens again: that makes one chain of probes.
     for _ in 0..2 {
         node.close_breaker();
-        assert!(node.open_breaker(&NodeError::TimedOut));
+        assert!(node.open_breaker(&NodeError::silence()));
     }
     (0..800).for_each(|_| server.clock.advance(SECOND / 1000));
     let tries = server.connects.lock().clone();

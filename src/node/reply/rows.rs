@@ -96,9 +96,9 @@ impl Rows<'_> {
     fn row(&self, reply: &Reply) -> Option<Row> {
         let items = match (reply, self.verb) {
             (Reply::Error(error), _) => return Some(Vote::Failed(refusal(error)).into()),
-            (Reply::Int(1), Verb::Keep) => return Some(Vote::Granted.into()),
+            (Reply::Int(1), Verb::Keep { .. }) => return Some(Vote::Granted.into()),
             (Reply::Int(1), Verb::Drop) => return Some(Vote::Released.into()),
-            (Reply::Int(2), Verb::Keep) => return Some(Row::waited_for(Vote::Granted)),
+            (Reply::Int(2), Verb::Keep { .. }) => return Some(Row::waited_for(Vote::Granted)),
             (Reply::Int(2), Verb::Drop) => return Some(Row::waited_for(Vote::Released)),
             (Reply::Int(0), Verb::Take(_)) => return Some(Vote::NotAsked.into()),
             (Reply::Array(items), _) => items.as_slice(),

@@ -8,6 +8,7 @@ use crate::claim::{Fence, Kind};
 use crate::clock::{FakeClock, Timestamp};
 use crate::fencing::{FencingToken, Rules};
 use crate::node::command;
+use crate::node::doubles::KEEP;
 use crate::wire::resp::parse;
 
 static RULES: LazyLock<Arc<Rules>> = LazyLock::new(|| {
@@ -30,7 +31,7 @@ fn verb(letter: char) -> Verb {
         'R' => Verb::Take(attempt(false, Kind::Read)),
         'F' => Verb::Take(attempt(true, Kind::Lock)),
         'G' => Verb::Take(attempt(true, Kind::Read)),
-        'K' => Verb::Keep,
+        'K' => KEEP,
         'D' => Verb::Drop,
         'P' => Verb::Pass(attempt(false, Kind::Lock)),
         'Q' => Verb::Pass(attempt(true, Kind::Lock)),

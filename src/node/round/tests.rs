@@ -8,8 +8,8 @@ use redlatch_testing::{eventually, pause};
 
 use super::super::command::{MOST_AT_ONCE, probe};
 use super::super::doubles::{
-    self, Event, Panics, Says, Server, acquire_of, asked, attempt_on, closes, node_on, number,
-    number_of, release_of,
+    self, Event, KEEP, Panics, Says, Server, acquire_of, asked, attempt_on, closes, node_on,
+    number, number_of, release_of,
 };
 use super::super::lanes;
 use super::super::lanes::Lanes;
@@ -58,7 +58,7 @@ fn set_distances<const N: usize>(servers: &[Arc<Server>; N], distances: [Duratio
 fn extend<const N: usize>(nodes: &[Arc<Node>; N]) -> [bool; N] {
     let asked = nodes.iter().map(|node| (&**node, true));
     let (command, mut at) = (probe(), [false; N]);
-    for (is_in_time, (_, answer)) in at.iter_mut().zip(ask_all(asked, &command, &Verb::Keep)) {
+    for (is_in_time, (_, answer)) in at.iter_mut().zip(ask_all(asked, &command, &KEEP)) {
         *is_in_time = answer.unwrap().result.is_ok();
     }
     at
@@ -75,7 +75,7 @@ fn take_lane(lanes: &Lanes) -> Option<Lane<'_>> {
     };
     let job = || Batched {
         packed: probe(),
-        verb: Verb::Keep,
+        verb: KEEP,
         since: now,
         caller: Caller::here(),
         places: Places::new(),
@@ -219,12 +219,7 @@ fn together<T: Send>(
 #[test]
 fn requests_of_several_threads_go_in_one_write_and_each_gets_its_own_answer_and_time() {
     let (server, node) = for_threads("node", (1..=4).map(number));
-    let verbs = [
-        Verb::Keep,
-        acquire_of("job"),
-        Verb::Drop,
-        acquire_of("other"),
-    ];
+    let verbs = [KEEP, acquire_of("job"), Verb::Drop, acquire_of("other")];
     let waited = Duration::from_millis(20);
     let jobs = verbs.iter().map(|verb| || asked(&node, verb));
     let answers = together(&node, jobs, || pause(waited));
@@ -299,7 +294,7 @@ fn a_logger_that_takes_long_and_panics_on_the_thread_that_sends_holds_up_no_othe
     let (_server, node) = for_threads("slowly-logged", replies);
     let jobs = [(); 3].map(|()| {
         || {
-            let is_ok = asked(&node, &Verb::Keep).result.is_ok();
+            let is_ok = asked(&node, &KEEP).result.is_ok();
             DONE.fetch_add(1, Ordering::SeqCst);
             is_ok
         }

@@ -188,7 +188,7 @@ mod tests {
                 keys: Vec::new(),
             })
         };
-        let silence = || Err(NodeError::TimedOut);
+        let silence = || Err(NodeError::silence());
         for reply in [silence(), silence(), page(8), silence(), silence()] {
             assert!(scan.note(reply, None, "").is_ok());
         }

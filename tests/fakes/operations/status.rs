@@ -26,7 +26,7 @@ fn assert_free(status: &LockStatus) {
 }
 
 fn is_silent(node: &NodeReport) -> bool {
-    matches!(node.vote, Vote::Failed(NodeError::TimedOut))
+    matches!(node.vote, Vote::Failed(NodeError::TimedOut { .. }))
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Vote::Granted,
         Vote::Missing,
         Vote::held(None),
-        Vote::Failed(NodeError::TimedOut),
+        Vote::Failed(NodeError::silence()),
     ];
     let votes = prop::array::uniform3(prop::sample::select(votes.to_vec()));
     // A margin is shorter than any limit.
@@ -200,7 +200,7 @@ impl Compared {
                 });
             }
             Event::RenewalFails => {
-                let silent = reports(&[Vote::Failed(NodeError::TimedOut)]);
+                let silent = reports(&[Vote::Failed(NodeError::silence())]);
                 self.lease.note_failed_renewal(&silent);
                 // There are no renewals without keep-alive.
                 self.has_failed = self.kept.is_some();

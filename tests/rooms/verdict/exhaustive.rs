@@ -38,7 +38,7 @@ impl Says {
             (NoKey, _) => Vote::Missing,
             (NoLock, 0) => Vote::Failed(NodeError::other_type()),
             (NoLock, _) => Vote::Failed(NodeError::never_expires(None, None)),
-            (Nothing, 0) => Vote::Failed(NodeError::TimedOut),
+            (Nothing, 0) => Vote::Failed(NodeError::silence()),
             (Nothing, _) => Vote::Failed(NodeError::PoolExhausted),
             (Unasked, _) => Vote::NotAsked,
             (Spared, _) => Vote::Failed(NodeError::BreakerOpen {

@@ -52,7 +52,7 @@ impl Says {
                 let token = b"0123456789abcdef0123456789abcdef01234567";
                 Vote::Failed(NodeError::never_expires(Some(token), Some(token.len())))
             }
-            (Nothing, 0) => Vote::Failed(NodeError::TimedOut),
+            (Nothing, 0) => Vote::Failed(NodeError::silence()),
             (Nothing, 1) => Vote::Failed(NodeError::PoolExhausted),
             (Nothing, _) => Vote::Failed(NodeError::BreakerOpen {
                 failure: "down".into(),

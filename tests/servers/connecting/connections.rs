@@ -77,7 +77,7 @@ fn one_that_is_not_there_or_has_no_time_is_a_failure_that_names_the_node() {
     let full = full.display().to_string();
     let port = format!("127.0.0.1:{}", free_port());
     for (url, words) in [
-        (&*format!("unix://{full}"), [&*full, "no answer"]),
+        (&*format!("unix://{full}"), [&*full, "connect timeout"]),
         ("unix:///nowhere/redis.sock", ["/nowhere/redis.sock", ""]),
         (&*format!("redis://{port}"), [&*port, "refused"]),
         (

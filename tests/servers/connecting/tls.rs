@@ -196,7 +196,7 @@ fn a_peer_that_drips_bytes_holds_nobody_for_longer_than_a_node_timeout() {
         let Error::Unavailable { nodes, .. } = error else {
             panic!("{error:?}");
         };
-        let is_late = matches!(nodes[0].vote, Vote::Failed(NodeError::TimedOut));
+        let is_late = matches!(nodes[0].vote, Vote::Failed(NodeError::TimedOut { .. }));
         assert!(is_late, "{}", nodes[0]);
         // One node timeout for the attempt and one for its undo; the rest is for a machine that is slow.
         assert!(took < Duration::from_secs(20), "{took:?}");

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{LockGuard, LockManager, Severity, Vote};
+use redlatch::{Error, LockGuard, LockManager, Severity, Vote};
 use redlatch_testing::{Proxy, Server, eventually, pause};
 
 use crate::servers::faults::nodes::{BOUND, assert_nothing_left};
@@ -26,6 +26,12 @@ fn behind_proxies() -> (Vec<Server>, Vec<Proxy>, LockManager) {
     // Each silent connection costs a call this much.
     let builder = builder.node_timeout(Duration::from_secs(2)).max_ttl(TTL);
     (servers, proxies, builder.build().unwrap())
+}
+
+/// A client with connections of its own.
+fn behind(servers: &[Server]) -> LockManager {
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    builder.max_ttl(TTL).build().unwrap()
 }
 
 #[test]
@@ -79,4 +85,55 @@ fn an_extension_and_the_look_of_an_operator_find_new_connections() {
     let health = manager.health().unwrap();
     assert!(health.severity < Severity::Critical, "{health}");
     guard.unlock().unwrap();
+}
+
+#[test]
+fn an_acquire_goes_again_on_new_connections_with_a_new_token_and_leaves_no_key() {
+    let (servers, proxies, manager) = behind_proxies();
+    let forget = || {
+        proxies.iter().for_each(Proxy::forget);
+        pause(IDLE);
+    };
+    let warm = manager.try_lock("job", TTL).unwrap();
+    let first = warm.token().to_owned();
+    warm.unlock().unwrap();
+    let readers = manager.rw_lock("book").ttl(TTL);
+    let permits = manager.semaphore("seats", 2).ttl(TTL);
+    // The looks at a semaphore have found out before its first attempt.
+    for (kind, attempts) in [("lock", 2), ("read", 2), ("permit", 1)] {
+        forget();
+        let before = manager.stats().attempts;
+        let guard = match kind {
+            "lock" => manager.try_lock("job", TTL),
+            "read" => readers.try_read(),
+            _ => permits.try_lock(),
+        };
+        let guard = guard.unwrap();
+        assert_eq!(manager.stats().attempts, before + attempts, "{kind}");
+        assert_ne!(guard.token(), first);
+        guard.unlock().unwrap();
+        assert_nothing_left(&servers);
+    }
+    // A holder elsewhere, whom a majority of votes would not overrule.
+    let holder = behind(&servers);
+    let theirs = holder.try_lock("job", TTL).unwrap();
+    forget();
+    let error = manager.try_lock("job", TTL).unwrap_err();
+    assert!(matches!(error, Error::Held { .. }), "{error}");
+    theirs.unlock().unwrap();
+    assert_nothing_left(&servers);
+}
+
+#[test]
+fn an_acquire_at_servers_that_stand_still_goes_again_once() {
+    let (servers, _proxies, manager) = behind_proxies();
+    manager.try_lock("job", TTL).unwrap().unlock().unwrap();
+    pause(IDLE);
+    servers.iter().for_each(Server::stop);
+    let error = manager.try_lock("job", TTL).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert_eq!(manager.stats().attempts, 3);
+    // All undos of both attempts arrive.
+    servers.iter().for_each(Server::resume);
+    assert_nothing_left(&servers);
 }

@@ -127,7 +127,7 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
         assert!(matches!(vote(nodes, &dead), Vote::Failed(_)), "{text}");
         assert!(text.contains("refused"), "{text}");
         for name in [&stopped, &hole.name()] {
-            let is_late = matches!(vote(nodes, name), Vote::Failed(NodeError::TimedOut));
+            let is_late = matches!(vote(nodes, name), Vote::Failed(NodeError::TimedOut { .. }));
             assert!(is_late, "{text}");
         }
         // The message has it already.

@@ -308,7 +308,7 @@ fn a_node_that_stands_still_meanwhile_has_neither_key_when_it_goes_on() {
         let next = got(waiting);
         next.check().unwrap();
         let failed = &next.votes()[1].vote;
-        assert!(matches!(failed, Vote::Failed(NodeError::TimedOut)));
+        assert!(matches!(failed, Vote::Failed(NodeError::TimedOut { .. })));
         assert_granted_by(&next, 2);
         nodes[1].recover();
         // Also while the lock is held: the undo is behind the attempt.

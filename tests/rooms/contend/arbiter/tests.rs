@@ -114,7 +114,7 @@ fn not_a_lock() -> Vote {
 }
 
 fn failed() -> Vote {
-    Vote::Failed(NodeError::TimedOut)
+    Vote::Failed(NodeError::silence())
 }
 
 #[test]

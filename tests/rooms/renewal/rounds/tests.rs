@@ -160,7 +160,7 @@ fn the_most_urgent_heals_go_first_and_those_that_may_decide_before_all_others() 
         extension.nodes = reports.into();
         extension
     };
-    let silent = || Vote::Failed(NodeError::TimedOut);
+    let silent = || Vote::Failed(NodeError::silence());
     let decided = || [Vote::Granted, Vote::Granted, Vote::Missing];
     let open = || [Vote::Granted, silent(), Vote::Missing];
     let mut unfinished = Unfinished::default();
