@@ -113,17 +113,7 @@ fn of_lock(arguments: &Status, status: &LockStatus, ttl: Duration) -> String {
             &format!("another {}{renewed}", durations::rough(left)),
         );
     }
-    match status.margin() {
-        Some(0) => tell("margin", "no further server may fail, or the lock is lost"),
-        Some(more) => tell(
-            "margin",
-            &format!(
-                "{} may fail before the lock is lost",
-                count(more, "more server")
-            ),
-        ),
-        None => {}
-    }
+    tell("margin", &status.margin().map_or(String::new(), margin));
     if status.is_wanted() {
         tell("waiting", "somebody, so the next one comes at once");
     }
@@ -138,6 +128,15 @@ fn of_lock(arguments: &Status, status: &LockStatus, ttl: Duration) -> String {
         shown = format!("{shown}token    {token_shown}\n{unlock}");
     }
     shown
+}
+
+/// For how many more failures the lock is safe.
+fn margin(servers: usize) -> String {
+    if servers == 0 {
+        return "no further server may fail, or the lock is lost".to_owned();
+    }
+    let more = count(servers, "more server");
+    format!("{more} may fail before the lock is lost")
 }
 
 /// When the holder renews the lock. The ttl of the holder is on no server, so the default ttl is told by which this judges.

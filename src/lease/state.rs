@@ -20,7 +20,7 @@ pub(crate) mod hooks;
 #[path = "state/rounds.rs"]
 mod rounds;
 
-use self::holding::{Holding, Holdings, Undos};
+use self::holding::{Holdings, Undos};
 use super::nap;
 use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::claim::Claim;
@@ -150,14 +150,7 @@ impl LeaseState {
         leftovers: impl Iterator<Item = Leftover>,
         valid: Range<Timestamp>,
     ) -> Self {
-        let mut undos = Undos::default();
-        let leftovers = leftovers.enumerate();
-        let nodes = leftovers.map(|(place, leftover)| {
-            let node = Holding::from(&leftover);
-            undos.note(place, leftover);
-            node
-        });
-        let nodes = nodes.collect();
+        let (nodes, undos) = holding::of_leftovers(leftovers);
         Self {
             claim,
             owner: Arc::clone(owner),

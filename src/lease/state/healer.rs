@@ -3,8 +3,8 @@
 use std::mem::replace;
 use std::sync::Arc;
 
-use super::holding::Standing;
-use super::{Holding, LeaseState};
+use super::LeaseState;
+use super::holding::{Holding, Standing};
 use crate::cluster::{Places, places};
 use crate::error::NodeReport;
 use crate::node::Leftover;

@@ -37,6 +37,17 @@ pub(super) enum Standing {
 /// What the nodes may have of a lock, in the canonical order.
 pub(crate) type Holdings = SmallVec<[Holding; 5]>;
 
+/// What a lock has on each node, and its undos, from what it has left there.
+pub(super) fn of_leftovers(leftovers: impl Iterator<Item = Leftover>) -> (Holdings, Undos) {
+    let mut undos = Undos::default();
+    let nodes = leftovers.enumerate().map(|(place, leftover)| {
+        let node = Holding::from(&leftover);
+        undos.note(place, leftover);
+        node
+    });
+    (nodes.collect(), undos)
+}
+
 impl From<&Leftover> for Holding {
     fn from(leftover: &Leftover) -> Self {
         Self {
