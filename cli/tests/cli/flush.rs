@@ -69,7 +69,7 @@ fn the_end_waits_for_a_server_that_answers_soon() {
 #[test]
 fn the_end_waits_for_a_second_and_a_signal_ends_the_wait() {
     let away = Away::start(RUN, Running::end_input);
-    away.running.end().is_quiet(0);
+    away.running.end().ends_with(0);
     assert_eq!(away.nodes.locked(), 1);
 
     let ends_at_once = |_| {

@@ -40,7 +40,7 @@ fn of_nodes_that_are_well_everything_is_known_and_each_question_goes_to_all_befo
     // list, which asks three nodes.
     assert_eq!(
         clock.elapsed(),
-        Duration::from_secs(90) + Duration::from_millis(16 * 30)
+        Duration::from_secs(90) + Duration::from_millis(16 * 20)
     );
     assert_well(&health);
     assert!(health.nodes().eq(nodes.iter().map(FakeNode::name)));
