@@ -17,7 +17,10 @@ pub(super) fn advice(code: &str, message: &str) -> &'static str {
         }
         "READONLY" => " (this is a replica: every node has to be an independent master)",
         "LOADING" => " (the server is loading its data: it votes once that is done)",
-        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => {
+        "CROSSSLOT" => {
+            " (this is a Redis Cluster: give several names one hash tag, as {account}:1 and {account}:2, or better each node a server of its own)"
+        }
+        "MOVED" | "ASK" | "CLUSTERDOWN" => {
             " (this is a Redis Cluster: every node has to be an independent master)"
         }
         "ERR" if is_needed(message) => UNKNOWN_COMMAND,
