@@ -17,7 +17,9 @@ mod words;
 
 pub use self::loss::LossCause;
 pub use self::node::NodeError;
-pub(crate) use self::node::{ENDED_PLAIN, ENDED_TLS, NO_HANDSHAKE, TOO_MANY};
+pub(crate) use self::node::advice::{ENDED_PLAIN, TOO_MANY};
+#[cfg(feature = "tls-rustls")]
+pub(crate) use self::node::advice::{ENDED_TLS, NO_HANDSHAKE};
 pub use self::report::{NodeReport, Vote};
 pub(crate) use self::report::{NodeReports, one_vote_each};
 pub(crate) use self::reports::Told;

@@ -9,9 +9,8 @@ use std::time::Duration;
 use crate::shown::{one_line, span};
 use crate::value::Content;
 
-mod advice;
+pub(super) mod advice;
 
-pub(crate) use self::advice::{ENDED_PLAIN, ENDED_TLS, NO_HANDSHAKE, TOO_MANY};
 use self::advice::{advice, for_clients, is_about_a_key, is_forbidden, on_connection};
 
 /// Why a node could not be asked, or why its answer is no vote.
