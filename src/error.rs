@@ -20,7 +20,9 @@ mod words;
 pub use self::loss::LossCause;
 pub(crate) use self::node::Limit;
 pub use self::node::NodeError;
-pub(crate) use self::node::{ENDED_PLAIN, ENDED_TLS, NO_HANDSHAKE, TOO_MANY};
+#[cfg(feature = "tls-rustls")]
+pub(crate) use self::node::advice::ENDED_TLS;
+pub(crate) use self::node::advice::{ENDED_PLAIN, TOO_MANY};
 pub use self::report::{NodeReport, Vote};
 pub(crate) use self::report::{NodeReports, one_vote_each};
 pub(crate) use self::reports::Told;
@@ -88,8 +90,9 @@ pub enum Error {
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
     },
-    /// Something that is no lock is under the key on a majority of the nodes: a key of another program, which never expires or
-    /// has another type ([`NodeError::NotALock`]).
+    /// Something that is no lock is under the key on so many nodes that the others make no majority: a key of another program,
+    /// which never expires or has another type ([`NodeError::NotALock`]). Of three nodes these are two, and of four nodes two as
+    /// well.
     ///
     /// The nodes are well. Choose another name or another [`key_prefix`](crate::Builder::key_prefix), or delete the key.
     #[non_exhaustive]

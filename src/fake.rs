@@ -23,6 +23,10 @@ use crate::clock::{Clock, Timestamp};
 use crate::sync::{AtomicU64, Condvar, Mutex};
 use crate::value::Content;
 
+/// How long a wake takes in real time. Servers have a whole release before the client that one of them wakes can ask; fake nodes
+/// execute it one after the other, while the caller sends.
+const WAY_OF_A_WAKE: Duration = Duration::from_millis(1);
+
 /// A simulated Redis server in this process.
 ///
 /// Clones are the same node. A manager over fake nodes is made with [`Builder::fakes`](crate::Builder::fakes).
@@ -253,20 +257,27 @@ impl FakeNode {
     /// Executes one packed command. Each reply goes to its connection, if that is still there.
     fn execute(&self, state: &mut NodeState, connection: usize, command: &[u8]) {
         let now = self.time(state);
-        let own = state.store.serve(connection, command, now);
-        let own = own.map(|reply| (connection, reply));
-        let woken = state.store.woken(now);
-        for (connection, reply) in own.into_iter().chain(woken) {
-            self.reply(state, connection, reply);
+        if let Some(reply) = state.store.serve(connection, command, now) {
+            self.reply(state, connection, reply, Duration::ZERO);
+        }
+        let is_real = matches!(self.server.clock, Clock::System(_));
+        let way = if is_real {
+            WAY_OF_A_WAKE
+        } else {
+            Duration::ZERO
+        };
+        for (connection, reply) in state.store.woken(now) {
+            self.reply(state, connection, reply, way);
         }
         self.server.changed.notify_all();
     }
 
-    fn reply(&self, state: &mut NodeState, connection: usize, reply: Reply) {
+    /// Replies after this time, and that of a fault.
+    fn reply(&self, state: &mut NodeState, connection: usize, reply: Reply, way: Duration) {
         let delay = match state.fault {
             Fault::LoseReplies => return,
-            Fault::Delay(span) => span,
-            Fault::None | Fault::Refuse | Fault::Hang => Duration::ZERO,
+            Fault::Delay(span) => span.saturating_add(way),
+            Fault::None | Fault::Refuse | Fault::Hang => way,
         };
         let due = self.server.clock.now().saturating_add(delay);
         if let Some(replies) = state.connections.get_mut(&connection) {

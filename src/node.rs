@@ -232,17 +232,31 @@ impl Node {
         was_open
     }
 
-    /// The error where no answer, or no connection, came in time.
-    fn silence(&self, limit: Limit, idle: Option<Duration>) -> NodeError {
-        let (value, took) = match limit {
-            Limit::Answer => (self.timeout, self.pace.answer()),
-            Limit::Connection => (self.connect_timeout, self.pace.connection()),
-        };
+    /// The error where no answer came in time.
+    fn silence(&self, idle: Option<Duration>) -> NodeError {
         NodeError::TimedOut {
-            option: Some(limit.option()),
-            limit: value,
-            took,
+            option: Some(Limit::Answer.option()),
+            limit: self.timeout,
+            took: self.pace.answer(),
             idle,
+            lacks_handshake: false,
+        }
+    }
+
+    /// The error where no connection was made in time. `silence` is what the connector says of it.
+    fn unconnected(&self, silence: &NodeError) -> NodeError {
+        NodeError::TimedOut {
+            option: Some(Limit::Connection.option()),
+            limit: self.connect_timeout,
+            took: self.pace.connection(),
+            idle: None,
+            lacks_handshake: matches!(
+                silence,
+                NodeError::TimedOut {
+                    lacks_handshake: true,
+                    ..
+                }
+            ),
         }
     }
 

@@ -90,9 +90,16 @@ fn slot_number(text: &str) -> Option<u32> {
 /// name.
 const BESIDE: &str = ":redlatch:";
 
-/// Whether no name is valid with this prefix.
-pub(crate) fn forbids_all_names(prefix: &str) -> bool {
-    prefix.contains(BESIDE)
+/// Why no name is valid with this prefix, if so.
+pub(crate) fn objection_to_all_names(prefix: &str) -> Option<String> {
+    if prefix.len() >= LONGEST_KEY {
+        let length = prefix.len();
+        return Some(format!(
+            "a key has at most {LONGEST_KEY} bytes with the name of the lock, and this prefix alone has {length}; give a shorter one"
+        ));
+    }
+    let reason = "keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another";
+    prefix.contains(BESIDE).then(|| reason.into())
 }
 
 /// Why no lock can have this key, if so: the library may keep it beside another lock.

@@ -9,11 +9,10 @@ use std::time::Duration;
 use crate::shown::{one_line, span};
 use crate::value::Content;
 
-mod advice;
+pub(super) mod advice;
 mod silence;
 mod unanswered;
 
-pub(crate) use self::advice::{ENDED_PLAIN, ENDED_TLS, NO_HANDSHAKE, TOO_MANY};
 use self::advice::{advice, for_clients, is_about_a_key, is_forbidden, on_connection};
 pub(crate) use self::silence::Limit;
 
@@ -40,6 +39,8 @@ pub enum NodeError {
         /// For how long the connection had been idle before, if that was a second or more: something on the way may have
         /// forgotten it.
         idle: Option<Duration>,
+        /// Whether the node took the connection and sent nothing of a TLS handshake, as a port without TLS does.
+        lacks_handshake: bool,
     },
     /// The node was left out because it failed a moment ago; it is tried again in the background.
     #[non_exhaustive]
@@ -188,12 +189,7 @@ impl NodeError {
     #[expect(clippy::too_many_lines, reason = "one arm a variant")]
     fn text(&self) -> String {
         match self {
-            Self::TimedOut {
-                option,
-                limit,
-                took,
-                idle,
-            } => silence::text(*option, *limit, *took, *idle),
+            Self::TimedOut { .. } => silence::text(self),
             Self::BreakerOpen { failure } => format!("left out, it failed a moment ago: {failure}"),
             Self::Connect { source } => {
                 let said = one_line(source);

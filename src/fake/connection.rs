@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
 use crate::wire::resp::Reply;
 
@@ -91,7 +92,8 @@ impl FakeConnection {
             let hangs = state.fault == Fault::Hang;
             if !hangs {
                 for connection in state.store.end_listening(time) {
-                    self.node.reply(state, connection, Reply::Nil);
+                    self.node
+                        .reply(state, connection, Reply::Nil, Duration::ZERO);
                 }
             }
             let Some(replies) = state.connections.get(&self.id) else {
@@ -128,8 +130,6 @@ impl Drop for FakeConnection {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::store::pack;
     use super::*;
     use crate::claim::Resource;
@@ -178,6 +178,21 @@ mod tests {
         let (first, mut second) = (listener(&node), listener(&node));
         drop(first);
         assert!(is_woken(&node, &mut second));
+    }
+
+    #[test]
+    fn in_real_time_a_client_is_woken_after_the_release_has_reached_the_other_nodes() {
+        let node = FakeNode::new();
+        node.hold("job", "token", Duration::from_mins(1));
+        let (mut woken, mut other) = (listener(&node), connection(&node));
+        send(&mut other, &["EVAL", LOOK, "1", "job", "60000", "0"]);
+        let released = node.server.clock.now();
+        send(&mut other, &["EVAL", DROP, "1", "job", "token"]);
+        let deadline = released.saturating_add(Duration::from_mins(1));
+        other.recv(deadline).unwrap();
+        assert!(woken.wait_for_reply(deadline, deadline));
+        let took = node.server.clock.now().saturating_since(released);
+        assert!(took >= super::super::WAY_OF_A_WAKE, "{took:?}");
     }
 
     #[test]

@@ -88,6 +88,7 @@ pub(super) fn silence() -> NodeError {
         limit: Duration::from_millis(50),
         took: None,
         idle: None,
+        lacks_handshake: false,
     }
 }
 

@@ -75,8 +75,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets the prefix that makes a key of a resource name: any text without `:redlatch:`. All clients must use the same
-    /// prefix.
+    /// Sets the prefix that makes a key of a resource name: any text without `:redlatch:`, of less than 64 KiB. All clients
+    /// must use the same prefix.
     ///
     /// Defaults to nothing.
     ///

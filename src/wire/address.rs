@@ -277,7 +277,7 @@ impl Connector {
             let tls = self.security.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
             let tls = tls.map_err(|kind| unconnected(kind.into()))?;
             let stream = TlsStream::handshake(plain, tls, host, deadline);
-            return self.log_in(stream.map_err(unconnected)?, log_in, deadline);
+            return self.log_in(stream?, log_in, deadline);
         }
         self.log_in(plain, log_in, deadline)
     }

@@ -11,9 +11,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use super::stream::{Plain, Stream};
-use super::transport::is_timeout;
+use super::transport::{is_timeout, unconnected};
 use crate::clock::Timestamp;
-use crate::error::{ENDED_TLS, NO_HANDSHAKE};
+use crate::error::{ENDED_TLS, NodeError};
 
 mod system;
 
@@ -198,26 +198,27 @@ impl TlsStream {
         config: &TlsConfig,
         host: &str,
         deadline: Timestamp,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, NodeError> {
         let name = match &config.server_name {
             Some(name) => name.clone(),
-            None => server_name(host).map_err(io::Error::other)?,
+            None => server_name(host).map_err(|error| unconnected(io::Error::other(error)))?,
         };
-        let mut tls =
-            ClientConnection::new(Arc::clone(&config.config), name).map_err(io::Error::other)?;
+        let tls = ClientConnection::new(Arc::clone(&config.config), name);
+        let mut tls = tls.map_err(|error| unconnected(io::Error::other(error)))?;
         // Takes a whole command at once. The length of commands is bounded where they are packed.
         tls.set_buffer_limit(None);
         let mut stream = Self { plain, tls };
         let mut has_answered = false;
         while stream.tls.is_handshaking() {
             // The last records of the handshake on this side go out with the first command.
-            stream.flush(deadline)?;
-            match stream.take_in(deadline, deadline)? {
-                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            stream.flush(deadline).map_err(unconnected)?;
+            let taken = stream.take_in(deadline, deadline);
+            match taken.map_err(unconnected)? {
+                Some(0) => return Err(unconnected(io::ErrorKind::UnexpectedEof.into())),
                 Some(_) if stream.plain.clock.now() < deadline => has_answered = true,
-                // Not a time-out: the host takes connections, and what listens there may not know TLS.
-                None if !has_answered => return Err(io::Error::other(NO_HANDSHAKE)),
-                Some(_) | None => return Err(io::ErrorKind::TimedOut.into()),
+                // The host takes connections, and what listens there may not know TLS.
+                None if !has_answered => return Err(NodeError::no_handshake()),
+                Some(_) | None => return Err(NodeError::silence()),
             }
         }
         Ok(stream)

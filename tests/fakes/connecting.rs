@@ -177,12 +177,15 @@ fn options_out_of_bounds() {
     let fenced = builder().protocol(Protocol::Fenced);
     assert_refuses(fenced.max_ttl(Duration::from_hours(12)), "max_ttl");
     assert_refuses(builder().holder("web\n3"), "holder");
-    for prefix in ["a:redlatch:", ":redlatch:b:"] {
+    let long = "x".repeat(64 * 1024);
+    for prefix in ["a:redlatch:", ":redlatch:b:", &long, &format!("{long}x")] {
         assert_refuses(builder().key_prefix(prefix), "key_prefix");
     }
     for ttl in [zero, Duration::from_hours(2)] {
         assert_refuses(builder().default_ttl(ttl), "default_ttl");
     }
+    // One byte is left for a name.
+    builder().key_prefix(&long[1..]).build().unwrap();
     builder()
         .drift_factor(0.0)
         .max_ttl(Duration::from_secs(1))

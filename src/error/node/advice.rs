@@ -19,7 +19,10 @@ pub(super) fn advice(code: &str, message: &str) -> &'static str {
         }
         "READONLY" => " (this is a replica: every node has to be an independent master)",
         "LOADING" => " (the server is loading its data: it votes once that is done)",
-        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => {
+        "CROSSSLOT" => {
+            " (this is a Redis Cluster: give several names one hash tag, as {account}:1 and {account}:2, or better each node a server of its own)"
+        }
+        "MOVED" | "ASK" | "CLUSTERDOWN" => {
             " (this is a Redis Cluster: every node has to be an independent master)"
         }
         "ERR" if is_needed(message) => UNKNOWN_COMMAND,
@@ -44,9 +47,6 @@ pub(super) fn for_clients<'m>(code: &str, message: &'m str) -> &'m str {
 /// What a server with too many clients says to a further one, and closes.
 pub(crate) const TOO_MANY: &str = "max number of clients reached";
 
-/// What is said where a server that takes the connection does not answer to TLS.
-pub(crate) const NO_HANDSHAKE: &str = "no answer to the TLS handshake in time";
-
 /// What is said of a connection without and with TLS that the server has closed at once.
 pub(crate) const ENDED_PLAIN: &str = "before the first answer";
 pub(crate) const ENDED_TLS: &str = "before the first answer over TLS";
@@ -58,7 +58,7 @@ pub(super) fn on_connection(said: &str) -> &'static str {
 }
 
 /// The first one that fits.
-const ON_CONNECTIONS: [(&str, &str); 10] = [
+const ON_CONNECTIONS: [(&str, &str); 9] = [
     ("UnknownIssuer", NO_ROOT),
     // Another root of the same name.
     ("BadSignature", NO_ROOT),
@@ -79,10 +79,6 @@ const ON_CONNECTIONS: [(&str, &str); 10] = [
     (
         "corrupt message",
         " (this port does not speak TLS: name it redis://, or give the one with TLS)",
-    ),
-    (
-        NO_HANDSHAKE,
-        " (a port without TLS is silent: name that redis://; if the link is slow, raise the timeout)",
     ),
     (
         ENDED_PLAIN,

@@ -1,7 +1,6 @@
 //! What is said of a node that did not answer in time: the limit, its value, and what to raise.
 
-use std::time::Duration;
-
+use super::NodeError;
 use crate::shown::span;
 
 /// The options of the builder that limit how long a node may take.
@@ -24,20 +23,29 @@ impl Limit {
 
 const CONNECT_TIMEOUT: &str = "connect_timeout";
 
-pub(super) fn text(
-    option: Option<&str>,
-    limit: Duration,
-    took: Option<Duration>,
-    idle: Option<Duration>,
-) -> String {
-    let (what, which, raise) = match option {
-        None => return "no answer in time".into(),
-        Some(CONNECT_TIMEOUT) => ("connection", "connect timeout", "--connect-timeout"),
-        Some(_) => ("answer", "node timeout", "--node-timeout"),
+/// The text of a time-out.
+pub(super) fn text(error: &NodeError) -> String {
+    let NodeError::TimedOut {
+        option: Some(option),
+        limit,
+        took,
+        idle,
+        lacks_handshake,
+    } = error
+    else {
+        return "no answer in time".into();
     };
-    let option = option.unwrap_or_default();
+    let (what, which, raise) = if *option == CONNECT_TIMEOUT {
+        ("connection", "connect timeout", "--connect-timeout")
+    } else {
+        ("answer", "node timeout", "--node-timeout")
+    };
     let idle = idle.map(|idle| format!(", on a connection that was idle for {}", span(idle)));
     let took = took.map(|took| format!(" (the last {what} took {})", span(took)));
     let (idle, took) = (idle.unwrap_or_default(), took.unwrap_or_default());
-    format!("no {what} within the {which} of {limit:?}{idle}{took}; raise {option} or {raise}")
+    let tls = if *lacks_handshake { NO_TLS } else { "" };
+    format!("no {what} within the {which} of {limit:?}{idle}{took}{tls}; raise {option} or {raise}")
 }
+
+const NO_TLS: &str =
+    ": no answer to the TLS handshake (a port without TLS is silent: name it redis://)";

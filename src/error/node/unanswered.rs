@@ -12,7 +12,21 @@ impl NodeError {
             limit: Duration::ZERO,
             took: None,
             idle: None,
+            lacks_handshake: false,
         }
+    }
+
+    /// The same, where the node has sent nothing of a TLS handshake.
+    #[cfg(feature = "tls-rustls")]
+    pub(crate) fn no_handshake() -> Self {
+        let mut silence = Self::silence();
+        if let Self::TimedOut {
+            lacks_handshake, ..
+        } = &mut silence
+        {
+            *lacks_handshake = true;
+        }
+        silence
     }
 
     /// Whether no answer came in time.
@@ -53,6 +67,7 @@ mod tests {
             limit: value,
             took,
             idle,
+            lacks_handshake: false,
         };
         for (error, said) in [
             (NodeError::silence(), "no answer in time"),

@@ -12,6 +12,7 @@ fn vote(says: char) -> Vote {
         limit: Duration::ZERO,
         took: None,
         idle,
+        lacks_handshake: false,
     };
     match says {
         'g' => Vote::Granted,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Builder;
 use super::given_node::GivenNode;
 use crate::clock::{Clock, Timers, one_thread};
-use crate::cluster::key::forbids_all_names;
+use crate::cluster::key::objection_to_all_names;
 use crate::cluster::{Cluster, Options};
 use crate::error::Error;
 use crate::fencing::Protocol;
@@ -158,8 +158,7 @@ impl Builder {
             ),
         };
         within("max_ttl", max_ttl, ..=longest, rule)?;
-        if forbids_all_names(&options.key_prefix) {
-            let reason = "keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another";
+        if let Some(reason) = objection_to_all_names(&options.key_prefix) {
             return Err(Error::invalid("key_prefix", reason));
         }
         let label = self.holder.clone().transpose();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
-use crate::error::{Limit, NodeError};
+use crate::error::NodeError;
 use crate::node::connection::no_connection;
 use crate::node::gate::Passage;
 use crate::node::receipt::Undo;
@@ -147,7 +147,7 @@ impl Exchange<'_> {
         let error = if let NodeError::TimedOut { option: None, .. } = error {
             let idle = self.long_idle();
             let idle = idle.filter(|_| self.node.connector.is_remote());
-            self.node.silence(Limit::Answer, idle)
+            self.node.silence(idle)
         } else {
             error.clone()
         };

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
-use crate::error::{Limit, NodeError};
+use crate::error::NodeError;
 use crate::node::connection::OpenConnection;
 use crate::node::gate::{Manner, Passage};
 use crate::node::request::{Request, Verb};
@@ -106,7 +106,7 @@ impl<'x> Exchange<'x> {
             _ if !error.is_silence() => error,
             // That one had all its time.
             Some(known) => known,
-            None => self.node.silence(Limit::Connection, None),
+            None => self.node.unconnected(&error),
         })?;
         self.node.pace.note_connection(took);
         if has_own_time {

@@ -4,7 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -120,7 +120,7 @@ fn a_handshake_of_which_a_part_has_come_is_none() {
         let config = trusting(&certificate().cert);
         let shaken = TlsStream::handshake(plain, &config, "localhost", deadline);
         let error = shaken.map(|_| ()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TimedOut, "{part:?}");
+        assert!(error.is_silence(), "{part:?}: {error}");
     }
 }
 

@@ -19,8 +19,8 @@ fn assert_named(nodes: &[NodeReport]) {
 }
 
 /// It has all slots, so that nothing but its own word gives it away.
-#[test]
-fn a_node_of_a_redis_cluster_is_refused_and_named() {
+/// A cluster of one server, as a clustered service behind one address looks.
+fn cluster() -> Server {
     let server = Server::start_with(&["--cluster-enabled", "yes"]);
     let slots: Vec<String> = (0..16384).map(|slot: u32| slot.to_string()).collect();
     let mut add = vec!["CLUSTER", "ADDSLOTS"];
@@ -31,6 +31,32 @@ fn a_node_of_a_redis_cluster_is_refused_and_named() {
         info.unwrap().contains("cluster_state:ok")
     };
     assert!(eventually(BOUND, is_up));
+    server
+}
+
+#[test]
+fn several_names_in_a_cluster_that_does_not_show_itself_need_one_hash_tag() {
+    let server = cluster();
+    let url = server.user("~* +@all -info");
+    let manager = with_protocol(Protocol::Classic).node(url).build().unwrap();
+    let error = manager
+        .request_all(["a", "b"])
+        .ttl(TTL)
+        .try_lock()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("CROSSSLOT") && error.contains("one hash tag"),
+        "{error}"
+    );
+    let guard = manager.lock_all(["{a}:1", "{a}:2"], TTL).unwrap();
+    guard.extend(TTL).unwrap();
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn a_node_of_a_redis_cluster_is_refused_and_named() {
+    let server = cluster();
     // With the tag, all keys of a lock are in one slot.
     for (protocol, prefix) in BOTH
         .iter()
