@@ -91,7 +91,7 @@ pub enum Error {
         nodes: Vec<NodeReport>,
     },
     /// Something that is no lock is under the key on so many nodes that the others make no majority: a key of another program,
-    /// which never expires or has another type ([`NodeError::NotALock`]). Of three nodes these are two, and of four nodes two as
+    /// which never expires or has another type ([`NodeError::NotALock`]). With three nodes this is two, and with four nodes two as
     /// well.
     ///
     /// The nodes are well. Choose another name or another [`key_prefix`](crate::Builder::key_prefix), or delete the key.
