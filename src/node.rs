@@ -250,13 +250,7 @@ impl Node {
             limit: self.connect_timeout,
             took: self.pace.connection(),
             idle: None,
-            lacks_handshake: matches!(
-                silence,
-                NodeError::TimedOut {
-                    lacks_handshake: true,
-                    ..
-                }
-            ),
+            lacks_handshake: silence.lacks_handshake(),
         }
     }
 

@@ -351,11 +351,6 @@ impl NodeError {
         matches!(self, Self::BreakerOpen { .. })
     }
 
-    /// Whether the server takes connections, but TLS does not come about.
-    pub(crate) fn is_of_tls(&self) -> bool {
-        matches!(self, Self::Connect { source } if !on_connection(&one_line(source)).is_empty())
-    }
-
     /// Whether the user's ACL forbids it.
     pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused { code, message } if is_forbidden(code, message))

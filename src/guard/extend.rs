@@ -60,7 +60,7 @@ impl LockGuard {
         ask(cluster, slice::from_mut(&mut extension), &asked, None);
         // A key that is set again may complete the majority.
         if extension.verdict() == Verdict::Unknown {
-            heal(cluster, &mut extension);
+            heal(cluster, &mut extension, None);
         }
         let extended = extension.settle(cluster.clock.now(), renewal);
         // The lock may be lost or wanted, and max_hold may have moved its end to an earlier time. The thread that watches it has to know
@@ -71,7 +71,7 @@ impl LockGuard {
         }
         extended?;
         // No vote is needed any more, and the new validity holds already.
-        heal(cluster, &mut extension);
+        heal(cluster, &mut extension, None);
         // The lock may have ended while a node was healed.
         self.check()?;
         cluster.stats.extended.count();

@@ -53,6 +53,8 @@ pub(super) struct Owed {
     /// How many bytes go in one write. A slow link or server gets less.
     room: usize,
     closing: VecDeque<Closing>,
+    /// Whether the replies on connections with undos are read right now, without the mutex.
+    is_reading: bool,
     pause: Duration,
     /// Whether a try is planned or under way: the node is owed something.
     is_planned: bool,
@@ -113,6 +115,7 @@ impl Default for Owed {
             bytes: 0,
             room: MOST_BYTES,
             closing: VecDeque::new(),
+            is_reading: false,
             pause: Duration::ZERO,
             is_planned: false,
         }
@@ -142,15 +145,25 @@ impl Owed {
         }
     }
 
+    /// Gives up the releases whose keys have ended.
+    fn give_up_ended(&mut self, now: Timestamp) {
+        for release in take(&mut self.releases) {
+            if now < release.until {
+                self.releases.push_back(release);
+            } else {
+                self.forget(&release);
+            }
+        }
+    }
+
     /// Takes the oldest releases whose time has come for one write, and gives up those whose keys have ended. Returns their commands.
     fn begin_write(&mut self, now: Timestamp) -> Vec<Packed> {
         let mut bytes = 0_usize;
         let mut commands = Vec::new();
+        self.give_up_ended(now);
         for release in take(&mut self.releases) {
             let after = bytes.saturating_add(room_of(&release.command, &Verb::Drop));
-            if now >= release.until {
-                self.forget(&release);
-            } else if now < release.from || (after > self.room && !commands.is_empty()) {
+            if now < release.from || (after > self.room && !commands.is_empty()) {
                 self.releases.push_back(release);
             } else {
                 bytes = after;
@@ -197,6 +210,7 @@ impl Owed {
     fn is_owed_before(&self, until: Timestamp) -> bool {
         let may_go = |release: &Release| release.from < until;
         let rests = self.under_way.is_empty()
+            && !self.is_reading
             && self.closing.is_empty()
             && !self.releases.is_empty()
             && !self.releases.iter().any(may_go);

@@ -125,10 +125,9 @@ impl Verb {
     /// Until when a connection has to be made, if the lock is in a hurry.
     pub(super) fn connect_by(&self) -> Option<Timestamp> {
         if let Self::Keep { connect_by } = self {
-            Some(*connect_by)
-        } else {
-            None
+            return Some(*connect_by);
         }
+        self.repair()?.connect_by
     }
 
     /// What goes out if the outcome is unknown, if the command is undone then.
@@ -244,6 +243,8 @@ pub(super) struct Repair {
     times: Times,
     /// For how long the undo lets a counter be kept.
     idle: Duration,
+    /// As for an extension.
+    connect_by: Option<Timestamp>,
 }
 
 impl Attempt {
@@ -253,10 +254,14 @@ impl Attempt {
 
     /// As [`Self::new`], for a node that has no key of a lock that is held; of several resources, that lacks one at least. There
     /// the others count as set, with this time to live. A reader that has the lock does not heed a writer that waits for its end.
-    pub(crate) fn healing(claim: &Claim, ttl: Duration) -> Self {
+    ///
+    /// New connections have to be made by `connect_by`, or within a node timeout.
+    pub(crate) fn healing(claim: &Claim, ttl: Duration, connect_by: Timestamp) -> Self {
         let is_one = !claim.resource.is_read() && claim.resource.keys.len() == 1;
         let times = if is_one { Times::First } else { Times::Heal };
-        Self::of(claim, ttl, times, FENCE_IDLE)
+        let mut attempt = Self::of(claim, ttl, times, FENCE_IDLE);
+        attempt.repair.connect_by = Some(connect_by);
+        attempt
     }
 
     /// As [`Self::new`], of a lock that nobody asks for again. Its undo leaves nothing for longer than the lock lasts.
@@ -270,6 +275,7 @@ impl Attempt {
             ttl,
             times,
             idle,
+            connect_by: None,
         };
         let packed = command::take(claim, ttl, times);
         Self { packed, repair }

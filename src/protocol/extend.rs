@@ -51,7 +51,7 @@ impl Extension {
     }
 
     /// When half of the time is over that the lock has left.
-    fn half_of_the_rest(&self) -> Timestamp {
+    pub(super) fn half_of_the_rest(&self) -> Timestamp {
         let rest = self.lease.deadline().saturating_since(self.started);
         let half = rest.checked_div(2).unwrap_or_default();
         self.started.saturating_add(half)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::answered;
 use super::extend::Extension;
+use crate::clock::Timestamp;
 use crate::cluster::{Cluster, Places, places};
 use crate::error::one_vote_each;
 use crate::log_lines;
@@ -16,8 +17,9 @@ use crate::node::{Node, command};
 
 /// Sets the key on the nodes that have none, and adds their votes to those of the extension. An extension heals once.
 ///
-/// A node that failed lately is not asked, so a node that hangs delays one heal at most.
-pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
+/// A node that failed lately is not asked, so a node that hangs delays one heal at most. New connections have as much time as those of
+/// the extension.
+pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension, latest: Option<Timestamp>) {
     let asked = wanted(cluster, extension);
     if asked.is_empty() {
         return;
@@ -27,7 +29,9 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         return;
     };
     let claim = &extension.lease.claim;
-    let attempt = Attempt::healing(claim, ttl(cluster, extension));
+    let half = extension.half_of_the_rest();
+    let connect_by = latest.map_or(half, |latest| latest.min(half));
+    let attempt = Attempt::healing(claim, ttl(cluster, extension), connect_by);
     let ballots = acquire_all(cluster.asking(&asked), &attempt);
     let leftovers = answered(
         ballots

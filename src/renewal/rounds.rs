@@ -142,7 +142,8 @@ impl Keeper {
     /// Heals a lock, and applies the votes if that was not done before.
     fn heal(self: &Arc<Self>, mut extension: Extension, unfinished: &mut Unfinished) {
         let is_settled = extension.verdict() == Verdict::Confirmed;
-        heal(&self.cluster, &mut extension);
+        let next = self.agendas.of(Purpose::Renew).next_due();
+        heal(&self.cluster, &mut extension, next);
         if !is_settled {
             self.decide(extension, unfinished);
         }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::NodeError;
+use super::{NodeError, on_connection};
+use crate::shown::one_line;
 
 impl NodeError {
     /// No answer came in time. Which limit was over is not known here.
@@ -37,6 +38,23 @@ impl NodeError {
     /// Whether no answer came on a connection that something on the way may have forgotten.
     pub(crate) fn is_of_old_connection(&self) -> bool {
         matches!(self, Self::TimedOut { idle: Some(_), .. })
+    }
+
+    /// Whether the server takes connections, but no TLS handshake is completed.
+    pub(crate) fn is_of_tls(&self) -> bool {
+        let has_advice = matches!(self, Self::Connect { source } if !on_connection(&one_line(source)).is_empty());
+        has_advice || self.lacks_handshake()
+    }
+
+    /// Whether the node took a connection, and sent nothing of a TLS handshake in time.
+    pub(crate) fn lacks_handshake(&self) -> bool {
+        matches!(
+            self,
+            Self::TimedOut {
+                lacks_handshake: true,
+                ..
+            }
+        )
     }
 
     /// Whether the connection is gone, so that a release can't follow the command on it.

@@ -73,7 +73,10 @@ impl Node {
     /// under the mutex.
     fn pay(&self) {
         let now = self.now();
-        let closing = take(&mut self.owed.lock().closing);
+        let mut state = self.owed.lock();
+        let closing = take(&mut state.closing);
+        state.is_reading = true;
+        drop(state);
         let patience = if self.is_well() {
             SILENT_FOR
         } else {
@@ -101,12 +104,15 @@ impl Node {
         // Before what has come meanwhile.
         left.closing.append(&mut state.closing);
         state.closing = left.closing;
+        state.is_reading = false;
         left.releases.into_iter().for_each(|undo| state.add(undo));
         drop(state);
 
         let is_answered = self.send_releases(now.saturating_add(LONGEST_TRY));
         self.owe_more(|state| {
             state.is_planned = false;
+            // Also while the breaker is open.
+            state.give_up_ended(now);
             if is_read || is_answered {
                 state.pause = Duration::ZERO;
             }

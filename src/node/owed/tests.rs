@@ -107,6 +107,16 @@ fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_t
     assert_eq!(released(&server), ["a"]);
 }
 
+#[test]
+fn nothing_is_owed_to_a_node_that_is_away_when_all_keys_have_ended() {
+    let (server, node) = start(AWAY);
+    fail_to_release(&node, "a", SECOND * 10);
+    server.clock.advance(SECOND * 10);
+    assert!(node.owed_keys().is_some());
+    server.clock.advance(SECOND * 2);
+    assert!(node.owed_keys().is_none() && !node.is_well());
+}
+
 /// Asks for a lock of a server that is silent, so that an undo goes behind it.
 #[track_caller]
 fn undo(server: &Arc<Server>, node: &Node, name: &str) -> Receipt {

@@ -1,7 +1,7 @@
 //! Servers that refuse a client before its login, and ports of another kind than the URL says: what is said, by an error and by health.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 #[cfg(feature = "tls-rustls")]
 use std::time::Duration;
 
@@ -115,6 +115,12 @@ fn a_failure_of_tls_names_what_to_change() {
         let url = format!("redis://{login}localhost:{encrypted}");
         assert_says(&at(&url), "before the first answer", "rediss://");
     }
+    // Something takes the connection and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("rediss://localhost:{}", silent.local_addr().unwrap().port());
+    let silent = trusting(&silent, &root).connect_timeout(Duration::from_millis(60));
+    let limit = "no connection within the connect timeout of 60ms: no answer to the TLS handshake";
+    assert_says(&silent, limit, "redis://");
     // Nobody is there.
     let nobody = at(&format!("rediss://localhost:{}", free_port()));
     let error = refusal(&nobody.build().unwrap());

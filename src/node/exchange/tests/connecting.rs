@@ -1,7 +1,9 @@
 //! The time for a connection is not that of the command, unless the node is known to hang.
 
 use super::super::super::doubles::{self, KEEP, Late, SECOND, Server, answered, asked, listen};
+use super::super::super::request::Attempt;
 use super::*;
+use crate::claim::Claim;
 
 /// The connect timeout; the node timeout is a second.
 const LIMIT: Duration = Duration::from_secs(4);
@@ -105,6 +107,34 @@ fn an_extension_gives_a_connection_no_more_time_than_its_lock_has_but_a_node_tim
         };
         assert_eq!(silence(&server, &node, &keep).1, given, "{by:?}");
     }
+}
+
+#[test]
+fn a_heal_gives_a_connection_as_little_time_as_an_extension_does() {
+    let (server, node) = far(LIMIT + MOMENT);
+    let by = node.now().saturating_add(SECOND * 2);
+    let heal = Verb::Take(Attempt::healing(&Claim::of_key("job"), SECOND * 30, by).repair);
+    assert_eq!(silence(&server, &node, &heal).1, SECOND * 2);
+}
+
+/// As of a server that is stopped: the system takes its connections.
+#[cfg(feature = "tls-rustls")]
+#[test]
+fn a_node_that_does_not_answer_a_handshake_hangs_and_refuses_nothing() {
+    let error = NodeError::no_handshake();
+    let server = Server::new(move |_| Event::Away(error.clone()));
+    let (clock, timers) = (Clock::from(server.clock.clone()), FakeClock::new());
+    let node = doubles::node_on(&clock, &timers, &server, |_| ());
+    assert!(!answered(&server, &node, &acquire_of("job")));
+    // It is tried again at once, without a time of its own for the connection.
+    *server.connecting.lock() = LIMIT;
+    for _ in 0..2 {
+        let before = server.clock.elapsed();
+        let verb = acquire_of("job");
+        assert!(asked(&node, &verb).result.is_err());
+        assert_eq!(server.clock.elapsed().saturating_sub(before), SECOND);
+    }
+    assert_eq!(server.connections(), 3);
 }
 
 #[test]
