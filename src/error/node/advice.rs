@@ -15,7 +15,7 @@ pub(super) fn advice(code: &str, message: &str) -> &'static str {
             " (the user's ACL forbids it: to list locks, allow SCAN and STRLEN)"
         }
         "NOPERM" => {
-            " (the user's ACL forbids it: allow SET, EVAL, EVALSHA, GET, DEL, PTTL, PEXPIRE and, with Protocol::Fenced, MGET, TIME and INFO)"
+            " (the user's ACL forbids it: allow SET, EVAL, EVALSHA, GET, DEL, PTTL, PEXPIRE and, with Protocol::Fenced, MGET, TIME and INFO; read locks need TIME, TYPE, PEXPIREAT and commands of sorted sets as well)"
         }
         "READONLY" => " (this is a replica: every node has to be an independent master)",
         "LOADING" => " (the server is loading its data: it votes once that is done)",
@@ -30,7 +30,7 @@ pub(super) fn advice(code: &str, message: &str) -> &'static str {
             " (the server has no room for a further client: end idle ones, or raise its maxclients)"
         }
         "DENIED" => {
-            " (it takes no clients of other machines, because its default user needs no password: set requirepass there, or protected-mode no if its network is safe)"
+            " (it takes no clients of other machines, because its default user needs no password: close that user by ACL SETUSER default reset, or set requirepass there)"
         }
         "OOM" => " (the server is out of memory)",
         "MISCONF" => " (the server refuses writes because it can't save to disk)",
