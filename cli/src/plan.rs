@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn the_table_of_the_page_has_the_times_of_a_loss() {
-        let labels = ["`--grace`", "the renewal", "TERM", "KILL", "others"];
+        let labels = ["`--grace`", "a renewal", "TERM", "KILL", "others"];
         let table = labels.map(row);
         for (column, ttl) in row("`--ttl`").into_iter().enumerate() {
             let ttl = Duration::from_secs_f64(ttl);

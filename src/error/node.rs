@@ -10,11 +10,11 @@ use crate::shown::{one_line, span};
 use crate::value::Content;
 
 pub(super) mod advice;
-mod silence;
+mod limit;
 mod unanswered;
 
 use self::advice::{advice, for_clients, is_about_a_key, is_forbidden, on_connection};
-pub(crate) use self::silence::Limit;
+pub(crate) use self::limit::Limit;
 
 /// Why a node could not be asked, or why its answer is no vote.
 ///
@@ -189,7 +189,7 @@ impl NodeError {
     #[expect(clippy::too_many_lines, reason = "one arm a variant")]
     fn text(&self) -> String {
         match self {
-            Self::TimedOut { .. } => silence::text(self),
+            Self::TimedOut { .. } => self.text_of_silence(),
             Self::BreakerOpen { failure } => format!("left out, it failed a moment ago: {failure}"),
             Self::Connect { source } => {
                 let said = one_line(source);

@@ -28,7 +28,9 @@ pub(crate) struct Facts {
 pub(crate) enum Stranger {
     Writes,
     Reads,
-    Neither,
+    /// Commands that are about no key.
+    Runs,
+    Nothing,
 }
 
 /// What a node said of a lock that was tried: of taking it, and where that was granted, of extending it and of giving it back.

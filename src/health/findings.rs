@@ -119,6 +119,8 @@ findings! { nodes, own, survey:
         "{error}", "check that it is a Redis server, and that nothing in between changes its answers";
     open_to_all Notice, () in those(nodes, |node| node.stranger == Some(Stranger::Reads)) =>
         "a connection without a login may read", "close the user default (ACL SETUSER default reset)";
+    open_to_all Notice, () in those(nodes, |node| node.stranger == Some(Stranger::Runs)) =>
+        "a connection without a login may run commands, perhaps FLUSHALL", "close the user default (ACL SETUSER default reset)";
     // A program that never reads may have a user without these rights.
     no_readers Notice, error in each(nodes, |node| node.trouble.no_readers.as_ref()) =>
         "read locks fail (rw_lock, --shared): {error}",

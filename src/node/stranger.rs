@@ -15,22 +15,25 @@ impl Node {
             &["DEL", key][..],
             &["SET", key, "x", "XX", "PX", "1"],
             &["GET", key],
+            &["PING"],
         ];
         let packed = commands.map(|words| {
             let words: Vec<_> = words.iter().map(|word| (*word).into()).collect();
             pack(&words).into()
         });
         transport.send(&packed, deadline).ok()?;
-        let mut may = [false; 3];
+        let mut may = [false; 4];
         for may in &mut may {
             let reply = transport.recv(deadline).ok()?;
             *may = !matches!(reply, Reply::Error(_));
         }
-        let [may_delete, may_set, may_read] = may;
-        Some(match (may_delete || may_set, may_read) {
-            (true, _) => Stranger::Writes,
-            (false, true) => Stranger::Reads,
-            (false, false) => Stranger::Neither,
+        let [may_delete, may_set, may_read, may_run] = may;
+        Some(match (may_delete || may_set, may_read, may_run) {
+            (true, _, _) => Stranger::Writes,
+            (false, true, _) => Stranger::Reads,
+            // Whether it may flush can't be tried.
+            (false, false, true) => Stranger::Runs,
+            (false, false, false) => Stranger::Nothing,
         })
     }
 }

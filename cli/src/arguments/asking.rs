@@ -80,7 +80,7 @@ pub(crate) struct Watch {
 
 /// Tells what is wrong with the servers and what to do about it.
 ///
-/// It takes a lock of its own on each server and releases it at once, to see whether servers give locks.
+/// It takes a lock of its own on each server, extends it and releases it. It judges by the timeouts of `redlatch run`.
 #[derive(Debug, Args)]
 pub(crate) struct Health {
     /// Judges the servers as for a client of the fenced protocol

@@ -2,10 +2,41 @@
 
 use std::time::Duration;
 
-use super::{NodeError, on_connection};
-use crate::shown::one_line;
+use super::NodeError;
+use super::advice::on_connection;
+use super::limit::CONNECT_TIMEOUT;
+use crate::shown::{one_line, span};
+
+const NO_TLS: &str =
+    ": no answer to the TLS handshake (a port without TLS is silent: name it redis://)";
 
 impl NodeError {
+    /// The text of a time-out: the limit, its value, and what to raise.
+    pub(super) fn text_of_silence(&self) -> String {
+        let Self::TimedOut {
+            option: Some(option),
+            limit,
+            took,
+            idle,
+            lacks_handshake,
+        } = self
+        else {
+            return "no answer in time".into();
+        };
+        let (what, which, raise) = if *option == CONNECT_TIMEOUT {
+            ("connection", "connect timeout", "--connect-timeout")
+        } else {
+            ("answer", "node timeout", "--node-timeout")
+        };
+        let idle = idle.map(|idle| format!(", on a connection that was idle for {}", span(idle)));
+        let took = took.map(|took| format!(" (the last {what} took {})", span(took)));
+        let (idle, took) = (idle.unwrap_or_default(), took.unwrap_or_default());
+        let tls = if *lacks_handshake { NO_TLS } else { "" };
+        format!(
+            "no {what} within the {which} of {limit:?}{idle}{took}{tls}; raise {option} or {raise}"
+        )
+    }
+
     /// No answer came in time. Which limit was over is not known here.
     pub(crate) fn silence() -> Self {
         Self::TimedOut {
@@ -42,8 +73,7 @@ impl NodeError {
 
     /// Whether the server takes connections, but no TLS handshake is completed.
     pub(crate) fn is_of_tls(&self) -> bool {
-        let has_advice = matches!(self, Self::Connect { source } if !on_connection(&one_line(source)).is_empty());
-        has_advice || self.lacks_handshake()
+        matches!(self, Self::Connect { source } if !on_connection(&one_line(source)).is_empty())
     }
 
     /// Whether the node took a connection, and sent nothing of a TLS handshake in time.

@@ -271,6 +271,7 @@ fn a_server_that_needs_no_login_is_open_to_all_where_clients_have_one() {
         ("-@all +del", Some(Severity::Warning)),
         ("-@all +set", Some(Severity::Warning)),
         ("-@all +get", Some(Severity::Notice)),
+        ("-@all +flushall +ping", Some(Severity::Notice)),
         ("-@all", None),
         ("reset", None),
     ] {
