@@ -15,7 +15,7 @@ use redlatch_testing::{WrongUse, example};
 const RESOURCE: &str = "nightly-report";
 
 fn main() -> ExitCode {
-    // The library tells of nodes that fail by log lines, which need a logger. Without one, a wait for servers that don't run is
+    // The library reports nodes that fail as log lines, which need a logger. Without a logger, a wait for servers that don't run is
     // silent.
     env_logger::init_from_env(env_logger::Env::new().default_filter_or("info"));
     example("quickstart", |arguments| match arguments {

@@ -1,8 +1,8 @@
 //! The configuration file: where it is, and what it says.
 //!
-//! It can name a server that gets the password. So the folder where the program is started, which may be anybody's, is not
-//! searched, and a file that others could change is refused: see `trusted.rs`.
-//! It is TOML, read key by key, so that no message ever repeats a value, which can hold a password.
+//! The file can name a server that gets the password. So the folder where the program is started, which may be anybody's, is not
+//! searched, and a file that others could change is refused: see `trusted.rs`. It is TOML, read key by key, so that no message ever
+//! repeats a value, which can hold a password.
 
 use std::env;
 use std::ffi::OsString;

@@ -63,7 +63,7 @@ impl Events {
         Self::listen_also(&[])
     }
 
-    /// As [`listen`](Self::listen), for these signals, too.
+    /// Listens as [`listen`](Self::listen) does, and for these signals as well.
     pub(crate) fn listen_also(more: &[i32]) -> Result<Self, Failure> {
         let mut signals = signals(more).map_err(|error| no_system("signals", &error))?;
         let (sender, receiver) = channel();

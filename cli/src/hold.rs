@@ -49,10 +49,10 @@ fn hold_in(session: &Session<'_>, arguments: &Hold) -> Result<u8, Failure> {
         && let Some(cause) = lost(session)
     {
         if let LossCause::Taken { .. } | LossCause::Vanished { .. } = cause {
-            // What is left of it on a minority of the servers.
+            // Release the keys that are left on a minority of the servers.
             held.unlock().ok();
         } else {
-            // Nobody else gets the lock before its keys end, so there is time to end what relies on it.
+            // Leave the keys to their end, because whatever relies on the lock needs the time until then to stop.
             drop(held.into_lease());
         }
         return Ok(LOST);
@@ -62,9 +62,9 @@ fn hold_in(session: &Session<'_>, arguments: &Hold) -> Result<u8, Failure> {
     Ok(if was_ours { 0 } else { LOST })
 }
 
-/// Prints the line that tells that the lock is held, if it is.
+/// Prints that the lock is held, if that is still true.
 fn announce(arguments: &Hold, held: &LockGuard) -> Result<Result<(), Failure>, Error> {
-    // This process may have been stopped up to now.
+    // Check the lock again, because this process may have been stopped until now.
     held.check()?;
     Ok(output::print(&announcement(arguments, held)))
 }
@@ -143,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// As where the process was stopped after it had got the lock.
+    /// The clock moves on as if the process had been stopped after the acquire.
     #[test]
     fn a_lock_that_has_ended_is_not_announced() {
         let words = Hold::augment_args(clap::Command::new("hold"));

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use crate::state;
 use crate::text::is_printable;
 
-/// A line of JSON without characters that change what a terminal shows, because programs print it there. JSON has an escape for
-/// each.
+/// Returns a line of JSON. Characters that change what a terminal shows are escaped, because programs print the line there.
 pub(crate) fn line(value: &Value) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
@@ -34,7 +33,7 @@ pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
     object
 }
 
-/// How many permits there are is null where nobody has said it.
+/// `permits` is null if the user gave no number.
 pub(crate) fn of_semaphore(name: &str, permits: Option<u32>, slots: &[LockStatus]) -> Value {
     json!({
         "resource": name,

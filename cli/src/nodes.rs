@@ -22,13 +22,13 @@ const CONNECTIONS: u32 = 2;
 /// How long a node may take to answer who only asks: a person waits for a slow server rather than be told that it is silent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The default node timeout: such a part of the ttl, within these bounds. A job may wait for a server that is far away, and a lock
-/// that is renewed needs a ttl of three node timeouts.
+/// The default node timeout is this part of the ttl, within these bounds. A job can wait for a server that is far away, and the ttl
+/// of a lock that is renewed is three node timeouts at least.
 const PARTS_OF_TTL: u32 = 15;
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// A new connection takes as many round trips, and one more for each that a slow link loses.
+/// The default connect timeout is this many node timeouts, because a new connection takes several round trips.
 const COMMANDS_TO_CONNECT: u32 = 4;
 
 /// A manager that asks about locks. It connects to nothing yet.
@@ -36,7 +36,7 @@ pub(crate) fn asking(servers: &Servers, is_fenced: bool) -> Result<LockManager, 
     asking_by(servers, is_fenced).map(|(manager, _)| manager)
 }
 
-/// As [`asking`], with the configuration.
+/// Does the same as [`asking`], and returns the configuration as well.
 pub(crate) fn asking_by(
     servers: &Servers,
     is_fenced: bool,
@@ -49,7 +49,7 @@ pub(crate) fn asking_by(
     Ok((builder.node_timeout(patience).build()?, config))
 }
 
-/// A manager that judges the servers, by the timeouts of one that takes locks. It connects to nothing yet.
+/// Builds the manager for `health`, with the timeouts of a manager that takes locks. The manager connects to nothing yet.
 pub(crate) fn judging(servers: &Servers, is_fenced: bool) -> Result<LockManager, Failure> {
     let config = load(servers)?;
     let timeout = node_timeout(servers, &config, None);
@@ -70,7 +70,7 @@ pub(crate) fn taking(servers: &Servers, lock: &Lock) -> Result<(LockManager, Con
     Ok((builder.build()?, config))
 }
 
-/// The time for one command, as given, or as suits the lock.
+/// Returns the node timeout that the user gave, or the default for the ttl of the lock.
 fn node_timeout(servers: &Servers, config: &Config, lock: Option<&Lock>) -> Duration {
     let given = servers.node_timeout.or(config.node_timeout);
     given.unwrap_or_else(|| {

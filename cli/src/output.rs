@@ -143,7 +143,7 @@ pub(crate) fn show_log() {
     }
 }
 
-/// Shows the log lines about nodes from now on: that one fails, and that it answers again.
+/// From now on, shows the log lines about nodes that fail or answer again.
 pub(crate) fn tell_of_nodes() {
     TELLS_OF_NODES.store(true, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! The slots of a semaphore, also those beyond its permits: no server knows how many permits there are.
+//! The slots of a semaphore. Slots beyond its permits are looked at as well, because no server knows the number of permits.
 
 use redlatch::{Error, LockManager, LockStatus};
 
@@ -8,10 +8,10 @@ use crate::output;
 /// The most permits of a semaphore.
 const MOST: u32 = 256;
 
-/// The slots of a semaphore with so many permits. Without a number, the slots up to the last one that is not free, or none.
+/// Returns the slots of a semaphore with this number of permits. Without a number, returns the slots up to the last one in use.
 ///
-/// Says so if a slot is in use that the semaphore does not have: another client gives a larger number, so more holders have a
-/// permit than this one expects. It costs four round trips, because a look is at 64 keys.
+/// Prints a warning if a slot beyond the permits is in use, because then another client gives a larger number. The look takes four
+/// round trips, because each of them is about 64 keys.
 pub(crate) fn slots(
     manager: &LockManager,
     name: &Name,
@@ -33,10 +33,10 @@ pub(crate) fn slots(
     Ok(slots)
 }
 
-/// The slots in use where the lock itself is free: clients with `--max` leave its key alone.
+/// Returns the slots in use if the key of the lock is free, because clients with `--max` leave that key alone.
 pub(crate) fn beside(lock: &LockStatus, manager: &LockManager, name: &Name) -> Vec<LockStatus> {
     if matches!(lock, LockStatus::Free { .. }) {
-        // A name may be too long for a semaphore, which nobody has then.
+        // Ignore the error, because a name that is too long for a semaphore has no permits.
         return slots(manager, name, None).unwrap_or_default();
     }
     Vec::new()

@@ -14,7 +14,7 @@ pub(crate) const GOODBYE: &str = "goodbye\n";
 /// The longest grace by default.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// More than the constant part of the drift.
+/// A span that is longer than the constant part of the drift.
 const DRIFT_FLOOR: Duration = Duration::from_millis(3);
 
 /// How long a group has from TERM to KILL if the time for both has passed, because the machine was suspended or the
@@ -26,13 +26,13 @@ pub(crate) const LATE_GRACE: Duration = Duration::from_millis(100);
 pub(crate) struct Notice {
     /// How long before the end of the validity the lock is lost for `redlatch`.
     pub(crate) margin: Duration,
-    /// The time from TERM to KILL. Without it, the command gets KILL alone.
+    /// The time from TERM to KILL. If this is zero, the command gets KILL without a TERM.
     pub(crate) grace: Duration,
 }
 
 impl Notice {
-    /// The notice for a lock with this ttl. A grace that was asked for is the margin, and a short one leaves time for the signals to
-    /// arrive. If it is too long for the ttl, the library refuses it.
+    /// Returns the notice for a lock with this ttl. The margin is the grace, but never so short that the signals come too late. If
+    /// `grace` is too long for the ttl, the library refuses the margin.
     pub(crate) fn of(
         on_loss: OnLoss,
         grace: Option<Duration>,
@@ -43,7 +43,7 @@ impl Notice {
             OnLoss::Ignore => return Self::NONE,
             OnLoss::Kill => Duration::ZERO,
             OnLoss::Term => grace.unwrap_or_else(|| {
-                // Two node timeouts have to be left for renewals when the drift is taken off: less than a tenth, and 3 ms.
+                // Leave two node timeouts for renewals. The drift is less than a tenth of the ttl + 3 ms.
                 let valid = part(ttl, 10).saturating_mul(9).saturating_sub(DRIFT_FLOOR);
                 let longest = valid.saturating_sub(node_timeout.saturating_mul(2));
                 part(ttl, 3).min(LONGEST).min(longest)
@@ -54,19 +54,20 @@ impl Notice {
         Self { margin, grace }
     }
 
-    /// For a command that goes on after a loss.
+    /// The notice of a command that runs on after a loss.
     const NONE: Self = Self {
         margin: Duration::ZERO,
         grace: Duration::ZERO,
     };
 
-    /// How long before the end of the validity KILL comes, so that the processes have ended by then; and how long after `redlatch` the
-    /// watchdog acts.
+    /// Returns how long before the end of the validity KILL comes, so that the processes have ended by then. The watchdog acts this
+    /// long after `redlatch`.
     fn lead(self) -> Duration {
         part(self.margin, 10)
     }
 
-    /// When a command gets KILL whose lock is lost since this deadline: before the validity ends, unless that is over.
+    /// Returns when a command gets KILL if its lock was lost at `deadline`: before the validity ends, or soon after `now` if that
+    /// time is over.
     pub(crate) fn kill_at(self, deadline: Duration, now: Duration) -> Duration {
         let latest = self.margin.saturating_sub(self.lead());
         let kill_at = deadline.saturating_add(self.grace.min(latest));
@@ -77,14 +78,14 @@ impl Notice {
     }
 }
 
-/// What the watchdog does to the group unless it gets a new plan in time, which replaces this one.
+/// What the watchdog does to the group, unless a new plan replaces this one in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// When it gets TERM. If this equals `kill_at`, it gets KILL alone.
     pub(crate) term_at: Duration,
     /// When it gets KILL.
     pub(crate) kill_at: Duration,
-    /// Nothing happens while this process is stopped.
+    /// While this process is stopped, the watchdog does nothing.
     pub(crate) unless_stopped: Option<Pid>,
 }
 
@@ -101,8 +102,8 @@ impl Plan {
         }
     }
 
-    /// The plan for a lock that is lost at this deadline, unless it is renewed: for a `redlatch` that stands still by then. One that
-    /// runs acts at the deadline itself, and the watchdog a little later, so that the command gets no signal twice.
+    /// Returns the plan for a lock that is lost at `deadline` unless a renewal comes. `redlatch` acts at the deadline if it runs.
+    /// The watchdog acts a little later, for a `redlatch` that stands still, so that the command gets no signal twice.
     pub(crate) fn of(notice: Notice, deadline: Duration) -> Self {
         let term_at = deadline.saturating_add(notice.lead());
         let latest = deadline.saturating_add(notice.margin.saturating_sub(notice.lead()));
@@ -158,7 +159,7 @@ impl Course {
         }
     }
 
-    /// How long until the next step, if there is one.
+    /// Returns the time until the next step, if there is one.
     pub(crate) fn left(&self, now: Duration) -> Option<Duration> {
         let next = if self.has_sent_term {
             self.plan.kill_at
@@ -168,7 +169,7 @@ impl Course {
         (self.plan != Plan::NEVER).then(|| next.saturating_sub(now))
     }
 
-    /// The step that is due, which the caller then takes.
+    /// Returns the step that is due. The caller takes the step.
     pub(crate) fn step(&mut self, now: Duration) -> Step {
         let Plan {
             term_at, kill_at, ..
@@ -222,7 +223,7 @@ mod tests {
             (OnLoss::Term, None, 30_000, 10_000, 10_000),
             (OnLoss::Term, None, 6_000, 2_000, 2_000),
             (OnLoss::Term, None, 3_600_000, 10_000, 10_000),
-            // All that renewals leave.
+            // The longest grace that leaves time for renewals.
             (OnLoss::Term, None, 150, 32, 32),
             (OnLoss::Term, Some(20_000), 30_000, 20_000, 20_000),
             // Time for the signals to arrive.
@@ -270,7 +271,7 @@ mod tests {
                     let kill_at = notice.kill_at(DEADLINE, DEADLINE);
                     assert!(!lead.is_zero() && kill_at + lead <= end, "{notice:?}");
                     assert!(plan.kill_at + lead <= end, "{notice:?} {plan:?}");
-                    // One that runs is left alone by the watchdog.
+                    // The watchdog leaves the command to a `redlatch` that runs.
                     assert_eq!(plan.term_at, DEADLINE + lead, "{notice:?}");
                     assert_eq!(plan.kill_at > plan.term_at, !notice.grace.is_zero());
                 }

@@ -51,13 +51,13 @@ pub(crate) fn reap_orphans() {
     }
 }
 
-/// Whether a process is stopped, as by Ctrl-Z. Where the system does not tell, it runs.
+/// Returns whether a process is stopped, as by Ctrl-Z. Returns false if the system does not say.
 pub(crate) fn is_stopped(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
     stat.is_ok_and(|stat| after_name(&stat).is_some_and(|rest| rest.starts_with('T')))
 }
 
-/// What stands behind the name, which is in parentheses and may hold anything: the state, the parent and the group.
+/// Returns the fields after the name: the state, the parent and the group. The name is in parentheses, and may have any characters.
 fn after_name(stat: &str) -> Option<&str> {
     let (_, rest) = stat.rsplit_once(") ")?;
     Some(rest)
@@ -88,7 +88,8 @@ mod tests {
 
     use super::*;
 
-    /// A service would remember one more process for each command, and would not wait for an orphan that gets its number.
+    /// If children were not forgotten, a service would remember one more process for each command. An orphan that gets the number
+    /// of such a process would not be waited for.
     #[test]
     fn a_child_is_known_from_its_start_until_it_was_waited_for() {
         let mut command = Command::new("cat");

@@ -24,7 +24,7 @@ pub(crate) struct Progress<'a> {
     is_live: bool,
     /// What the nodes said, and when.
     last: Option<(String, Instant)>,
-    /// Why the first attempt got no vote of a majority, if that was so: it is told once.
+    /// Why the first attempt had no majority, if it failed. The text is printed once.
     outage: Option<String>,
     has_told_holder: bool,
 }
@@ -69,7 +69,7 @@ impl<'a> Progress<'a> {
         let is_fresh = |since: &Instant| now.saturating_duration_since(*since) < FRESH;
         if !self.last.as_ref().is_some_and(|(_, since)| is_fresh(since)) {
             let (mut text, mut seen) = describe(&self.request);
-            // Nodes that abstain, or refuse to write, have no key of anybody either.
+            // Do not say that the lock is free, because nodes that abstain or refuse to write have no keys either.
             if let (Seen::Free, Some(outage)) = (seen, &self.outage) {
                 (text, seen) = (outage.clone(), Seen::Nothing);
             }
@@ -88,7 +88,8 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Tells that the lock is held, and which nodes do not have it. From now on, it is told when others fail.
+    /// Prints that the lock is held, and which nodes did not vote. From now on, log lines about nodes are shown, so that further
+    /// failures are seen.
     pub(crate) fn got(&self, held: &LockGuard) {
         let (lock, waited) = (self.request, durations::rough(self.waited()));
         let message = format!("got the lock {lock} after {waited}");
@@ -102,7 +103,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// Names the nodes that did not vote, and why. The lock survives fewer failures than people expect.
+/// Prints which nodes did not vote, and why, because the lock survives fewer failures than people expect.
 fn tell_failures(lock: &Request<'_>, votes: &[NodeReport]) {
     let failed = votes
         .iter()
@@ -123,9 +124,9 @@ fn tell_failures(lock: &Request<'_>, votes: &[NodeReport]) {
 /// What the nodes were seen to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
-    /// Too few of them answer.
+    /// Too few nodes answer.
     Nothing,
-    /// Nothing that is in the way.
+    /// No key is in the way.
     Free,
     Holders,
 }

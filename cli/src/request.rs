@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::name::Name;
 use crate::plan::Notice;
 
-/// The time to live where none is given, unless `max_ttl` or `max_hold` is shorter.
+/// The time to live if none is given, unless `max_ttl` or `max_hold` is shorter.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// How much longer than the ttl to wait where nothing is said. A holder that was killed leaves its keys for a ttl. Who
@@ -129,7 +129,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The ttl of a lock for which nothing else is said.
+/// Returns the ttl of a lock if the user gave none.
 pub(crate) fn default_ttl(config: &Config) -> Duration {
     let longest = config.max_ttl.unwrap_or(TTL);
     config.ttl.unwrap_or(longest.min(TTL))

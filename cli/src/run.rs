@@ -112,7 +112,7 @@ impl Job<'_> {
         Ok(term)
     }
 
-    /// Says so if another client gives another number of permits. The command does not wait for it.
+    /// Prints a warning if another client gives a larger number of permits. The command does not wait for this look.
     fn look_at_permits(&self) {
         let lock = &self.arguments.lock;
         if lock.max.is_some() {
@@ -121,7 +121,7 @@ impl Job<'_> {
                 lock.name.clone(),
                 lock.max,
             );
-            // Without it, the lock is as good as with it.
+            // Ignore a missing thread, because the lock does not depend on this look.
             start_thread("permits", move || {
                 drop(permits::slots(&manager, &name, max));
             })

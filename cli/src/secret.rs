@@ -65,7 +65,8 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Says so if every user of the machine can read a secret. Whether they can write another one is looked at when it is read.
+/// Prints a warning if every user of the machine can read the secret. Whether other users can change the file is checked when the
+/// secret is read.
 pub(crate) fn warn_of_others(file: &Path, secret: &str) {
     let Ok(metadata) = fs::metadata(file) else {
         return;

@@ -132,7 +132,7 @@ impl Session<'_> {
             let mut events = iter::from_fn(|| self.events.next(Some(clock::now())));
             let is_signal =
                 |event: Event| matches!(event, Event::Signal(_)) && event.heed_in_wait().is_some();
-            // It waits for no lock that rests.
+            // Do not wait for a lock that rests.
             let waits = matches!(error, Error::Unanswered { waited, .. } if waited >= step);
             if !waits || left.is_zero() || events.any(is_signal) {
                 info!("{error}");

@@ -59,7 +59,7 @@ pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
         let worst = codes().max().unwrap_or(UNAVAILABLE);
         return Ok(codes().find(is_free).unwrap_or(worst));
     }
-    // Without the number of permits, a slot that is free may be none of them.
+    // Without the number of permits, a free slot may be beyond them.
     Ok(codes().filter(|code| !is_free(code)).min().unwrap_or(FREE))
 }
 
@@ -139,7 +139,7 @@ fn margin(servers: usize) -> String {
     format!("{more} may fail before the lock is lost")
 }
 
-/// When the holder renews the lock. The ttl of the holder is on no server, so the default ttl is told by which this judges.
+/// Says when the holder renews the lock. No server knows the ttl of the holder, so the text names the default ttl that is assumed.
 fn renewed(left: Duration, ttl: Duration) -> String {
     let third = ttl.checked_div(3).unwrap_or_default();
     let due = ttl.saturating_sub(third);

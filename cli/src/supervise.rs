@@ -91,7 +91,7 @@ struct Supervisor<'a> {
     watchdog: Watchdog,
     terminal: Option<Terminal>,
     started: Instant,
-    /// When the lock is lost unless it is renewed, as the last plan has it.
+    /// When the lock is lost unless a renewal comes, according to the last plan.
     deadline: Duration,
     /// When the next plan is sent to the watchdog.
     tell_at: Option<Instant>,
@@ -157,13 +157,14 @@ impl Supervisor<'_> {
         self.session.request.notice
     }
 
-    /// Tells the watchdog until when the command may run; or that it may while this process of it is stopped.
+    /// Tells the watchdog until when the command may run. While the process `unless_stopped` is stopped, the command is left alone
+    /// after that as well.
     fn put_off(&mut self, unless_stopped: Option<Pid>) {
         self.tell_at = None;
         // The clock is read before the remaining time, so that the sum of both is never too late.
         let now = clock::since_boot();
         let remaining = self.held.remaining();
-        // The last plan stays for a lock that is lost.
+        // Keep the last plan if the lock is lost.
         if self.arguments.on_loss == OnLoss::Ignore || remaining.is_zero() {
             return;
         }
@@ -255,11 +256,11 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Stops this process because the command is stopped, and all that the command has started. What is stopped does nothing,
-    /// so the watchdog must not end it, unless the command is continued alone. It goes on together with this process, which then checks
-    /// the lock.
+    /// Stops this process because the command is stopped, and all that the command has started. A stopped command does nothing, so
+    /// the watchdog must not end the command, unless somebody continues it alone. The command goes on together with this process,
+    /// which then checks the lock.
     fn stand_still(&mut self, command: Pid, stop: impl FnOnce()) {
-        // This plan stays until the next one is due.
+        // The watchdog keeps this plan until the next one is due.
         self.put_off(Some(command));
         self.watchdog.stop_command();
         stop();
@@ -292,11 +293,11 @@ impl Supervisor<'_> {
         }
     }
 
-    /// When the command gets KILL that gets TERM now, and what is said of that.
+    /// Returns when the command gets KILL if it gets TERM now, and the message about that.
     fn last_moment(&self, cause: Option<&LossCause>, now: Duration) -> (Duration, String) {
         let notice = self.notice();
         if let Some(LossCause::Taken { .. } | LossCause::Vanished { .. }) = cause {
-            // Nobody could foresee this loss, so no time was left before it.
+            // Give the whole grace after this loss, because nobody could foresee it.
             let grace = durations::exact(notice.grace);
             return (now.saturating_add(notice.grace), grace);
         }

@@ -10,7 +10,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// The columns of a terminal that does not say how many it has, and of a help that is written into a pipe.
 const WIDTH: usize = 80;
 
-/// The columns of standard output. There is no end where it is no terminal: programs such as `grep` read whole rows.
+/// Returns the columns of standard output. If that is not a terminal, rows have any length, because programs such as `grep` read
+/// whole rows.
 pub(crate) fn width() -> usize {
     if stdout().is_terminal() {
         size(stdout()).0

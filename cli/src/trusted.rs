@@ -33,9 +33,9 @@ pub(crate) struct Unread {
     pub(crate) message: String,
 }
 
-/// Reads a file whose text is this, such as `the password`.
+/// Reads a file. `what` names its content in messages, as in `the password`.
 pub(crate) fn read(file: &Path, what: &str) -> Result<Vec<u8>, Unread> {
-    // Nobody changes what is read there. A link to it may be changed, so this is its only name.
+    // Accept `/dev/null` under this name only: nobody can change what is read there, but a link to it can be changed.
     if file == Path::new("/dev/null") {
         return Ok(Vec::new());
     }
@@ -47,18 +47,18 @@ pub(crate) fn read(file: &Path, what: &str) -> Result<Vec<u8>, Unread> {
         is_missing: false,
         message: format!("{}: {reason}", file.display()),
     };
-    // Before the file is opened, because to open the pipe of another user may take for ever.
+    // Check the way before the file is opened, because to open the pipe of another user may take for ever.
     let way = Way::to(file);
     if let (Some(reason), true) = (&way.objection, way.is_whole) {
         return Err(refused(reason.clone()));
     }
     let mut opened = File::open(file).map_err(no_such)?;
-    // What is open is looked at, so that nobody can put another file there meanwhile.
+    // Check the open file and not its name, because the name may lead to another file by now.
     let metadata = opened.metadata().map_err(no_such)?;
     if let Some(reason) = way.objection.or_else(|| objection(file, &metadata)) {
         return Err(refused(reason));
     }
-    // A pipe, and a file that was deleted, are in no folder: they are behind /dev/stdin and <(…).
+    // Accept a pipe and a deleted file, which are in no folder. `/dev/stdin` and `<(…)` lead to them.
     if !way.is_whole && metadata.is_file() && metadata.nlink() > 0 {
         let reason = "the way to the file can't be looked at; name the file itself";
         return Err(refused(reason.to_owned()));
@@ -68,7 +68,7 @@ pub(crate) fn read(file: &Path, what: &str) -> Result<Vec<u8>, Unread> {
     Ok(bytes)
 }
 
-/// As [`read`], of a file in UTF-8.
+/// Reads a file in UTF-8, as [`read`] does.
 pub(crate) fn read_text(file: &Path, what: &str) -> Result<String, Unread> {
     String::from_utf8(read(file, what)?).map_err(|_| Unread {
         is_missing: false,
@@ -92,7 +92,7 @@ fn objection(file: &Path, opened: &Metadata) -> Option<String> {
 struct Way {
     /// The first fault.
     objection: Option<String>,
-    /// Whether it leads to the file. The way to a pipe does not, nor that to a file that is missing.
+    /// Whether the way leads to the file. The way to a pipe or to a missing file does not.
     is_whole: bool,
 }
 
@@ -121,7 +121,7 @@ impl Way {
                 ahead.extend(steps(&target));
                 told
             } else if metadata.is_dir() {
-                // The other user may have more there, so it is not given to root.
+                // Do not advise to give the folder to root, because the other user may have more files there.
                 let fix = "put the file into a folder of root or of your own";
                 in_folder(&at, &metadata).map(|fault| fault.told("its folder", &at, fix))
             } else {
@@ -145,13 +145,13 @@ fn in_folder(folder: &Path, metadata: &Metadata) -> Option<Fault> {
     let mode = metadata.mode();
     let mode = if mode & STICKY == 0 { mode } else { 0 };
     let fault = others(metadata.uid(), mode)?;
-    // As that of a ConfigMap or a Secret in a container, which has all rights.
+    // Accept a read-only mount, such as a ConfigMap or a Secret in a container, although its mode allows everything.
     let is_read_only = matches!(fault, Fault::Mode(_))
         && statvfs(folder).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
     (!is_read_only).then_some(fault)
 }
 
-/// Why others than root and the user who runs this could change a file, a folder or a link.
+/// Why users other than root and the one who runs this could change a file, a folder or a link.
 #[derive(Debug, PartialEq)]
 enum Fault {
     Owner(u32),

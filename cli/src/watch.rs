@@ -28,7 +28,7 @@ use crate::text::{self, count};
 /// A name that has no lock, for the servers' sake.
 const NOBODY: &str = "redlatch watch";
 
-/// Further signals that end a process. They would leave the terminal as the watch has it.
+/// Further signals that end a process. Without a handler, the terminal would keep the screen of the watch.
 const DEADLY: [i32; 7] = [
     SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ,
 ];
@@ -128,7 +128,7 @@ impl View {
         lines
     }
 
-    /// On a terminal with few lines, the locks get those of the servers that are up.
+    /// On a terminal with few lines, locks are shown in place of the servers that are up.
     fn lines(&self, width: usize, is_short: bool) -> Vec<String> {
         let is_up = |node: &&NodeReport| condition(node).0 == "up";
         let (up, down): (Vec<_>, Vec<_>) = self.nodes.iter().partition(is_up);
@@ -176,7 +176,7 @@ impl View {
             let lock = name.strip_prefix("lock ");
             // One that is not listed may still be there if the list is not complete.
             let gone = lock.filter(|_| self.missing.is_none() && !names.contains(&**name));
-            // A name whose slots are shown now is not free.
+            // Do not say that a name is free if its slots are shown now.
             let slot = format!("{name} slot ");
             let is_free = |_: &&str| !names.iter().any(|name| name.starts_with(&slot));
             lines.extend(gone.filter(is_free).map(|lock| format!("{lock} is free")));

@@ -43,8 +43,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How late the end of a suspension is noticed: a wait does not count the time of the suspension.
 const LONGEST_NAP: Duration = Duration::from_millis(50);
 
-/// The signals that the whole group may get, so the watchdog too, and that end or stop who does not catch them. Each signal has a
-/// number up to this; a system that has fewer refuses the others.
+/// The largest number of a signal. The whole group, and so the watchdog, may get a signal that ends or stops each process that does
+/// not catch it. A system with fewer signals refuses the other numbers.
 const LAST_SIGNAL: i32 = 64;
 
 /// The watchdog as `redlatch` sees it. A drop without [`dismiss`](Self::dismiss) kills the group.
@@ -199,13 +199,14 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::from(crate::failure::SYSTEM)
 }
 
-/// Catches what is sent to the group, and is for the command. Signals of faults are left alone, and those without an effect.
+/// Catches the signals that are sent to the group and are meant for the command. Does not catch signals of faults and signals
+/// without an effect.
 fn caught_signals() -> io::Result<Signals> {
     let signals = Signals::new([SIGTERM])?;
     let is_caught =
         |signal: &i32| !FORBIDDEN.contains(signal) && ![SIGBUS, SIGCHLD, SIGCONT].contains(signal);
     for signal in (1..=LAST_SIGNAL).filter(is_caught) {
-        // The C library keeps some for itself, which nobody can send by its name.
+        // The C library keeps some signals for itself, and refuses them here.
         signals.add_signal(signal).ok();
     }
     Ok(signals)

@@ -42,7 +42,7 @@ pub(crate) struct Servers {
 
     /// The time for a new connection to one server
     ///
-    /// For the lookup of its name, TCP, TLS and the login. [default: four times the node timeout]
+    /// It covers the lookup of the name, TCP, TLS and the login. [default: four times the node timeout]
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) connect_timeout: Option<Duration>,
 

@@ -36,7 +36,8 @@ pub(crate) struct Lock {
 
     /// How long a crash blocks others [default: 30s]
     ///
-    /// From three node timeouts to max_ttl. The lock is renewed in time. If --max-hold or max_ttl is shorter than the default, that counts.
+    /// From three node timeouts to max_ttl. The lock is renewed in time. If --max-hold or max_ttl is shorter than the default, the
+    /// shorter one is the ttl.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) ttl: Option<Duration>,
 
@@ -164,10 +165,10 @@ pub(crate) struct Run {
           value_parser = PossibleValuesParser::new(SIGNALS.map(|(name, _)| name)))]
     pub(crate) on_wanted: Option<String>,
 
-    /// The time to end in: from TERM to KILL [default: a third of the ttl, up to 10s]
+    /// The time that the command has to end, from TERM to KILL [default: a third of the ttl, up to 10s]
     ///
-    /// If the lock can't be renewed, TERM comes that much before others can get it, and KILL before they can. If the lock is taken or gone,
-    /// TERM comes when that is found, and KILL that much later.
+    /// If the lock can't be renewed, TERM comes this long before others can get the lock, and KILL just before. If another holder
+    /// has the lock, or its key is gone, TERM comes when a renewal finds that, and KILL this long after TERM.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     pub(crate) grace: Option<Duration>,
 

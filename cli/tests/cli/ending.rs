@@ -17,7 +17,7 @@ use crate::nodes::Nodes;
 use crate::process::{LIMIT, Running, assert_dies, assert_stops, is_alive, pid};
 use crate::terminal::run;
 
-/// Tells its process and each TERM, and works on.
+/// Prints the number of its process and a line for each TERM, and runs on.
 const IGNORES: &str = "trap 'echo term' TERM; echo $$; while :; do sleep 0.02; done";
 
 /// When the keys of the lock `job` end on a majority of three servers, if nobody renews it.
@@ -97,10 +97,10 @@ fn a_grace_that_leaves_no_time_for_renewals_is_refused_before_anything_is_asked(
         .is_silent(0);
 }
 
-/// Tells both processes. A shell would start further ones, and Ctrl-Z could catch it at that.
+/// Prints both processes. It is no loop in a shell, because Ctrl-Z could come while a shell starts another process.
 const SLEEPS: &str = "echo parent $PPID; echo command $$; exec sleep 60";
 
-/// A `redlatch` that is stopped when a test ends, for which its terminal is no reason to end.
+/// A `redlatch` that is stopped when a test ends. The end of its terminal does not end it, so this drop does.
 struct Stopped(Pid);
 
 impl Drop for Stopped {
@@ -137,7 +137,7 @@ fn a_command_that_is_continued_alone_after_ctrl_z_is_dead_when_the_next_holder_h
                 guard.unlock().unwrap();
                 continue;
             }
-            // What is stopped does nothing, so it is left alone.
+            // A stopped command does nothing, so it is left alone.
             assert!(eventually(LIMIT, || nodes.locked() == 0));
             pause(Duration::from_millis(500));
             assert!(is_alive(command));
@@ -192,7 +192,7 @@ fn a_watchdog_that_was_stopped_sends_term_before_kill() {
         assert_stops(pid);
     }
     assert!(eventually(LIMIT, || nodes.locked() == 0));
-    // It alone goes on.
+    // Only the watchdog goes on.
     kill_process(watchdog, Signal::CONT).unwrap();
     assert_dies(command);
     assert!(nodes.file("told").exists());
@@ -261,7 +261,7 @@ fn a_watchdog_that_is_stopped_again_and_again_does_not_keep_redlatch_from_its_en
     let watchdog = watchdog_of(pid(&running.line()));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Until it was waited for.
+        // Repeat until `redlatch` has waited for the watchdog.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) && kill_process(watchdog, Signal::STOP).is_ok() {
                 spin_loop();
@@ -298,7 +298,7 @@ fn the_first_attempt_is_a_part_of_the_wait() {
     }
 }
 
-/// Also of its end.
+/// What relies on the lock has time after `hold` has ended as well.
 #[test]
 fn hold_leaves_its_keys_to_their_end_so_that_what_relies_on_it_can_stop() {
     let nodes = Nodes::hasty();

@@ -1,4 +1,4 @@
-//! The end of a process whose servers did not hear of the release: it waits for them for a moment.
+//! A command whose servers did not get the release waits for them for a moment before it ends.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::nodes::Nodes;
 use crate::process::{LIMIT, Running};
 
-/// A run, or a hold, whose third server is away when it releases the lock.
+/// A `run` or `hold` whose third server is away when the lock is released.
 struct Away {
     nodes: Nodes,
     proxies: Vec<Proxy>,

@@ -73,7 +73,7 @@ fn a_lock_that_is_lost_is_76_and_told_at_once_or_at_the_end() {
             _ => {}
         }
         running.end().is_refused(76, "Z lost the lock job: ");
-        // Nobody else gets it before its end.
+        // The keys stay, so nobody else gets the lock before its end.
         if by == "max_hold" {
             assert!(nodes.locked() >= 2);
             nodes.command("DEL job");

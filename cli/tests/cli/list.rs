@@ -225,7 +225,7 @@ fn on_a_terminal_with_few_lines_the_locks_get_those_of_the_servers() {
     let frame = show(&nodes);
     assert!(names.iter().all(|name| frame.contains(name)), "{frame}");
     assert!(frame.contains("3 of 3 servers up"), "{frame}");
-    // One that fails is named in any case.
+    // A server that fails is shown in any case.
     nodes.servers[1].kill();
     let frame = show(&nodes);
     assert!(frame.contains("2 of 3 servers up"), "{frame}");

@@ -95,7 +95,7 @@ fn unlock_releases_what_has_the_token_and_nothing_else() {
     nodes.hold(TOKEN, 60_000);
     assert_eq!(nodes.ask(&unlock_json).json()["released"], true);
 
-    // Also where it was refused before any server was asked.
+    // There is an object even if the token was refused before any server was asked.
     let ended = nodes.ask("unlock --json job --token abc");
     let object = ended.ends_with(64).complains("--foreign").json();
     let told = ["resource", "outcome", "released"].map(|field| object[field].clone());
@@ -123,7 +123,7 @@ fn status_says_whether_somebody_waits_also_as_json() {
     waits.end().ends_with(0);
 }
 
-/// No server knows the ttl of a holder, so the default is told that the rest is compared with.
+/// No server knows the ttl of a holder, so `status` names the default ttl that it compares with.
 #[test]
 fn status_tells_when_a_lock_with_the_default_ttl_would_have_been_renewed() {
     let nodes = Nodes::start(1);

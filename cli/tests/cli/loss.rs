@@ -136,7 +136,7 @@ fn who_gets_a_lock_is_told_which_server_does_not_have_it_and_a_holder_when_one_f
         running.end_by(Signal::TERM);
         nodes.command("DEL job");
     }
-    // Nothing ran, so there is no lock that a further failure could end.
+    // No warning: nothing ran, so there is no lock that a further failure could end.
     nodes.hold("another", 60_000);
     nodes.servers[2].kill();
     nodes

@@ -91,7 +91,7 @@ fn a_ttl_that_is_not_given_is_no_longer_than_max_ttl() {
         assert!((10_000..=15_000).contains(&ttl), "{options}: {ttl}");
         running.finish().is_quiet(0);
     }
-    // What is asked for is not changed without a word.
+    // A ttl that was asked for is refused, and not made shorter.
     nodes
         .try_run("--ttl 16s", "true")
         .is_refused(64, "see max_ttl in redlatch.toml");
@@ -190,7 +190,7 @@ fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
     let path = write_config(&nodes, "xdg/redlatch.toml", "");
     let file = Path::new(&path);
     let folder = file.parent().unwrap();
-    // Also behind a link in another folder.
+    // The file may be behind a link in another folder.
     let link = nodes.file("redlatch-link.toml");
     symlink(file, &link).unwrap();
     let commands = || {

@@ -1,4 +1,4 @@
-//! Files that other users could change, or put others in their place: the configuration, the password and the certificates.
+//! Files that other users could change or replace: the configuration, the password and the certificates.
 
 use std::fs;
 use std::os::unix::fs::{chown, lchown, symlink};
@@ -14,7 +14,7 @@ use crate::process::{Running, end_of};
 /// A user whom the one who runs the tests does not trust.
 const OTHER: u32 = 65_534;
 
-/// Whether files can be given to the other user. Says so where they can't.
+/// Returns whether files can be given to the other user. Prints a line if not.
 fn has_another_user() -> bool {
     let is_root = geteuid().is_root();
     if !is_root {
@@ -65,7 +65,7 @@ fn a_link_that_another_user_points_elsewhere_lets_no_second_holder_run() {
     fs::remove_file(&at).unwrap();
     fs::copy(&file, &at).unwrap();
     end_of(&mut run(&at, "echo ran")).is_refused(64, &told);
-    // Nor is a device that was not named itself, wherever the link is.
+    // A device is refused if it was not named itself, wherever the link is.
     let own = link("/dev/null", nodes.file("own/null.toml"));
     end_of(&mut run(&own, "echo ran")).is_refused(64, "is a device");
     holder.finish().ends_with(0);
@@ -77,7 +77,7 @@ fn each_folder_and_each_link_on_the_way_is_looked_at() {
     let file = nodes.write("own/redlatch.toml", 0o644, "");
     let status = |config: &Path| {
         let mut command = nodes.redlatch("status job --config");
-        // Where a path begins that is not absolute.
+        // A relative path begins in this folder.
         command.current_dir(nodes.file("own"));
         end_of(command.arg(config))
     };
