@@ -324,8 +324,8 @@ impl Timers {
 
 /// A pool of one thread, which drops pending jobs and ends when the pool is dropped.
 pub(crate) fn one_thread(name: &str) -> io::Result<Arc<ScheduledThreadPool>> {
-    // The pool panics where it gets no thread, and a panic is printed. So this thread gets the error first. Other programs may take
-    // the last thread between the two.
+    // Start a thread before the pool does, because the pool panics if it gets none, and a panic is printed. Another program may
+    // still take the last thread in between.
     let tried = thread::Builder::new().name(name.to_owned()).spawn(|| ())?;
     tried.join().unwrap_or_default();
     let pool = catch_unwind(|| {

@@ -166,7 +166,7 @@ pub enum Error {
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
     },
-    /// Some nodes have not answered releases when a [`flush`](crate::LockManager::flush) had no more time.
+    /// The time of a [`flush`](crate::LockManager::flush) is over, and some nodes have not answered releases.
     ///
     /// The manager goes on repeating them as long as it or a guard lives. Keys that remain end with their time to live.
     ///

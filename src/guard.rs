@@ -47,9 +47,9 @@ const MOST_PASSES: u32 = 15;
 /// manager that has waited longest for it. Errors are ignored: a node that does not answer is told again in the background, for an hour
 /// at most and while a manager or a guard lives. Until then, or until its time to live ends, its key stays. The release takes
 /// at most one node timeout for all nodes together, and one more if no majority has answered on connections of earlier commands.
-/// Add a [`connect_timeout`](crate::Builder::connect_timeout) for each node that needs a new connection, but a node timeout where
-/// the node hung a moment ago; and one and a half node timeouts for each node whose pooled connections are all in use.
-/// Call [`unlock`](Self::unlock) to see the errors.
+/// Add a [`connect_timeout`](crate::Builder::connect_timeout) for each node that needs a new connection, or a node timeout if that
+/// node hung a moment ago; and one and a half node timeouts for each node whose pooled connections are all in use. Call
+/// [`unlock`](Self::unlock) to see the errors.
 ///
 /// # `let _ =` gives the lock back at once
 ///

@@ -2,7 +2,7 @@
 //!
 //! `answers` notes what a server answers; `facts` is the list of what that tells, with `info` for the fields of `INFO` and `marker` for
 //! the key of the fenced protocol; `findings` is the table of all findings; `table` is the output for people, and `serialise` for
-//! programs. `survey` says on how many nodes the locks are that are held.
+//! programs. `survey` counts the nodes of each held lock.
 
 use crate::fencing::Rules;
 use crate::quorum;

@@ -12,7 +12,7 @@
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
 //!   `receipt` tells whether an undo can still delete a key.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
-//! - `pace`: how fast the node answered last. It is shown, and decides nothing.
+//! - `pace`: how fast the node answered last, for messages only.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -93,8 +93,8 @@ pub(crate) struct Node {
 struct Failure {
     /// The error that has opened the breaker.
     opening: Arc<str>,
-    /// The last time-out since then. The node is known to hang then, so a connection to it gets no time of its own. A silence on an
-    /// old connection says less: something on the way may have forgotten the connection.
+    /// The last time-out since then. If there is one, the node is known to hang, and a connection to it gets no time of its own. A
+    /// silence on an old connection does not count, because something on the way may have forgotten the connection.
     silence: Option<NodeError>,
 }
 
@@ -232,7 +232,7 @@ impl Node {
         was_open
     }
 
-    /// The error where no answer came in time.
+    /// Returns the error if no answer came in time.
     fn silence(&self, idle: Option<Duration>) -> NodeError {
         NodeError::TimedOut {
             option: Some(Limit::Answer.option()),
@@ -243,7 +243,7 @@ impl Node {
         }
     }
 
-    /// The error where no connection was made in time. `silence` is what the connector says of it.
+    /// Returns the error if no connection was made in time. `silence` is the error of the connector.
     fn unconnected(&self, silence: &NodeError) -> NodeError {
         NodeError::TimedOut {
             option: Some(Limit::Connection.option()),
@@ -264,12 +264,12 @@ impl Node {
             .compare_exchange(generation, next, set, seen);
     }
 
-    /// Does something later on the thread of this node, if the node is still there. A node that hangs delays no other node so.
+    /// Runs `job` later on the thread of this node, if the node still exists. So a node that hangs delays no other node.
     fn later(&self, pause: Duration, job: impl FnOnce(&Self) + Send + 'static) {
         let Some(own) = self.background.get() else {
-            // A thread of the manager starts it, because the caller may be dropping a guard.
+            // A thread of the manager starts the thread of the node, because the caller may be dropping a guard.
             return self.later_on(&self.timers, pause, |node| {
-                // Where the system gives no thread, that of the manager does the work.
+                // If the system gives no thread, the thread of the manager does the work.
                 let own = Timers::on_own_thread(&node.clock, "redlatch-node");
                 let own = own.unwrap_or_else(|_| node.timers.clone());
                 let own = node.background.get_or_init(|| own);

@@ -45,8 +45,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The `Debug` of a token, or of another value under a key: its first characters, because anybody who knows the whole token can
-/// release the lock.
+/// The `Debug` of a token, or of another value under a key. It shows only the first characters, because anybody who knows the whole
+/// token can release the lock.
 pub(crate) struct Hint<'a>(pub(crate) &'a str);
 
 impl Hint<'_> {

@@ -60,7 +60,7 @@ impl Options {
         quorum::ttl_for(validity, self.drift_factor)
     }
 
-    /// How long a connection may take: name lookup, TCP, TLS and the login are several round trips.
+    /// Returns how long a connection may take. Name lookup, TCP, TLS and the login are several round trips.
     pub(crate) fn connect_timeout(&self) -> Duration {
         let four = || self.node_timeout.saturating_mul(4);
         self.connect_timeout.unwrap_or_else(four)

@@ -1,4 +1,4 @@
-//! What a flush tells of one node.
+//! What a flush reports about one node.
 
 use std::fmt;
 use std::sync::Arc;

@@ -86,8 +86,8 @@ impl LockGuard {
     /// # Errors
     ///
     /// As for [`extend`](Self::extend). Also [`Error::Invalid`] for a `ttl` of less than three node timeouts or of
-    /// more than `max_hold`, for a [margin](KeepAlive::margin) that is too long, and when the lock was held for `max_hold`
-    /// (less the margin) already; and [`Error::NoThread`]. After these, nothing has changed.
+    /// more than `max_hold`, for a [margin](KeepAlive::margin) that is too long, and if the lock was already held for `max_hold`
+    /// (less the margin); and [`Error::NoThread`]. After these errors, nothing has changed.
     ///
     /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
     ///

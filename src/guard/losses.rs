@@ -39,7 +39,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::NoThread`], and [`Error::Forked`] in a forked child. After both, the hook is dropped without a call.
+    /// [`Error::NoThread`], and [`Error::Forked`] in a forked child. After an error, the hook is dropped without a call.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -61,7 +61,7 @@ impl LockGuard {
         Ok(())
     }
 
-    /// Starts the thread that calls hooks, unless it runs.
+    /// Starts the thread that calls hooks, unless the thread runs already.
     pub(super) fn start_calling_hooks(&self) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
         self.shared.keeper.start(Purpose::Watch)

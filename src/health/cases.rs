@@ -256,14 +256,14 @@ silence => not asked => silence => refuses h:1: answers questions, but not a req
 down => not asked => silence => unreachable h:1: no connection:
 granted => granted => silence => unreachable h:1: no answer within
 granted => silence => granted => unreachable h:1: no answer within
-granted => granted => BUSY a script => not_released h:1: does not take a lock back: \
+granted => granted => BUSY a script => not_released h:1: does not release a lock: \
     the server answered BUSY a script; until that is fixed, a lock stays there for its ttl, however soon it is released
 granted => ERR no => granted => not_extended h:1: does not extend a lock: the server answered ERR no; \
     until that is fixed, each lock that is kept alive for longer than its ttl loses this node; \
     an extension needs EVAL, GET, PTTL and PEXPIRE
-NOPERM no => not asked => ended before => forbidden h:1: the user may take no lock: the server answered
-ERR ACL failure in script: no => not asked => ended before => forbidden h:1: the user may take no lock:
-@user_script: 1: The user can't run this command => not asked => ended before => forbidden h:1: the user may take
+NOPERM no => not asked => ended before => forbidden h:1: the user may not take a lock: the server answered
+ERR ACL failure in script: no => not asked => ended before => forbidden h:1: the user may not take a lock:
+@user_script: 1: The user can't run this command => not asked => ended before => forbidden h:1: the user may not take
 NOPERM can't access a key => not asked => ended before => untried h:1: could not try";
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) enum Stranger {
     Nothing,
 }
 
-/// What a node said of a lock that was tried: of taking it, and where that was granted, of extending it and of giving it back.
+/// The votes of a node on a trial lock: on the acquire and, if that was granted, on the extension and the release.
 pub(crate) struct Trial {
     pub(crate) taken: Vote,
     pub(crate) extended: Vote,
@@ -143,7 +143,7 @@ impl Facts {
         self.trouble.silence.is_none() && self.trouble.refusal.is_none()
     }
 
-    /// Whether its answers take longer than clients wait.
+    /// Whether the answers of the node take longer than clients wait.
     pub(super) fn is_too_slow(&self) -> bool {
         self.span("round_trip_us") > Some(self.limits.answer)
     }
@@ -195,7 +195,7 @@ impl Facts {
         own.is_some() && (state == Some("other_process") || state == Some("no_marker") && is_in_use)
     }
 
-    /// Records that the quarantine has begun, if it has. The user may have no right to write the marker.
+    /// Records that the quarantine has begun, if `trial` says so. The user may have no right to write the marker.
     pub(crate) fn note_begin(&mut self, trial: &Trial, own: &Rules) {
         let Vote::Failed(NodeError::Quarantined { remaining, .. }) = &trial.taken else {
             return;
@@ -215,8 +215,8 @@ impl Facts {
         self.stranger = stranger;
     }
 
-    /// Records what came of the lock that was tried. Where it is held, another URL of the server has got it; where its token is
-    /// stale, a larger one would get it.
+    /// Records the result of the trial lock. If the lock is held, another URL of the same server has got it. If its token is stale,
+    /// a larger token would get it. Neither is a trouble of the node.
     pub(crate) fn note_trial(&mut self, trial: &Trial) {
         let trouble = &mut self.trouble;
         if let Some(error) = trial.taken.failure() {
@@ -250,7 +250,7 @@ impl Facts {
         }
     }
 
-    /// Records what came of the read lock that was tried where the other lock met no trouble. Only the user's rights can make a
+    /// Records the result of the trial read lock. The other trial lock met no trouble, so only the user's rights can make a
     /// difference.
     pub(crate) fn note_trial_of_reader(&mut self, trial: &Trial) {
         let votes = [&trial.taken, &trial.extended, &trial.released];

@@ -83,7 +83,7 @@ findings! { nodes, own, survey:
         "answers questions, but not a request for a lock: {error}",
         "check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync";
     forbidden Critical, error in each(nodes, |node| node.trouble.forbidden.as_ref()) =>
-        "the user may take no lock: {error}", "allow the command, or look as the user of the programs that lock";
+        "the user may not take a lock: {error}", "allow the command, or look as the user of the programs that lock";
     untried Warning, error in each(nodes, |node| node.trouble.untried.as_ref()) =>
         "could not try whether it gives locks: {error}",
         "allow the key pattern of the key_prefix, or look as the user of the programs that lock";
@@ -92,7 +92,7 @@ findings! { nodes, own, survey:
         "until that is fixed, each lock that is kept alive for longer than its ttl loses this node; an extension needs EVAL, \
          GET, PTTL and PEXPIRE";
     not_released Warning, error in each(nodes, |node| node.trouble.not_released.as_ref()) =>
-        "does not take a lock back: {error}",
+        "does not release a lock: {error}",
         "until that is fixed, a lock stays there for its ttl, however soon it is released";
     open_to_all Warning, () in those(nodes, |node| node.stranger == Some(Stranger::Writes)) =>
         "a connection without a login may write, and so delete locks",

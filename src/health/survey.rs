@@ -1,29 +1,29 @@
-//! On how many nodes the locks are that are held.
+//! How many nodes have the keys of each held lock.
 
 use std::sync::Arc;
 
 use crate::error::NodeReport;
 use crate::quorum::quorum;
 
-/// What a list of the held locks has found, as far as it came.
+/// The result of a list of the held locks, up to where the list ended.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// How many locks are held.
     pub(crate) held: usize,
     /// The locks with the fewest keys, if these are on fewer nodes than can vote.
     pub(crate) thin: Option<Thin>,
-    /// Why the list is not complete, if so.
+    /// Why the list is not complete, if it is not.
     pub(crate) end: Option<End>,
 }
 
 /// Locks that survive fewer failures than the nodes do.
 #[derive(Debug)]
 pub(crate) struct Thin {
-    /// How many there are.
+    /// How many such locks there are.
     pub(crate) locks: usize,
-    /// On how many nodes each of them is.
+    /// How many nodes have the key of each of them.
     pub(crate) on: usize,
-    /// The nodes on which one of them is not.
+    /// The nodes that lack the key of at least one of them.
     pub(crate) lacking: Vec<Arc<str>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum End {
 }
 
 impl Survey {
-    /// What it says of the locks that survive the fewest failures.
+    /// Returns the locks that survive the fewest failures, and the text about them.
     pub(super) fn of_thin(&self, nodes: usize) -> Option<(&Thin, String)> {
         let thin = self.thin.as_ref()?;
         let Thin { locks, on, .. } = thin;
@@ -62,7 +62,7 @@ impl Survey {
         Some((thin, message))
     }
 
-    /// Why it is not known of all locks on how many nodes they are.
+    /// Why the nodes are not known for all held locks.
     pub(super) fn why_not(&self) -> Option<String> {
         Some(match self.end.as_ref()? {
             End::Late => format!("there are more than {} held locks", self.held),

@@ -11,7 +11,7 @@ use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::node::Leftover::{self, None, Possible, Undone};
 use crate::node::Receipt;
 
-/// A lock that has left this on its second node, and on its third an undo that is never answered.
+/// A lock that has left `second` on its second node, and on its third node an undo that is never answered.
 fn lease(second: Leftover) -> Arc<LeaseState> {
     let nodes = [Possible, second, Undone(Receipt::of_another_guard())];
     let lease = LeaseState::on(&FakeClock::new(), Claim::of_key("job"), nodes, at(10_000));

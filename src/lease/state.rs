@@ -189,12 +189,12 @@ impl LeaseState {
         &self.claim.resource.name
     }
 
-    /// When the program loses the lock; long ago once it is known to be lost.
+    /// Returns when the program loses the lock. This is long ago once the lock is known to be lost.
     pub(crate) fn deadline(&self) -> Timestamp {
         Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// When the validity ends, until which a majority keeps the keys; long ago once the lock is known to be lost.
+    /// Returns when the validity ends. A majority keeps the keys until then. This is long ago once the lock is known to be lost.
     pub(crate) fn end_of_validity(&self) -> Timestamp {
         self.end_by(&self.state.lock())
     }
@@ -261,7 +261,7 @@ impl LeaseState {
         self.renew_as(&mut state, renewal, end);
     }
 
-    /// Replaces the keep-alive of a lock whose validity ends then.
+    /// Replaces the keep-alive of a lock whose validity ends at `end`.
     fn renew_as(&self, state: &mut HeldState, renewal: Renewal, end: Timestamp) {
         let failed = Vec::new();
         state.kept_alive = Some(Box::new(KeptAlive { renewal, failed }));
@@ -341,7 +341,7 @@ impl LeaseState {
         state.loss()
     }
 
-    /// As [`Self::loss_by`], but shortly before the deadline already: for waits and hooks.
+    /// Does the same as [`Self::loss_by`], but shortly before the deadline already. This is for waits and hooks.
     pub(crate) fn loss_soon(&self, now: Timestamp) -> Option<LossCause> {
         self.loss_by(now.saturating_add(NOTICE))
     }

@@ -285,7 +285,7 @@ impl<'m> Acquire<'m> {
         }
     }
 
-    /// Whether the call has waited for as long as it may.
+    /// Whether the time of the call is over.
     fn is_late(&self) -> bool {
         let Demand {
             waits, patience, ..
@@ -327,9 +327,9 @@ impl<'m> Acquire<'m> {
     }
 }
 
-/// Whether an attempt without a majority may get one on new connections: nodes were silent on old ones, which something on the way
-/// may have forgotten. Their votes would be enough. The undos went behind the requests, so nothing of this attempt counts in the
-/// next one, which has a token of its own.
+/// Whether an attempt without a majority may get one on new connections. This is so if nodes were silent on old connections, which
+/// something on the way may have forgotten, and their votes would be enough. The next attempt has a token of its own, and the undos
+/// of this one went behind its requests, so nothing of this attempt counts in the next one.
 fn needs_new_connections(error: &Error) -> bool {
     let (Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) = error else {
         return false;

@@ -121,7 +121,7 @@ impl Builder {
 
     /// Sets the time for a new connection to one node: name lookup, TCP, TLS and the login, which take several round trips.
     ///
-    /// From 1 ms to 4 h. A node that hung a moment ago does not get it: there, connecting is a part of the
+    /// From 1 ms to 4 h. A node that hung a moment ago does not get this time: connecting is then a part of the
     /// [`node_timeout`](Self::node_timeout), and a background thread goes on trying. An extension gives a connection no more than
     /// half of the time that the lock has left.
     ///

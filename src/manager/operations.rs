@@ -96,19 +96,19 @@ impl LockManager {
         protocol::release::release_by_token(cluster, resource, None, token)
     }
 
-    /// Waits until every node has answered the releases of this manager and its guards, for `timeout` at most. Asks nothing where
-    /// nothing is open.
+    /// Waits until every node has answered the releases of this manager and its guards, for `timeout` at most. Returns at once if
+    /// all have answered.
     ///
     /// A release that a node has not answered is repeated in the background: for up to 1 h, as long as a clone of the manager or a
     /// guard lives, and for 8,192 locks and 8 MiB of commands of each node. The same is done for attempts that failed. So call this
     /// before the program ends: a key that is left blocks its node for the lock until its time to live ends.
     ///
-    /// The releases of locks that [rest](crate::LockRequest::at_least) beyond the timeout are not waited for. They are in the
-    /// error, too.
+    /// Releases of locks that [rest](crate::LockRequest::at_least) beyond the timeout are not waited for. The error names them,
+    /// too.
     ///
     /// # Errors
     ///
-    /// [`Error::Unanswered`] with the nodes that have not answered, and the resources. A later call goes on waiting.
+    /// [`Error::Unanswered`] with the nodes that have not answered, and the resources. Another call goes on waiting.
     /// [`Error::Forked`] in a forked child.
     ///
     /// ```
@@ -134,19 +134,19 @@ impl LockManager {
     ///
     /// Then a lock is taken on all nodes that may vote, extended and given back, by the commands of any other lock. So a node
     /// is found that answers and gives no lock, because its memory is full, its disk fails, its writes are paused or the
-    /// user may not use a command. Where that went well, a read lock is tried in the same way. The key
-    /// is `<key_prefix>:redlatch:try:` and a random text. No lock has such a name, and nobody waits for it. It is deleted at
-    /// once, and ends after a second where it can't be deleted. With [`Protocol::Fenced`](crate::Protocol::Fenced), it
-    /// begins the quarantine of a node that may have forgotten locks, if other nodes are in use with the same settings; and
-    /// where the lock can't be given back, its counter stays for a day. Nothing else is changed on any node.
+    /// user may not use a command. If that succeeds, a read lock is tried in the same way. The key is `<key_prefix>:redlatch:try:`
+    /// and a random text. No lock has such a name, and nobody waits for it. The key is deleted at once, or ends after a second if
+    /// it can't be deleted. With [`Protocol::Fenced`](crate::Protocol::Fenced), a report begins the quarantine of a node that may
+    /// have forgotten locks, if other nodes are in use with the same settings; and where the lock can't be given back, its counter
+    /// stays for a day. Nothing else is changed on any node.
     ///
-    /// Each question goes to all nodes before any reply is read, so it takes 13 round trips. Nodes that failed a
-    /// moment ago, which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked
-    /// nothing more. It costs a second, so that a slow node shows its pace, or a longer
-    /// [`node_timeout`](crate::Builder::node_timeout); one that hung a moment ago costs a node timeout. Add a
-    /// [`connect_timeout`](crate::Builder::connect_timeout) for a new connection, and the same once more where the old one was idle.
-    /// A node that takes longer than `node_timeout` to answer has the finding `slow`, and can't vote. As with any other command, a node that answers a request
-    /// for a lock is no longer left out, and a node that is silent is left out from then on.
+    /// Each question goes to all nodes before any reply is read, so a report takes 13 round trips. Nodes that failed a moment ago,
+    /// which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked nothing more. Such a node
+    /// costs a second, because a slow node has to show how long an answer takes, or a longer
+    /// [`node_timeout`](crate::Builder::node_timeout). A node that hung a moment ago costs a node timeout. Add a
+    /// [`connect_timeout`](crate::Builder::connect_timeout) for a new connection, and the same once more if the old connection was
+    /// idle. A node that takes longer than `node_timeout` to answer has the finding `slow`, and can't vote. As with any other
+    /// command, a node that answers a request for a lock is no longer left out, and a node that is silent is left out from then on.
     ///
     /// # Errors
     ///

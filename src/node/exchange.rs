@@ -71,7 +71,7 @@ pub(super) struct Exchange<'x> {
     generation: u64,
     /// How long the wait for a slot was.
     waited: Duration,
-    /// How long it took to connect, in all.
+    /// How long connecting took, in all.
     connecting: Duration,
     /// When there was a slot. The time between that and sending was spent on other nodes, and does not count for this one.
     since: Timestamp,

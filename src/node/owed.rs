@@ -46,7 +46,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) struct Owed {
     releases: VecDeque<Release>,
-    /// The releases of the write that is under way. They are owed until the node has answered.
+    /// The releases of the write that is under way. The node is owed these releases until it has answered.
     under_way: Vec<Release>,
     /// The bytes of all these commands. Other nodes may share them.
     bytes: usize,
@@ -84,8 +84,8 @@ impl Closing {
         self.connection.awaited().saturating_sub(self.undos.len())
     }
 
-    /// Reads the replies that are there, without waiting. Returns the undos if they have to go again: no more replies will come, one
-    /// was an error, or nothing has come for so long. Returns itself if replies are still to come.
+    /// Reads the replies that are there, without waiting. Returns the undos if they have to go again: no more replies will come,
+    /// one was an error, or none has come for `patience`. Returns the connection if replies are still to come.
     fn read(mut self, now: Timestamp, patience: Duration) -> Result<Option<Self>, Vec<Undo>> {
         let is_patient = now.saturating_since(self.since) < patience;
         while self.connection.is_awaited() {
@@ -98,7 +98,8 @@ impl Closing {
         if self.has_refused {
             Err(self.undos)
         } else {
-            // After a reply that made no sense, the number of replies tells nothing.
+            // Do not count the undos as answered after a reply that made no sense, because the number of replies then proves
+            // nothing.
             if !self.connection.is_used_up {
                 self.undos.into_iter().for_each(Undo::was_answered);
             }
@@ -128,7 +129,7 @@ impl Owed {
         self.releases.push_back(release);
     }
 
-    /// Forgets a release that was taken out of the others.
+    /// Subtracts the bytes of a release that was taken out of the queue.
     fn forget(&mut self, release: &Release) {
         self.bytes = self.bytes.saturating_sub(release.command.bytes.len());
     }
@@ -174,8 +175,8 @@ impl Owed {
         commands
     }
 
-    /// Ends the write. Keeps the releases that the node has not answered, behind all others, so that they are in nobody's way. Returns
-    /// how many were answered.
+    /// Ends the write. Keeps the releases that the node has not answered, behind all others, so that they delay no other release.
+    /// Returns how many were answered.
     fn end_write(&mut self, answers: &[Answer]) -> usize {
         let (mut bytes, mut count) = (0_usize, 0_usize);
         for (place, release) in take(&mut self.under_way).into_iter().enumerate() {
@@ -187,7 +188,7 @@ impl Owed {
                 self.releases.push_back(release);
             }
         }
-        // Where not all was read in time, half as much may be. One release always goes, whatever the room.
+        // Allow half as many bytes after a write that was not answered in time. One release always goes, whatever the room.
         self.room = if answers.iter().any(|answer| answer.result.is_err()) {
             bytes / 2
         } else {
@@ -206,7 +207,7 @@ impl Owed {
         }
     }
 
-    /// Whether something is owed that may go before then.
+    /// Whether a release is owed that may go before `until`.
     fn is_owed_before(&self, until: Timestamp) -> bool {
         let may_go = |release: &Release| release.from < until;
         let rests = self.under_way.is_empty()

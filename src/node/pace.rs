@@ -1,11 +1,11 @@
-//! How fast a node answered last, and how long its last connection took. Users see it in messages; it decides nothing.
+//! How long the last answer of a node and the last connection took. Messages show these times, and no decision depends on them.
 
 #![cfg_attr(not(test), expect(clippy::disallowed_types, reason = "only shown"))]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Both in microseconds, and one more; zero while it is not known.
+/// Both times are in microseconds + 1. Zero means that the time is not known.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     answer: AtomicU64,

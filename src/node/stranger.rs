@@ -6,8 +6,8 @@ use crate::wire::pack::pack;
 use crate::wire::resp::Reply;
 
 impl Node {
-    /// Asks on a connection without a login. None if the clients of the node have no login themselves, or if it can't be told in
-    /// time. The commands are about a key that nobody has, and create no key.
+    /// Asks on a connection without a login. Returns None if the clients of the node have no login themselves, or if no answer
+    /// comes in time. The commands are about a key that nobody has, and create no key.
     pub(crate) fn stranger(&self, key: &str) -> Option<Stranger> {
         let deadline = self.now().saturating_add(self.timeout);
         let mut transport = self.connector.connect_without_login(deadline)?.ok()?;

@@ -140,8 +140,8 @@ pub(crate) fn open_all<'n>(
 
 /// Sends the packed extensions of several locks, with one write to each node.
 ///
-/// Ignores breakers, and connects beside a pool that is used up. Connections have to be made by `connect_by`, or within a node
-/// timeout. Returns what the nodes say of each lock, in order.
+/// Ignores breakers, and makes a new connection if the pool is used up. Connections have to be made by `connect_by`, or within a
+/// node timeout. Returns what the nodes say of each lock, in order.
 pub(crate) fn extend_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     commands: &[Packed],

@@ -1,5 +1,5 @@
-//! Examines the nodes: what they say of themselves, whether a lock can be taken, extended and given back there, and on how many of them
-//! the locks are that are held.
+//! Examines the nodes: what they say of themselves, whether a lock can be taken, extended and given back there, and how many of
+//! them have the keys of each held lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::token::Token;
 /// For how long the lock that is tried stays where it can't be given back.
 const TTL: Duration = Duration::from_secs(1);
 
-/// Its first time to live. It is shorter, so that the extension has something to do.
+/// The first time to live of the key. It is shorter, so that the extension changes something.
 const FIRST_TTL: Duration = Duration::from_millis(900);
 
 /// Asks all nodes, tries a lock at those that may vote, and looks at the locks that are held.

@@ -50,7 +50,7 @@ impl Extension {
         }
     }
 
-    /// When half of the time is over that the lock has left.
+    /// Returns when half of the time that the lock has left is over.
     pub(super) fn half_of_the_rest(&self) -> Timestamp {
         let rest = self.lease.deadline().saturating_since(self.started);
         let half = rest.checked_div(2).unwrap_or_default();
@@ -70,8 +70,8 @@ impl Extension {
     }
 }
 
-/// Asks these nodes, with one write to each node for all locks. New connections may take half of what the first lock to end has left,
-/// and not beyond `latest`; but each a node timeout in any case.
+/// Asks these nodes, with one write to each node for all locks. A new connection may take half of the time that the first lock to
+/// end has left, up to `latest`, but a node timeout in any case.
 pub(crate) fn ask(
     cluster: &Cluster,
     extensions: &mut [Extension],

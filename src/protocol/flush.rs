@@ -9,10 +9,10 @@ use crate::error::{Error, UnansweredReleases};
 use crate::node::Node;
 use crate::shown;
 
-/// How often it is looked whether all is answered.
+/// The pause between two looks at what is still owed.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits for this long at most. Does not wait for releases of locks that rest for longer.
+/// Waits for `timeout` at most. Does not wait for releases of locks that rest for longer.
 pub(crate) fn flush(cluster: &Cluster, timeout: Duration) -> Result<(), Error> {
     let started = cluster.clock.now();
     let until = started.saturating_add(timeout);

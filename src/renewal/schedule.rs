@@ -97,10 +97,11 @@ impl KeepAlive {
     /// From then on the guard is lost, as after the end of the validity: [`check`](crate::LockGuard::check) fails,
     /// [`remaining`](crate::LockGuard::remaining) is zero, [`on_lost`](crate::LockGuard::on_lost),
     /// [`wait_lost`](crate::LockGuard::wait_lost) and each [`LeaseWatch`](crate::LeaseWatch) report it, and no extension revives
-    /// it. But for the margin a majority keeps the keys, and nobody else gets the lock. A guard that ends within the margin
-    /// releases them. With [`max_hold`](Self::max_hold), the guard is lost the margin before that limit.
+    /// it. A majority keeps the keys during the margin, so nobody else gets the lock. A guard that ends within the margin releases
+    /// them. With [`max_hold`](Self::max_hold), the guard is lost the margin before that limit.
     ///
-    /// No margin helps where the nodes report that the lock is taken or gone. Then the guard is lost when a renewal finds that out.
+    /// A margin does not help if the nodes report that the lock is taken or gone. Then the guard is lost when a renewal finds that
+    /// out.
     ///
     /// A renewal comes after a third of the time before the margin. So a longer margin means more renewals, and an outage has to be
     /// shorter for the lock to survive it. The longest margin is two thirds of the ttl, and two node timeouts of the validity must

@@ -364,7 +364,8 @@ fn login(
     Ok(())
 }
 
-/// The error of a server that refuses the connection whatever the login is. Its words are these, so they repeat no password.
+/// Returns the error of a server that refuses each connection, whatever the login is. The words are constants, so they can't repeat
+/// a password.
 fn before_the_login(error: &ServerError) -> Option<NodeError> {
     let (code, message) = match error.code.as_str() {
         "ERR" if error.message.starts_with(TOO_MANY) => ("ERR", TOO_MANY),

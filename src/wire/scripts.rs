@@ -80,9 +80,9 @@ pub(crate) const TAKE: &str =
     lua!("take": prelude readers process marker gate raise take ["return take()"]);
 /// Extends locks that still hold our value: each key gets a longer time to live, never a shorter one. With a token, a key that is
 /// gone is set again if no other client can have had the lock. With the fenced protocol, a node that may have forgotten locks begins
-/// its quarantine: otherwise a node that was restarted while locks are only kept would not vote again. Nothing that is wrong with the
-/// marker is in the way of an extension. For a reader, members whose time is over are removed first, because a server
-/// whose memory is used up refuses the new time only as the first write of a script.
+/// its quarantine: otherwise a node that was restarted while locks are only kept would not vote again. A wrong marker does not
+/// refuse an extension. For a reader, members whose time is over are removed first, because a server whose memory is used up
+/// refuses the new time only as the first write of a script.
 pub(crate) const KEEP: &str =
     lua!("keep": name keep_plain prelude readers process marker gate keep);
 /// Gives locks back that still hold our value, and wakes a client that waits. The wake-up is a hint, so nothing about it is an
@@ -120,7 +120,7 @@ pub(crate) const PASS: &str =
 /// - `2`: a writer that readers of other nodes have refused. The intent is left in any case, and nobody is announced: the undo of
 ///   the writer's next attempt would wake the writer itself.
 ///
-/// As [`KEEP`], it begins the quarantine of a fenced node.
+/// Begins the quarantine of a fenced node, as [`KEEP`] does.
 ///
 /// For a reader, a lock that others read is free, unless a writer has left an intent. Then the time is that of the intent. No
 /// reader leaves one.

@@ -45,7 +45,8 @@ pub(crate) trait Stream: Send {
         socket.is_some_and(|socket| nonblocking::are_quiet(iter::once(socket)))
     }
 
-    /// What is said where the other end closes the stream before its first answer, if the port may expect another kind of stream.
+    /// Returns the message if the other end closes the stream before its first answer, because the port may expect another kind of
+    /// stream. Returns None if the port can't.
     fn before_the_first_answer(&self) -> Option<&'static str>;
 
     /// The socket of a stream that is quiet if the socket has nothing to read.
@@ -131,7 +132,7 @@ impl Stream for Plain {
     }
 
     fn before_the_first_answer(&self) -> Option<&'static str> {
-        // A socket of Unix has no such address.
+        // A Unix socket has no such address.
         self.stream.local_addr().ok().map(|_| ENDED_PLAIN)
     }
 

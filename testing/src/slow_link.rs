@@ -1,4 +1,4 @@
-//! A link on which everything takes its time, as to a server that is far away.
+//! A slow link, as to a server that is far away.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::waits::{now, pause};
 
-/// A proxy in front of a server, through which bytes take half of a round trip each way. The kernel takes connections at once: the
-/// round trip for that can be made up for by the first bytes of each connection.
+/// A proxy in front of a server. Bytes take half of a round trip each way. The kernel takes connections at once, so the first bytes
+/// of each connection can take longer, in place of the handshake of TCP.
 #[derive(Debug)]
 pub struct SlowLink {
     port: u16,
@@ -19,7 +19,7 @@ pub struct SlowLink {
 }
 
 impl SlowLink {
-    /// Starts it in front of the server on this port. The first bytes of a connection take so much longer.
+    /// Starts a link to the server on this port. The first bytes of a connection take `first` longer.
     pub fn start(server: u16, round_trip: Duration, first: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -51,7 +51,7 @@ impl SlowLink {
 impl Drop for SlowLink {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // So that the listener looks.
+        // Connect once, so that the listener looks at the flag.
         TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok();
     }
 }

@@ -129,7 +129,7 @@ fn a_minority_that_fails_costs_no_lock_and_what_it_did_is_undone() {
                 // The look for a free slot has failed there, and nothing was sent behind that.
                 assert_eq!(world.left_on(), [0, 1, 2, 3, 4]);
             } else {
-                // That undo was answered, and the other one may be lost with its reply.
+                // The undo of this node was answered. The other undo may be lost with its reply.
                 assert_eq!(world.left_on(), [hung, 2, 3, 4]);
             }
             guard.unlock().unwrap();

@@ -30,7 +30,7 @@ pub(super) fn advice(code: &str, message: &str) -> &'static str {
             " (the server has no room for a further client: end idle ones, or raise its maxclients)"
         }
         "DENIED" => {
-            " (it takes no clients of other machines, because its default user needs no password: close that user by ACL SETUSER default reset, or set requirepass there)"
+            " (the server takes no clients of other machines, because its default user needs no password: close that user by ACL SETUSER default reset, or set requirepass there)"
         }
         "OOM" => " (the server is out of memory)",
         "MISCONF" => " (the server refuses writes because it can't save to disk)",
@@ -38,29 +38,30 @@ pub(super) fn advice(code: &str, message: &str) -> &'static str {
     }
 }
 
-/// What of a server's message is for its clients. Most of what protected mode says is for its own machine.
+/// Returns the part of a server's message that is for its clients. Most of the message of protected mode is for people at its own
+/// machine.
 pub(super) fn for_clients<'m>(code: &str, message: &'m str) -> &'m str {
     let first = message.split(". ").next().unwrap_or_default();
     if code == "DENIED" { first } else { message }
 }
 
-/// What a server with too many clients says to a further one, and closes.
+/// The message of a server that has too many clients and closes a further connection.
 pub(crate) const TOO_MANY: &str = "max number of clients reached";
 
-/// What is said of a connection without and with TLS that the server has closed at once.
+/// The messages if the server closes a connection at once, without and with TLS.
 pub(crate) const ENDED_PLAIN: &str = "before the first answer";
 pub(crate) const ENDED_TLS: &str = "before the first answer over TLS";
 
-/// The advice where this is said of a connection, or an empty text. The texts about certificates are those of rustls.
+/// Returns the advice for this message about a connection, or an empty text. The words about certificates are those of rustls.
 pub(super) fn on_connection(said: &str) -> &'static str {
     let advice = ON_CONNECTIONS.iter().find(|(text, _)| said.contains(text));
     advice.map_or("", |(_, advice)| advice)
 }
 
-/// The first one that fits.
+/// Words of messages, each with its advice. The first entry that fits is used.
 const ON_CONNECTIONS: [(&str, &str); 9] = [
     ("UnknownIssuer", NO_ROOT),
-    // Another root of the same name.
+    // Another root certificate has the same name.
     ("BadSignature", NO_ROOT),
     (
         "not valid for name",
@@ -78,11 +79,11 @@ const ON_CONNECTIONS: [(&str, &str); 9] = [
     (ENDED_TLS, ASKS_FOR_A_CERTIFICATE),
     (
         "corrupt message",
-        " (this port does not speak TLS: name it redis://, or give the one with TLS)",
+        " (this port does not speak TLS: use redis://, or give the port with TLS)",
     ),
     (
         ENDED_PLAIN,
-        " (a port that expects TLS does so: name that rediss://; so does a proxy without its server)",
+        " (if the port expects TLS, use rediss://; or a proxy does not reach its server)",
     ),
 ];
 

@@ -7,8 +7,7 @@ use super::advice::on_connection;
 use super::limit::CONNECT_TIMEOUT;
 use crate::shown::{one_line, span};
 
-const NO_TLS: &str =
-    ": no answer to the TLS handshake (a port without TLS is silent: name it redis://)";
+const NO_TLS: &str = ": no answer to the TLS handshake (if the port has no TLS, use redis://)";
 
 impl NodeError {
     /// The text of a time-out: the limit, its value, and what to raise.
@@ -37,7 +36,7 @@ impl NodeError {
         )
     }
 
-    /// No answer came in time. Which limit was over is not known here.
+    /// Returns the error if no answer came in time. The limit is not known here.
     pub(crate) fn silence() -> Self {
         Self::TimedOut {
             option: None,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{but, health, node, silence, silent};
 
-/// How long an answer of each of five nodes takes, in milliseconds, or that there is none; and what is found, with how many
-/// votes. The limits are 50 ms for an answer and 200 ms for a connection.
+/// How long an answer of each of five nodes takes, in milliseconds, or `-` for no answer; then the finding, and the number of
+/// voters. The limits are 50 ms for an answer and 200 ms for a connection.
 const SLOW: &[(&str, &str, usize)] = &[
     ("1 1 1 1 25", "", 5),
     (

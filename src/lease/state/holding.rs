@@ -37,7 +37,7 @@ pub(super) enum Standing {
 /// What the nodes may have of a lock, in the canonical order.
 pub(crate) type Holdings = SmallVec<[Holding; 5]>;
 
-/// What a lock has on each node, and its undos, from what it has left there.
+/// Returns what a lock has on each node, and its undos.
 pub(super) fn of_leftovers(leftovers: impl Iterator<Item = Leftover>) -> (Holdings, Undos) {
     let mut undos = Undos::default();
     let nodes = leftovers.enumerate().map(|(place, leftover)| {
@@ -73,7 +73,8 @@ impl Holding {
         self.standing == Standing::MayHaveKey || self.is_being_healed
     }
 
-    /// Whether the key can be set again on this node, which has said that in an extension. `undo` is the last one to the node.
+    /// Whether the key can be set again on this node after `vote` in an extension. `undo` is the last undo that was sent to the
+    /// node.
     pub(super) fn can_be_healed(self, vote: &Vote, undo: Option<&Receipt>) -> bool {
         let lacks_the_key = match self.standing {
             Standing::MayHaveKey => matches!(vote, Vote::Missing),
@@ -85,16 +86,17 @@ impl Holding {
         lacks_the_key && !self.is_being_healed
     }
 
-    /// Whether another extension of the lock has made this vote worthless, which an extension got that began at `started`. The other
-    /// one is healing the node, or has healed it since it was left out of this round, or has sent it an undo since, so that the key
-    /// of this vote may be there or not. `undo` is the last one to the node.
+    /// Whether another extension of the lock has made `vote` worthless. The extension with this vote began at `started`. The other
+    /// extension heals the node now, or has healed the node since this one left it out, or has sent an undo since. Then the key may
+    /// be there or not. `undo` is the last undo that was sent to the node.
     pub(super) fn is_worthless(
         self,
         vote: &Vote,
         undo: Option<&Receipt>,
         started: Timestamp,
     ) -> bool {
-        // The node was perhaps healed again, and another client may have had it in between.
+        // Do not count the vote after an undo, because the node may have been healed again, and another client may have had it in
+        // between.
         let is_undone_since = || undo.is_some_and(|undo| started <= undo.sent_at());
         self.is_being_healed
             || match self.standing {
@@ -105,7 +107,7 @@ impl Holding {
     }
 }
 
-/// The last undo to each node that was sent one. Most locks have none, and pay for none.
+/// The last undo to each node that was sent one. Most locks have no undo, and take no memory for one.
 #[derive(Default)]
 pub(super) struct Undos(Option<Box<SmallVec<[Undone; 1]>>>);
 

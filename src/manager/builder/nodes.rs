@@ -154,7 +154,7 @@ impl Builder {
 
     /// Sets a callback that gives the user and the password of a node, for credentials that change. It is called at
     /// each new connection, with the name of the node as `host:port`. A node whose URL has a password keeps that
-    /// password. The user in a URL without a password, `redis://locks@10.0.0.1`, counts where the callback names none.
+    /// password. The user in a URL without a password, `redis://locks@10.0.0.1`, is used if the callback names no user.
     ///
     /// The callback runs on the thread that needs the connection, within its connect timeout. It has to answer at once,
     /// from memory, and must not use the manager, which would call it again. An error, made with [`io::Error::other`],

@@ -94,7 +94,7 @@ fn a_server_that_refuses_once_and_closes_has_answered_all_that_was_sent() {
     let mut answered = connection([refusal(), okay()], gone(), 2);
     assert_eq!(recv(&mut answered).unwrap(), Reply::Okay);
     assert!(recv(&mut answered).is_err_and(|error| error.is_closed()));
-    // A server that takes long has refused nothing, nor has one that keeps to itself who it is.
+    // A server that takes long has refused nothing. A server that does not say who it is has refused nothing either.
     let mut slow = connection([refusal()], NodeError::silence(), 1);
     assert!(matches!(recv(&mut slow), Err(NodeError::TimedOut { .. })));
     for introduction in [error("NOPERM no"), Says(Reply::Int(5)), Says(Reply::Nil)] {

@@ -101,7 +101,7 @@ impl Node {
         }
         let is_read = left.closing.len() < connections;
         let mut state = self.owed.lock();
-        // Before what has come meanwhile.
+        // Put these connections before those that have come meanwhile.
         left.closing.append(&mut state.closing);
         state.closing = left.closing;
         state.is_reading = false;
@@ -150,7 +150,7 @@ impl Node {
         heard.into_iter().flat_map(|one| one.answers).collect()
     }
 
-    /// Whether the node is owed something that may go before then.
+    /// Whether the node is owed a release that may go before `until`.
     pub(crate) fn is_owed_before(&self, until: Timestamp) -> bool {
         self.owed.lock().is_owed_before(until)
     }

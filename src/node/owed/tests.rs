@@ -156,7 +156,7 @@ fn an_answer_that_comes_too_late_is_noted_when_it_comes() {
         panic!("in time");
     };
     assert_eq!(took, None);
-    // It comes right behind the time-out, and is noticed at the next try.
+    // The answer comes right behind the time-out, and is noticed at the next try.
     *server.distance.lock() = Duration::ZERO;
     server.clock.advance(FIRST_PAUSE);
     assert_eq!(node.pace.answer(), Some(SECOND + FIRST_PAUSE));

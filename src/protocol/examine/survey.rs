@@ -1,4 +1,4 @@
-//! On how many nodes the locks are that are held.
+//! Counts the nodes that have the keys of each held lock.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::token::Token;
 /// locks takes no longer.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Lists the held locks, and counts those that are on fewer nodes than can vote. Where so few nodes can vote that a lock can't be
-/// on fewer, nothing is asked.
+/// Lists the held locks, and counts those that are on fewer nodes than can vote. Asks nothing if only a quorum can vote, because
+/// then no held lock is on fewer nodes.
 pub(super) fn survey(cluster: &Cluster, voters: usize) -> Result<Survey, Error> {
     let mut survey = Survey::default();
     let fewest = quorum(cluster.nodes().len());
@@ -73,7 +73,7 @@ pub(super) fn survey(cluster: &Cluster, voters: usize) -> Result<Survey, Error> 
     Ok(survey)
 }
 
-/// Whether it is a lock that somebody has, and no other program's key that happens to be on several nodes.
+/// Whether `status` is of a lock that somebody has, and not of another program's key that happens to be on several nodes.
 fn is_a_lock(status: &LockStatus) -> bool {
     if let LockStatus::Held { token, .. } = status {
         return Token::parse(token).is_some();

@@ -21,7 +21,7 @@ use crate::servers::connecting::tls_peers::{authority, tls_server};
 const PROTECTED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the \
     default user. In this mode connections are only accepted from the loopback interface.\r\n";
 
-/// The error has these words and this advice, and so has a finding of health, which gives no other.
+/// Asserts that the error, and a finding of health, have these words and this advice, and no other advice.
 #[track_caller]
 fn assert_says(builder: &Builder, words: &str, advice: &str) {
     let error = refusal(&builder.clone().build().unwrap());
@@ -39,7 +39,7 @@ fn assert_says(builder: &Builder, words: &str, advice: &str) {
 #[test]
 fn a_server_without_room_for_a_client_is_not_said_to_have_a_wrong_password() {
     let server = Server::start_with(&["--maxclients", "1", "--requirepass", "right"]);
-    // That of whoever looked whether the server is up may still be there.
+    // The connection that waited for the start of the server may still be open.
     let mut only = loop {
         let mut only = TcpStream::connect(server.name()).unwrap();
         let (ping, mut answer) = (b"PING\r\n", [0; 7]);

@@ -22,24 +22,24 @@ PROTOCOL => MAY NOT => AND => ITS LOCK IS => FINDINGS => EACH SERVER
 Classic => - => - => given back => - => noeviction
 Classic => +info => - => given back => - => allow the user INFO
 Classic => +set +get +time => - => refused => no_majority forbidden not_extended => allow the user GET and TIME
-Classic => +set => - => refused => no_majority forbidden => the user may take no lock
+Classic => +set => - => refused => no_majority forbidden => the user may not take a lock
 Classic => +set => - => refused => no_majority forbidden => allow SET
 Classic => - => resetkeys ~report* ~redlatch:node => given back => untried => allow the key pattern ~PREFIX*
 Classic => - => resetkeys ~other:* => refused => no_majority refuses => allow the key pattern ~PREFIX*
-Classic => +evalsha +eval => - => kept => not_extended not_released => does not take a lock back
+Classic => +evalsha +eval => - => kept => not_extended not_released => does not release a lock
 Classic => +evalsha +get => - => kept => not_extended not_released => does not extend a lock
 Classic => +evalsha +del => - => kept => not_released => allow SET, EVAL
 Classic => +pexpire => - => given back => not_extended => an extension needs EVAL, GET, PTTL and PEXPIRE
-Classic => VIEWER => - => refused => no_majority forbidden => the user may take no lock
+Classic => VIEWER => - => refused => no_majority forbidden => the user may not take a lock
 Classic => VIEWER => TRIES => refused => - => noeviction
 Fenced => - => - => given back => - => open
-Fenced => +evalsha +eval => - => refused => no_majority forbidden => the user may take no lock
-Fenced => +set => - => refused => no_majority forbidden => the user may take no lock
-Fenced => +mget => - => refused => no_majority forbidden => the user may take no lock
-Fenced => +time => - => refused => no_majority forbidden => the user may take no lock
+Fenced => +evalsha +eval => - => refused => no_majority forbidden => the user may not take a lock
+Fenced => +set => - => refused => no_majority forbidden => the user may not take a lock
+Fenced => +mget => - => refused => no_majority forbidden => the user may not take a lock
+Fenced => +time => - => refused => no_majority forbidden => the user may not take a lock
 Fenced => +info => - => refused => no_majority refuses => run_id
 Fenced => +pexpire => - => given back => not_extended => kept alive for longer than its ttl
-Fenced => VIEWER => - => refused => no_majority forbidden => the user may take no lock
+Fenced => VIEWER => - => refused => no_majority forbidden => the user may not take a lock
 Fenced => VIEWER => TRIES => refused => - => open";
 
 /// The codes of the findings that are no notices, each once. All servers here are open to all.

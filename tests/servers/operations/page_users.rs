@@ -237,7 +237,7 @@ fn the_lines_of_the_page_close_the_server_to_those_without_a_login_and_outlive_a
         server.kill();
         server.restart();
     }
-    // What the advice is for: a user that is in no file.
+    // This is the case of the advice: a user that is in no file.
     let server = Server::start();
     let error = manager(&server, "locks-classic", Protocol::Classic);
     let error = error.try_lock("report", TTL).unwrap_err().to_string();

@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// Lets the system give no thread from now on, for want of memory for stacks. Returns the limit that there was.
+/// Makes the system give no thread from now on, because there is no memory for a stack. Returns the limit from before.
 fn exhaust() -> Rlimit {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mut lines = status.lines();

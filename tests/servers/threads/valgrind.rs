@@ -1,4 +1,4 @@
-//! A program under valgrind, as people run theirs to find faults in its C code.
+//! A program under valgrind, which people use to find faults in C code.
 
 use std::process::Command;
 use std::time::Duration;

@@ -124,7 +124,7 @@ fn the_nodes_share_the_bytes_of_a_release() {
 #[test]
 fn an_undo_that_comes_while_others_are_read_goes_again_too() {
     let (server, node) = start(WELL);
-    // It is silent, so its undo is still to be answered.
+    // The server is silent, so the undo of this connection is still to be answered.
     let silent = Server::new(SILENT);
     let now = silent.clock.now();
     let transport = silent.connect(now).unwrap();
