@@ -109,7 +109,7 @@ impl<'f> Path<'f> {
         builder.acquire_timeout(wait).build().unwrap()
     }
 
-    /// What the command and the library do without options, as a row of a table.
+    /// Returns a row of a table: what the command and the library do without options.
     fn row(&self) -> String {
         let Self {
             round_trip,
@@ -146,7 +146,7 @@ impl<'f> Path<'f> {
     }
 }
 
-/// What the error says of the first node. Whatever it says of each names the limit, and what to raise.
+/// Returns what the error says of the first node. Checks that the text of each node names the limit and what to raise.
 #[track_caller]
 fn raises(error: &Error) -> String {
     let Error::Unavailable { nodes, .. } = error else {
@@ -174,4 +174,22 @@ fn with_no_options_a_command_runs_over_any_link_and_the_library_says_what_to_rai
             println!("{}", Path::start(&far, round_trip, has_tls).row());
         }
     }
+}
+
+/// `status` and others wait longer than `node_timeout`. `health` must not, because programs don't either.
+#[test]
+fn the_timeouts_of_the_configuration_limit_jobs_and_are_those_of_health() {
+    let far = Far::start();
+    let [plain, encrypted] = [false, true].map(|has_tls| Path::start(&far, 60, has_tls));
+    let config = far.folder.path().join("redlatch.toml");
+    fs::write(&config, "node_timeout = '50ms'\n").unwrap();
+    let config = config.display();
+    let health = plain.redlatch(&format!("health --config {config}"));
+    health.ends_with(2).shows("the node timeout is 50ms");
+    fs::write(config.to_string(), "connect_timeout = '10ms'\n").unwrap();
+    let run = |options: &str| encrypted.redlatch(&format!("run -n {options} job -- true"));
+    run("").ends_with(0);
+    run("--connect-timeout 10ms").ends_with(69);
+    run(&format!("--config {config}")).ends_with(69);
+    run(&format!("--config {config} --connect-timeout 5s")).ends_with(0);
 }
