@@ -129,7 +129,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns the ttl of a lock if the user gave none.
+/// Returns the ttl of a lock for which the user gave no ttl.
 pub(crate) fn default_ttl(config: &Config) -> Duration {
     let longest = config.max_ttl.unwrap_or(TTL);
     config.ttl.unwrap_or(longest.min(TTL))
