@@ -1,7 +1,7 @@
 //! Servers that refuse a client before its login, and ports of another kind than the URL says: what is said, by an error and by health.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 #[cfg(feature = "tls-rustls")]
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ fn a_failure_of_tls_names_what_to_change() {
         assert_says(&at(&url), "before the first answer", "rediss://");
     }
     // Something takes the connection and says nothing.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("rediss://localhost:{}", silent.local_addr().unwrap().port());
     let silent = trusting(&silent, &root).connect_timeout(Duration::from_millis(60));
     let limit = "no connection within the connect timeout of 60ms: no answer to the TLS handshake";
