@@ -8,6 +8,7 @@ use super::hooks::Hook;
 use super::node::Executed;
 use super::prelude::*;
 use super::resting::Rest;
+use crate::wire::scripts::is_missing;
 
 #[derive(Default)]
 pub(super) struct Witness {
@@ -178,7 +179,10 @@ impl State {
             let keys = message.keys.join("+");
             self.fail(format!("P5: a look at {keys} changed it on n{node}"));
         }
-        self.begins_its_quarantine(node, message);
+        // A node without the script has executed nothing. It gets the text next.
+        if !is_missing(&executed.reply) {
+            self.begins_its_quarantine(node, message);
+        }
         self.check_claims();
     }
 
