@@ -223,7 +223,7 @@ impl LockStatus {
 }
 
 /// With `{:#}`, without what each node said.
-/// Shows the same as a derived `Debug`, but only a [`Hint`] of the token.
+/// Shows the same as a derived `Debug`, but only the first digits of the token.
 impl fmt::Debug for LockStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct(match self {

@@ -267,7 +267,7 @@ impl fmt::Display for NodeReport {
     }
 }
 
-/// Shows the same as a derived `Debug`, but only a [`Hint`] of the token.
+/// Shows the same as a derived `Debug`, but only the first digits of the token.
 impl fmt::Debug for Vote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
