@@ -18,11 +18,11 @@ mod unanswered;
 mod words;
 
 pub use self::loss::LossCause;
-pub(crate) use self::node::Limit;
 pub use self::node::NodeError;
 #[cfg(feature = "tls-rustls")]
 pub(crate) use self::node::advice::ENDED_TLS;
 pub(crate) use self::node::advice::{ENDED_PLAIN, TOO_MANY};
+pub(crate) use self::node::silence::{CONNECT_TIMEOUT, NODE_TIMEOUT};
 pub use self::report::{NodeReport, Vote};
 pub(crate) use self::report::{NodeReports, one_vote_each};
 pub(crate) use self::reports::Told;

@@ -112,9 +112,9 @@ impl LockGuard {
 
     /// Returns how long the lock is still valid, or zero when it no longer is.
     ///
-    /// This is the time to live less the drift and the [margin](crate::KeepAlive::margin) of a keep-alive, counted from before the first command was sent, on a clock that goes on
-    /// while the machine is suspended. It asks no server: that nodes forgot the lock is only noticed by
-    /// [`extend`](Self::extend).
+    /// This is the time to live less the drift and the [margin](crate::KeepAlive::margin) of a keep-alive, counted from before
+    /// the first command was sent, on a clock that goes on while the machine is suspended. This method asks no server. Only
+    /// [`extend`](Self::extend) notices that nodes forgot the lock.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -50,7 +50,7 @@ use self::pace::Pace;
 pub(crate) use self::receipt::Receipt;
 pub(crate) use self::reply::Leftover;
 use crate::clock::{self, Clock, Timers, Timestamp};
-use crate::error::{Limit, NodeError, NodeReport, Vote};
+use crate::error::{CONNECT_TIMEOUT, NODE_TIMEOUT, NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
 use crate::sync::{self, AtomicU32, AtomicU64, Mutex, OnceLock};
 use crate::wire::transport::Connect;
@@ -235,7 +235,7 @@ impl Node {
     /// Returns the error if no answer came in time.
     fn silence(&self, idle: Option<Duration>) -> NodeError {
         NodeError::TimedOut {
-            option: Some(Limit::Answer.option()),
+            option: Some(NODE_TIMEOUT),
             limit: self.timeout,
             took: self.pace.answer(),
             idle,
@@ -246,7 +246,7 @@ impl Node {
     /// Returns the error if no connection was made in time. `silence` is the error of the connector.
     fn unconnected(&self, silence: &NodeError) -> NodeError {
         NodeError::TimedOut {
-            option: Some(Limit::Connection.option()),
+            option: Some(CONNECT_TIMEOUT),
             limit: self.connect_timeout,
             took: self.pace.connection(),
             idle: None,

@@ -10,11 +10,9 @@ use crate::shown::{one_line, span};
 use crate::value::Content;
 
 pub(super) mod advice;
-mod limit;
-mod unanswered;
+pub(super) mod silence;
 
 use self::advice::{advice, for_clients, is_about_a_key, is_forbidden, on_connection};
-pub(crate) use self::limit::Limit;
 
 /// Why a node could not be asked, or why its answer is no vote.
 ///

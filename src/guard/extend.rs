@@ -21,8 +21,8 @@ impl LockGuard {
     /// With [`Protocol::Classic`](crate::Protocol::Classic) it also heals the lock: it sets the key again on nodes that
     /// have none, as a server that came back empty or that could not be reached before. It leaves out nodes with another
     /// holder's key, nodes that failed a moment ago, and nodes that were sent a release because they had not answered in
-    /// time, until that is answered. That takes one more round trip, and only where there is something to heal. If the lock has lost a majority of
-    /// its nodes, it is lost all the same.
+    /// time, until that is answered. That takes one more round trip, and only where there is something to heal. If the lock
+    /// has lost a majority of its nodes, it is lost all the same.
     ///
     /// # Errors
     ///

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use super::NodeError;
 use super::advice::on_connection;
-use super::limit::CONNECT_TIMEOUT;
 use crate::shown::{one_line, span};
+
+/// The options of the builder that limit how long a node may take for an answer, and for a connection.
+pub(crate) const NODE_TIMEOUT: &str = "node_timeout";
+pub(crate) const CONNECT_TIMEOUT: &str = "connect_timeout";
 
 const NO_TLS: &str = ": no answer to the TLS handshake (if the port has no TLS, use redis://)";
 
@@ -104,14 +107,13 @@ impl NodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Limit;
 
     #[test]
     fn a_silence_names_its_limit_the_value_and_what_to_raise() {
         let ms = Duration::from_millis;
-        let silence = |limit: Limit, value, took, idle| NodeError::TimedOut {
-            option: Some(limit.option()),
-            limit: value,
+        let silence = |option, limit, took, idle| NodeError::TimedOut {
+            option: Some(option),
+            limit,
             took,
             idle,
             lacks_handshake: false,
@@ -119,16 +121,16 @@ mod tests {
         for (error, said) in [
             (NodeError::silence(), "no answer in time"),
             (
-                silence(Limit::Answer, ms(50), None, None),
+                silence(NODE_TIMEOUT, ms(50), None, None),
                 "no answer within the node timeout of 50ms; raise node_timeout or --node-timeout",
             ),
             (
-                silence(Limit::Answer, ms(50), Some(ms(61)), Some(ms(20_000))),
+                silence(NODE_TIMEOUT, ms(50), Some(ms(61)), Some(ms(20_000))),
                 "no answer within the node timeout of 50ms, on a connection that was idle for 20s (the last answer took 61.0ms); \
                  raise node_timeout or --node-timeout",
             ),
             (
-                silence(Limit::Connection, ms(200), Some(ms(180)), None),
+                silence(CONNECT_TIMEOUT, ms(200), Some(ms(180)), None),
                 "no connection within the connect timeout of 200ms (the last connection took 180.0ms); raise connect_timeout or \
                  --connect-timeout",
             ),
