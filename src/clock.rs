@@ -161,6 +161,14 @@ impl Clock {
 
     /// As [`Self::now`], for counters, logs and error messages only: a simulation does not count it as a step. No
     /// decision may depend on it.
+    /// The time that was read a moment ago; of a clock that moves at each step, the time now.
+    pub(crate) fn now_or(&self, read: Timestamp) -> Timestamp {
+        match self {
+            Self::System(_) => read,
+            Self::Virtual(time) => time.now(),
+        }
+    }
+
     pub(crate) fn now_for_records(&self) -> Timestamp {
         match self {
             Self::System(_) => self.now(),

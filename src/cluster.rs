@@ -10,9 +10,11 @@ use smallvec::SmallVec;
 
 use crate::claim::{Fence, Resource};
 use crate::clock::{Clock, Timestamp};
-use crate::error::Error;
+use crate::error::{Error, NodeReport};
 use crate::fencing::{FencingToken, Proposals, Rules};
 use crate::node::Node;
+use crate::node::key_report::KeyReport;
+use crate::node::verbs::Asked;
 use crate::quorum::Term;
 use crate::retry;
 use crate::stats::Recorder;
@@ -28,14 +30,20 @@ pub(crate) type Places = SmallVec<[usize; 5]>;
 
 /// The places of the nodes of which that is true. There is one item for each node, in the canonical order.
 pub(crate) fn places<T>(nodes: &[T], is_meant: impl Fn(&T) -> bool) -> Places {
-    let nodes = nodes.iter().enumerate();
-    let meant = nodes.filter(|(_, node)| is_meant(node));
-    meant.map(|(place, _)| place).collect()
+    let mut places = Places::new();
+    for (place, node) in nodes.iter().enumerate() {
+        if is_meant(node) {
+            places.push(place);
+        }
+    }
+    places
 }
 
 pub(crate) struct Cluster {
     /// In the canonical order.
     nodes: Vec<Arc<Node>>,
+    /// The indexes of all nodes.
+    all: Places,
     pub(crate) options: Options,
     /// With the fenced protocol, the settings that all clients have to share.
     pub(crate) rules: Option<Arc<Rules>>,
@@ -49,18 +57,29 @@ pub(crate) struct Owner {
     pub(crate) stats: Recorder,
     /// How many locks it has had. Their order is the same in each run of a simulation, that of their addresses is not.
     pub(crate) leases: AtomicU64,
+    /// The names of the nodes, in the canonical order.
+    nodes: Box<[Arc<str>]>,
     /// The process that has the manager.
     process: u32,
 }
 
 impl Owner {
-    pub(crate) fn new(clock: Clock) -> Arc<Self> {
+    pub(crate) fn new(clock: Clock, nodes: Box<[Arc<str>]>) -> Arc<Self> {
         Arc::new(Self {
             clock,
             stats: Recorder::new(&[]),
             leases: AtomicU64::new(0),
+            nodes,
             process: process::id(),
         })
+    }
+
+    /// The reports of all nodes, for people.
+    pub(crate) fn in_full(&self, reports: impl IntoIterator<Item = KeyReport>) -> Vec<NodeReport> {
+        let named = reports.into_iter().zip(&self.nodes);
+        named
+            .map(|(report, node)| report.into_report(node))
+            .collect()
     }
 
     /// Whether this is the child of a fork. Mutexes that other threads held at the fork stay locked there, so none may
@@ -83,7 +102,11 @@ impl Cluster {
         Self {
             rules: options.rules(nodes.len()).map(Arc::new),
             proposals: Proposals::default(),
-            owner: Owner::new(clock),
+            owner: Owner::new(
+                clock,
+                nodes.iter().map(|node| Arc::clone(node.name())).collect(),
+            ),
+            all: (0..nodes.len()).collect(),
             nodes,
             options,
         }
@@ -95,17 +118,19 @@ impl Cluster {
 
     pub(crate) fn each(
         &self,
-    ) -> impl DoubleEndedIterator<Item = &Node> + ExactSizeIterator + Clone {
-        self.nodes.iter().map(AsRef::as_ref)
+    ) -> impl DoubleEndedIterator<Item = &Arc<Node>> + ExactSizeIterator + Clone {
+        self.nodes.iter()
     }
 
-    /// All nodes, and whether each is one of these.
-    pub(crate) fn asking<'c>(
-        &'c self,
-        places: &'c [usize],
-    ) -> impl Iterator<Item = (&'c Node, bool)> + Clone {
-        let nodes = self.each().enumerate();
-        nodes.map(|(place, node)| (node, places.contains(&place)))
+    /// All nodes, of which those with these indexes are asked.
+    pub(crate) fn asking<'c>(&'c self, indexes: &'c [usize]) -> Asked<'c> {
+        let nodes = &self.nodes;
+        Asked { nodes, indexes }
+    }
+
+    /// All nodes, and all are asked.
+    pub(crate) fn asking_all(&self) -> Asked<'_> {
+        self.asking(&self.all)
     }
 
     /// Those of these nodes of which that is true.

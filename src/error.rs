@@ -24,7 +24,6 @@ pub(crate) use self::node::advice::ENDED_TLS;
 pub(crate) use self::node::advice::{ENDED_PLAIN, TOO_MANY};
 pub(crate) use self::node::silence::{CONNECT_TIMEOUT, NODE_TIMEOUT};
 pub use self::report::{NodeReport, Vote};
-pub(crate) use self::report::{NodeReports, one_vote_each};
 pub(crate) use self::reports::Told;
 pub use self::unanswered::UnansweredReleases;
 pub(crate) use self::words::{done_by, named, read_by};

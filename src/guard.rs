@@ -23,7 +23,6 @@ use crate::contend::queue::{Queue, Turn};
 use crate::error::{Error, NodeReport};
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
-use crate::node::Node;
 use crate::protocol::Won;
 use crate::renewal::Keeper;
 use crate::token::Hint;
@@ -164,7 +163,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn votes(&self) -> Vec<NodeReport> {
-        let names = self.shared.cluster().each().map(Node::name);
+        let names = self.shared.cluster().each().map(|node| node.name());
         self.votes.reports(names)
     }
 }

@@ -6,9 +6,10 @@
 //!   nowhere else.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
-//! - `request`: a command, what follows from its verb, and what goes out where no reply comes.
+//! - `attempt`: an attempt to take a lock, packed once. `request`: a command, and what follows from its verb.
+//! - `key_report`: what a node says of a request.
 //! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
-//! - `stranger`: what a connection without a login may do.
+//! - `stranger`: commands on a connection without a login.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
 //!   `receipt` tells whether an undo can still delete a key.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
@@ -21,38 +22,42 @@ use std::time::Duration;
 use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
 
+mod attempt;
 pub(crate) mod command;
 mod connection;
 #[cfg(test)]
-mod doubles;
+pub(crate) mod doubles;
 mod exchange;
 mod gate;
+pub(crate) mod key_report;
 pub(crate) mod lanes;
 #[cfg(test)]
 mod lanes_model;
 mod owed;
 mod pace;
 mod receipt;
-pub(crate) mod reply;
+mod reply;
 #[cfg(all(any(test, fuzzing), feature = "fake", target_os = "linux"))]
 pub(crate) mod reply_path;
-pub(crate) mod request;
+mod request;
 mod round;
 mod stranger;
 pub(crate) mod verbs;
 pub(crate) mod wait;
 
+pub(crate) use self::attempt::Attempt;
 use self::connection::Slots;
 use self::gate::Gate;
+pub(crate) use self::key_report::Leftover;
 use self::lanes::Lanes;
 use self::owed::Owed;
 use self::pace::Pace;
 pub(crate) use self::receipt::Receipt;
-pub(crate) use self::reply::Leftover;
+pub(crate) use self::reply::one_vote;
 use crate::clock::{self, Clock, Timers, Timestamp};
-use crate::error::{CONNECT_TIMEOUT, NODE_TIMEOUT, NodeError, NodeReport, Vote};
+use crate::error::{CONNECT_TIMEOUT, NODE_TIMEOUT, NodeError};
 use crate::stats::NodeRecorder;
-use crate::sync::{self, AtomicU32, AtomicU64, Mutex, OnceLock};
+use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock};
 use crate::wire::transport::Connect;
 
 /// How soon after a failure the node is tried again.
@@ -71,6 +76,8 @@ pub(crate) struct Node {
     generation: AtomicU64,
     /// The breaker, which keeps callers away: how the node failed, from then until its next reply.
     failure: Mutex<Option<Failure>>,
+    /// Whether there is one.
+    has_failed: AtomicBool,
     pace: Pace,
     gate: Gate,
     /// How many connections are busy with listening for releases.
@@ -144,6 +151,7 @@ impl Node {
             timers: setup.timers.clone(),
             generation: AtomicU64::new(0),
             failure: Mutex::default(),
+            has_failed: AtomicBool::new(false),
             pace: Pace::default(),
             gate: Gate::default(),
             listening: AtomicU32::new(0),
@@ -171,31 +179,30 @@ impl Node {
         &self.name
     }
 
-    pub(crate) fn report(
-        &self,
-        vote: Vote,
-        elapsed: Duration,
-        server: Option<Arc<str>>,
-    ) -> NodeReport {
-        NodeReport {
-            server,
-            ..NodeReport::new(&self.name, vote, elapsed)
-        }
+    /// How long the last connection took.
+    pub(crate) fn last_connection(&self) -> Option<Duration> {
+        self.pace.connection()
     }
 
     /// Whether the breaker is closed: the node has not failed lately.
     pub(crate) fn is_well(&self) -> bool {
-        self.failure.lock().is_none()
+        !self.has_failed.load(Ordering::Acquire)
     }
 
     /// Why the breaker is open, if it is.
     pub(crate) fn recent_failure(&self) -> Option<Arc<str>> {
+        if self.is_well() {
+            return None;
+        }
         let failure = self.failure.lock();
         failure.as_ref().map(|failure| Arc::clone(&failure.opening))
     }
 
     /// The last time-out of a node that is known to hang.
     fn known_silence(&self) -> Option<NodeError> {
+        if self.is_well() {
+            return None;
+        }
         let failure = self.failure.lock();
         failure.as_ref().and_then(|failure| failure.silence.clone())
     }
@@ -217,6 +224,7 @@ impl Node {
             opening: Arc::clone(&opening),
             silence,
         });
+        self.has_failed.store(true, Ordering::Release);
         drop(failure);
         self.probe_after(FIRST_PROBE, opening);
         self.stats.opened.count();
@@ -225,7 +233,13 @@ impl Node {
 
     /// Closes the breaker, because the node has answered. Returns whether it was open.
     fn close_breaker(&self) -> bool {
-        let was_open = self.failure.lock().take().is_some();
+        if self.is_well() {
+            return false;
+        }
+        let mut failure = self.failure.lock();
+        let was_open = failure.take().is_some();
+        self.has_failed.store(false, Ordering::Release);
+        drop(failure);
         if was_open {
             self.stats.closed.count();
         }
@@ -265,7 +279,7 @@ impl Node {
     }
 
     /// Runs `job` later on the thread of this node, if the node still exists. So a node that hangs delays no other node.
-    fn later(&self, pause: Duration, job: impl FnOnce(&Self) + Send + 'static) {
+    fn later(&self, pause: Duration, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let Some(own) = self.background.get() else {
             // A thread of the manager starts the thread of the node, because the caller may be dropping a guard.
             return self.later_on(&self.timers, pause, |node| {
@@ -279,7 +293,12 @@ impl Node {
         self.later_on(own, pause, job);
     }
 
-    fn later_on(&self, timers: &Timers, pause: Duration, job: impl FnOnce(&Self) + Send + 'static) {
+    fn later_on(
+        &self,
+        timers: &Timers,
+        pause: Duration,
+        job: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) {
         let me = Weak::clone(&self.me);
         timers.after(pause, move || {
             if let Some(node) = me.upgrade() {

@@ -21,9 +21,3 @@ pub(crate) struct Won {
     /// What each node said, in the canonical order.
     pub(crate) votes: Votes,
 }
-
-/// The answers of the nodes that were asked, each with the place of its node.
-fn answered<T>(answers: impl IntoIterator<Item = Option<T>>) -> impl Iterator<Item = (usize, T)> {
-    let answers = answers.into_iter().enumerate();
-    answers.filter_map(|(place, answer)| Some((place, answer?)))
-}

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, LossCause, NodeError, NodeReport, NodeReports, Vote};
+use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::holder::Holder;
 use crate::quorum;
 use crate::status::LockStatus;
@@ -24,15 +24,16 @@ pub(crate) enum Verdict {
 
 /// Judges the votes on the lock of a guard. The nodes have compared its value with what is under the key, so a key that is no lock
 /// is not ours.
-pub(crate) fn of_held(nodes: &[NodeReport]) -> Verdict {
-    judge(nodes, |vote| vote.is_gone() || vote.is_no_lock())
+pub(crate) fn of_held<'v>(votes: impl Iterator<Item = &'v Vote> + Clone) -> Verdict {
+    judge(votes, |vote| vote.is_gone() || vote.is_no_lock())
 }
 
-fn judge(nodes: &[NodeReport], is_gone: fn(&Vote) -> bool) -> Verdict {
-    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
-    if quorum::is_reached(nodes.len(), count(Vote::is_granted)) {
+fn judge<'v>(votes: impl Iterator<Item = &'v Vote> + Clone, is_gone: fn(&Vote) -> bool) -> Verdict {
+    let nodes = votes.clone().count();
+    let count = |kind: fn(&Vote) -> bool| votes.clone().filter(|vote| kind(vote)).count();
+    if quorum::is_reached(nodes, count(Vote::is_granted)) {
         Verdict::Confirmed
-    } else if quorum::is_ruled_out(nodes.len(), count(is_gone)) {
+    } else if quorum::is_ruled_out(nodes, count(is_gone)) {
         Verdict::Lost
     } else {
         Verdict::Unknown
@@ -47,32 +48,35 @@ pub(crate) fn confirm(
     nodes: Vec<NodeReport>,
 ) -> Result<(), Error> {
     let resource = Arc::clone(resource);
-    Err(match judge(&nodes, Vote::is_gone) {
-        Verdict::Confirmed => return Ok(()),
-        Verdict::Lost => {
-            let cause = loss(nodes);
-            Error::Lost { resource, cause }
-        }
-        Verdict::Unknown => Error::Unavailable {
-            resource,
-            waited,
-            nodes,
+    Err(
+        match judge(nodes.iter().map(|node| &node.vote), Vote::is_gone) {
+            Verdict::Confirmed => return Ok(()),
+            Verdict::Lost => {
+                let cause = loss(nodes);
+                Error::Lost { resource, cause }
+            }
+            Verdict::Unknown => Error::Unavailable {
+                resource,
+                waited,
+                nodes,
+            },
         },
-    })
+    )
 }
 
-/// As [`confirm`], for a release. Where no loss is known, the work was done.
-pub(crate) fn released(
+/// As [`confirm`], for a release. Where no loss is known, the work was done. `reports` makes the reports of these votes.
+pub(crate) fn released<'v>(
     resource: &Arc<str>,
     waited: Duration,
-    nodes: NodeReports,
+    votes: impl Iterator<Item = &'v Vote> + Clone,
+    reports: impl FnOnce() -> Vec<NodeReport>,
 ) -> Result<(), Error> {
-    match judge(&nodes, Vote::is_gone) {
+    match judge(votes, Vote::is_gone) {
         Verdict::Confirmed => return Ok(()),
-        Verdict::Lost => return confirm(resource, waited, nodes.into_vec()),
+        Verdict::Lost => return confirm(resource, waited, reports()),
         Verdict::Unknown => {}
     }
-    let (resource, nodes) = (Arc::clone(resource), nodes.into_vec());
+    let (resource, nodes) = (Arc::clone(resource), reports());
     Err(if is_blocked(&nodes) {
         Error::NotALock {
             resource,
@@ -94,17 +98,14 @@ fn is_blocked(nodes: &[NodeReport]) -> bool {
     quorum::is_ruled_out(nodes.len(), foreign)
 }
 
-/// What a node says of a lock that is taken over, and for how long it will have all keys of the lock.
-pub(crate) struct Kept {
-    pub(crate) report: NodeReport,
-    pub(crate) left: Duration,
-}
-
-/// The validity of a lock that is taken over: how long a majority will have its keys, less the drift of that time.
-pub(crate) fn validity(nodes: &[Kept], drift: impl Fn(Duration) -> Duration) -> Duration {
-    let own = nodes.iter().filter(|node| node.report.vote.is_granted());
-    let times = own.map(|node| node.left).collect();
-    let left = quorum::of_a_majority(nodes.len(), times).unwrap_or_default();
+/// The validity of a lock that is taken over: how long a majority will have its keys, less the drift of that time. `left` is how long
+/// each node that has all keys will have them.
+pub(crate) fn validity(
+    nodes: usize,
+    left: Vec<Duration>,
+    drift: impl Fn(Duration) -> Duration,
+) -> Duration {
+    let left = quorum::of_a_majority(nodes, left).unwrap_or_default();
     left.saturating_sub(drift(left))
 }
 
@@ -187,18 +188,32 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn of<'v>(votes: &(impl Iterator<Item = &'v Vote> + Clone)) -> Self {
-        let count = |kind: fn(&Vote) -> bool| votes.clone().filter(|vote| kind(vote)).count();
-        let asked = count(|vote| !matches!(vote, Vote::NotAsked) && !vote.is_left_out());
-        let granted = count(Vote::is_granted);
-        Self {
-            nodes: count(|_| true),
-            granted,
-            against: asked.saturating_sub(granted),
-            refused: count(|vote| vote.is_refusal() || matches!(vote, Vote::Stale { .. })),
-            abstaining: count(|vote| matches!(vote.failure(), Some(NodeError::Quarantined { .. }))),
-            for_a_writer: count(|vote| matches!(vote, Vote::WriterWaits { .. })),
+    pub(crate) fn of<'v>(votes: impl Iterator<Item = &'v Vote>) -> Self {
+        let mut tally = Self::default();
+        for vote in votes {
+            tally.nodes = tally.nodes.saturating_add(1);
+            match vote {
+                Vote::NotAsked => continue,
+                Vote::Granted | Vote::Released => {
+                    tally.granted = tally.granted.saturating_add(1);
+                    continue;
+                }
+                Vote::Held { .. } | Vote::Read { .. } | Vote::Stale { .. } => {
+                    tally.refused = tally.refused.saturating_add(1);
+                }
+                Vote::WriterWaits { .. } => {
+                    tally.refused = tally.refused.saturating_add(1);
+                    tally.for_a_writer = tally.for_a_writer.saturating_add(1);
+                }
+                Vote::Failed(NodeError::BreakerOpen { .. }) => continue,
+                Vote::Failed(NodeError::Quarantined { .. }) => {
+                    tally.abstaining = tally.abstaining.saturating_add(1);
+                }
+                Vote::Failed(_) | Vote::Missing => {}
+            }
+            tally.against = tally.against.saturating_add(1);
         }
+        tally
     }
 
     /// Whether a majority has granted it. A reader lets a writer that waits have it first, whatever the other nodes say.

@@ -9,7 +9,7 @@ use crate::claim::{Kind, Resource};
 use crate::cluster::{Cluster, Places};
 use crate::error::{Error, Vote};
 use crate::node::command::WhenFree;
-use crate::node::reply::{LockState, LookReply};
+use crate::node::key_report::{LockState, LookReply};
 use crate::node::wait::{ListenOutcome, Listener};
 use crate::quorum::quorum;
 

@@ -1,10 +1,11 @@
 //! Fairness among processes: a client that has just woken another one lets it have the lock first.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasher, BuildHasherDefault};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
+use crate::contend::Quick;
 use crate::sync::{AtomicBool, AtomicU64};
 
 /// How long after a release a client that asks again is polite.
@@ -33,10 +34,11 @@ struct Place {
 
 impl Courtesy {
     /// Notes whether a release has woken another client.
-    pub(crate) fn note_release(&self, key: &str, has_woken: bool, now: Timestamp) {
+    pub(crate) fn note_release(&self, key: &str, has_woken: bool, now: impl FnOnce() -> Timestamp) {
         let place = self.place(key);
         place.is_contended.store(has_woken, Ordering::Relaxed);
         if has_woken {
+            let now = now();
             self.note_writer(key, now);
             let until = now.saturating_add(POLITE_FOR).as_nanos();
             place.polite_until.store(until, Ordering::Relaxed);
@@ -66,13 +68,15 @@ impl Courtesy {
     }
 
     /// Whether a client that was just woken comes before a thread that asks for the lock. Each release owes that once.
-    pub(crate) fn take_debt(&self, key: &str, now: Timestamp) -> bool {
-        self.place(key).polite_until.swap(0, Ordering::Relaxed) > now.as_nanos()
+    pub(crate) fn take_debt(&self, key: &str, now: impl FnOnce() -> Timestamp) -> bool {
+        let polite_until = &self.place(key).polite_until;
+        polite_until.load(Ordering::Relaxed) > 0
+            && polite_until.swap(0, Ordering::Relaxed) > now().as_nanos()
     }
 
     fn place(&self, key: &str) -> &Place {
         // The same in each run, so that a simulated run can be repeated.
-        let hasher = BuildHasherDefault::<DefaultHasher>::new();
+        let hasher = BuildHasherDefault::<Quick>::new();
         let [byte, ..] = hasher.hash_one(key).to_ne_bytes();
         let [first, others @ ..] = &self.places;
         others.get(usize::from(byte) / 8).unwrap_or(first)
@@ -86,19 +90,19 @@ mod tests {
     #[test]
     fn who_has_woken_another_is_polite_once_for_a_moment_and_for_this_lock_alone() {
         let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
-        assert!(!courtesy.take_debt("job", now));
-        courtesy.note_release("job", true, now);
+        assert!(!courtesy.take_debt("job", || now));
+        courtesy.note_release("job", true, || now);
         let others = (0..1_000).map(|n| format!("job-{n}"));
         let others = others.filter(|key| !std::ptr::eq(courtesy.place(key), courtesy.place("job")));
         let others: Vec<String> = others.collect();
         assert!(others.len() > 900);
-        assert!(others.iter().all(|key| !courtesy.take_debt(key, now)));
-        assert!(courtesy.take_debt("job", now));
-        assert!(!courtesy.take_debt("job", now));
+        assert!(others.iter().all(|key| !courtesy.take_debt(key, || now)));
+        assert!(courtesy.take_debt("job", || now));
+        assert!(!courtesy.take_debt("job", || now));
 
-        courtesy.note_release("job", true, now);
+        courtesy.note_release("job", true, || now);
         let late = now.saturating_add(POLITE_FOR);
-        assert!(!courtesy.take_debt("job", late));
+        assert!(!courtesy.take_debt("job", || late));
     }
 
     #[test]
@@ -110,9 +114,9 @@ mod tests {
         let over = now.saturating_add(WARY_FOR);
         assert!(!courtesy.has_met_a_writer("job", over));
         // As the last reader of all, which a writer has waited for.
-        courtesy.note_release("job", true, over);
+        courtesy.note_release("job", true, || over);
         assert!(courtesy.has_met_a_writer("job", over));
-        courtesy.note_release("other", false, over);
+        courtesy.note_release("other", false, || over);
         assert!(!courtesy.has_met_a_writer("other", over));
     }
 
@@ -123,7 +127,7 @@ mod tests {
         courtesy.note_holder("job");
         assert!(courtesy.is_contended("job"));
         for has_woken in [true, false, true] {
-            courtesy.note_release("job", has_woken, now);
+            courtesy.note_release("job", has_woken, || now);
             assert_eq!(courtesy.is_contended("job"), has_woken);
         }
     }

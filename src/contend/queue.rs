@@ -24,7 +24,7 @@ pub(crate) struct Queue<H> {
 }
 
 struct Lines<H> {
-    by_resource: HashMap<Arc<str>, Line<H>>,
+    by_resource: HashMap<Arc<str>, Line<H>, std::hash::BuildHasherDefault<crate::contend::Quick>>,
     /// How many turns there were. A turn has a number that no other turn of the queue has.
     turns: u64,
 }
@@ -62,6 +62,7 @@ pub(crate) struct Turn<H> {
     queue: Arc<Queue<H>>,
     resource: Arc<str>,
     number: u64,
+    is_over: bool,
 }
 
 /// How a thread waits in a line.
@@ -84,7 +85,7 @@ pub(crate) struct Refusal {
 
 impl<H> Queue<H> {
     pub(crate) fn new() -> Arc<Self> {
-        let (by_resource, turns) = (HashMap::new(), 0);
+        let (by_resource, turns) = (HashMap::default(), 0);
         Arc::new(Self {
             lines: Mutex::new(Lines { by_resource, turns }),
             process: std::process::id(),
@@ -136,6 +137,7 @@ impl<H> Queue<H> {
             queue: Arc::clone(self),
             resource: Arc::clone(resource),
             number,
+            is_over: false,
         }
     }
 
@@ -334,6 +336,12 @@ impl<H> Turn<H> {
     }
 
     /// Tells the waiting threads that the release has begun, so that none takes the turn because the validity ends.
+    /// Ends the turn, for a caller who knows that this is no forked child.
+    pub(crate) fn pass_on(mut self) {
+        self.is_over = true;
+        self.queue.pass(&self.resource, self.number);
+    }
+
     pub(crate) fn release_begins(&self) {
         self.with_line(|line| line.lock = None);
     }
@@ -380,7 +388,7 @@ impl<H> Turn<H> {
 impl<H> Drop for Turn<H> {
     fn drop(&mut self) {
         // In a forked child, the mutex may stay locked by a thread of the parent.
-        if std::process::id() == self.queue.process {
+        if !self.is_over && std::process::id() == self.queue.process {
             self.queue.pass(&self.resource, self.number);
         }
     }

@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use super::NodeError;
 use super::words::{done_by, named, read_by};
 use crate::holder::Holder;
@@ -41,43 +39,16 @@ pub struct NodeReport {
     /// Of a [status](crate::LockManager::status), whether a client has announced at this node that it waits for the lock. Clients
     /// wait at the first node, so the others mostly don't know.
     pub is_wanted: bool,
-    /// The run id of the server behind it, where that is known.
-    pub(crate) server: Option<Arc<str>>,
-}
-
-/// What all nodes say, in the canonical order.
-pub(crate) type NodeReports = SmallVec<[NodeReport; 5]>;
-
-/// Leaves each server only its first vote: a server has one vote, even if several nodes are that server.
-pub(crate) fn one_vote_each<'n>(nodes: impl IntoIterator<Item = &'n mut NodeReport>) {
-    let mut before: SmallVec<[&NodeReport; 5]> = SmallVec::new();
-    for report in nodes {
-        report.fail_if_server_voted(before.iter().copied());
-        before.push(report);
-    }
 }
 
 impl NodeReport {
-    /// What a node said in so much time. Its server is not known.
+    /// What a node said in so much time.
     pub(crate) fn new(node: &Arc<str>, vote: Vote, elapsed: Duration) -> Self {
         Self {
             node: Arc::clone(node),
             vote,
             elapsed,
             is_wanted: false,
-            server: None,
-        }
-    }
-
-    /// Makes the vote a failure if one of the others is a vote of the same server.
-    pub(crate) fn fail_if_server_voted<'a>(&mut self, mut others: impl Iterator<Item = &'a Self>) {
-        if !self.vote.is_granted() || self.server.is_none() {
-            return;
-        }
-        let same = |other: &&Self| other.vote.is_granted() && other.server == self.server;
-        if let Some(other) = others.find(same) {
-            let other = Arc::clone(&other.node);
-            self.vote = Vote::Failed(NodeError::SameServer { other });
         }
     }
 }

@@ -4,17 +4,17 @@ use std::mem::take;
 use std::thread;
 use std::time::Duration;
 
-use super::{LockGuard, Received};
+use super::{LockGuard, Received, Turns};
 use crate::callbacks::despite_panics;
 use crate::claim::{Kind, Resource};
 use crate::contend::queue::Turn;
-use crate::error::{Error, LossCause, NodeReports};
+use crate::error::{Error, LossCause};
 use crate::lease::Lease;
 use crate::lease::state::Ended;
 use crate::lease::state::holding::{Holding, Holdings};
 use crate::lease::state::hooks::drop_each;
 use crate::node::Leftover;
-use crate::node::verbs::Outcome;
+use crate::node::key_report::{KeyReports, votes, waiters};
 use crate::protocol::pass::{Pass, pass};
 use crate::protocol::release::release;
 use crate::verdict;
@@ -116,13 +116,17 @@ impl LockGuard {
     fn end(mut self) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
         let started = self.shared.cluster().clock.now_for_records();
-        let (known, nodes) = self.give_back();
+        self.must_release = false;
+        let turns = take(&mut self.turns);
+        let (known, nodes) = self.give_back(turns);
         if let Some(cause) = known {
             // No answer of the nodes can undo a loss that is known.
             return Err(self.lease.lost_error(cause));
         }
         let ended = self.shared.cluster().clock.now_for_records();
-        verdict::released(self.lease.name(), ended.saturating_since(started), nodes)
+        let waited = ended.saturating_since(started);
+        let in_full = || self.shared.cluster().in_full(nodes.iter().cloned());
+        verdict::released(self.lease.name(), waited, votes(&nodes), in_full)
     }
 
     /// Ends the lock, in one of these ways:
@@ -133,9 +137,7 @@ impl LockGuard {
     /// 4. Else it is released.
     ///
     /// Returns the votes of the release, and how the lock was lost, if it was.
-    fn give_back(&mut self) -> (Option<LossCause>, NodeReports) {
-        self.must_release = false;
-        let turns = take(&mut self.turns);
+    fn give_back(&self, turns: Turns) -> (Option<LossCause>, KeyReports) {
         for turn in &turns {
             turn.release_begins();
         }
@@ -154,22 +156,22 @@ impl LockGuard {
             self.release(&ended)
         };
         // The next thread gets its turn before the steps that may take time.
-        drop(turns);
-        let loss = self.lease.released(&ended, &released.nodes);
+        turns.into_iter().for_each(Turn::pass_on);
+        let loss = self.lease.released(&ended, &released);
         drop_each(ended.hooks);
-        (loss, released.nodes)
+        (loss, released)
     }
 
     /// How long nobody may get the lock, if its minimum is not over.
     fn rest_left(&self) -> Option<Duration> {
-        let now = self.shared.cluster().clock.now();
-        let left = self.rests_until?.saturating_since(now);
+        let until = self.rests_until?;
+        let left = until.saturating_since(self.shared.cluster().clock.now());
         (!left.is_zero()).then_some(left)
     }
 
     /// Releases the lock and asks for it for the next waiting thread of this manager, unless another client may be waiting
     /// for it. Returns the result of the release.
-    fn pass(&self, turns: &[Turn<Received>], ended: &Ended) -> Option<Outcome> {
+    fn pass(&self, turns: &[Turn<Received>], ended: &Ended) -> Option<KeyReports> {
         let (cluster, claim) = (self.shared.cluster(), &self.lease.claim);
         let passes = self.passes.checked_sub(1)?;
         let [turn] = turns else { return None };
@@ -185,7 +187,7 @@ impl LockGuard {
             return None;
         }
         let Pass { released, next } = pass(cluster, claim, &ended.nodes, &first.demand).ok()?;
-        self.note_release(key, released.waiting.any());
+        self.note_release(key, waiters(&released).any());
         let passed_on = |won| {
             let mut guard = Self::new(&self.shared, won);
             guard.passes = passes;
@@ -200,13 +202,13 @@ impl LockGuard {
     }
 
     /// Releases the lock on every node that may have its keys, and remembers what that says of other clients that wait.
-    fn release(&self, ended: &Ended) -> Outcome {
+    fn release(&self, ended: &Ended) -> KeyReports {
         let resource = &self.lease.claim.resource;
         let released = release(self.shared.cluster(), &self.lease.claim, &ended.nodes, None);
         // A reader that wakes nobody may leave other readers behind, for whom a writer waits.
-        if released.waiting.any() || !self.is_read() {
+        if waiters(&released).any() || !self.is_read() {
             for place in 0..resource.names().len() {
-                self.note_release(resource.waited_for(place), released.waiting.has(place));
+                self.note_release(resource.waited_for(place), waiters(&released).has(place));
             }
         }
         released
@@ -214,7 +216,7 @@ impl LockGuard {
 
     /// Remembers whether the release has woken another client that waits. `key` is that of the lock, or of the semaphore.
     fn note_release(&self, key: &str, has_woken: bool) {
-        let now = self.shared.cluster().clock.now();
+        let now = || self.shared.cluster().clock.now();
         self.shared.courtesy.note_release(key, has_woken, now);
     }
 }
@@ -223,7 +225,9 @@ impl Drop for LockGuard {
     fn drop(&mut self) {
         if self.must_release && !self.shared.cluster().is_forked() {
             // A second panic while unwinding would abort the program, so a panic must not leave this drop.
-            despite_panics(|| drop(self.give_back()));
+            self.must_release = false;
+            let turns = take(&mut self.turns);
+            despite_panics(|| drop(self.give_back(turns)));
         }
     }
 }

@@ -7,9 +7,10 @@ use super::state::LeaseState;
 use super::state::holding::Holding;
 use crate::claim::Claim;
 use crate::clock::{FakeClock, at};
-use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::error::{Error, NodeError, Vote};
 use crate::node::Leftover::{self, None, Possible, Undone};
 use crate::node::Receipt;
+use crate::node::key_report::{KeyReport, KeyReports};
 
 /// A lock that has left `second` on its second node, and on its third node an undo that is never answered.
 fn lease(second: Leftover) -> Arc<LeaseState> {
@@ -18,10 +19,9 @@ fn lease(second: Leftover) -> Arc<LeaseState> {
     Arc::new(lease)
 }
 
-fn votes(second: Vote) -> Vec<NodeReport> {
+fn votes(second: Vote) -> KeyReports {
     let votes = [Vote::Granted, second, Vote::NotAsked];
-    let reports = votes.map(|vote| NodeReport::new(&"node".into(), vote, Duration::ZERO));
-    reports.into()
+    votes.map(KeyReport::unasked).into_iter().collect()
 }
 
 fn undone() -> Leftover {

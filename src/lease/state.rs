@@ -175,7 +175,7 @@ impl LeaseState {
         until: Timestamp,
     ) -> Self {
         let valid = Timestamp::from_nanos(0)..until;
-        let owner = Owner::new(clock.clone().into());
+        let owner = Owner::new(clock.clone().into(), ["a", "b", "c"].map(Into::into).into());
         // Of the same manager as others that are made so.
         let number = Arc::as_ptr(&owner).addr();
         owner
@@ -318,7 +318,7 @@ impl LeaseState {
             loss: state.loss(),
             end: self.end_by(&state),
             expiry: self.take_cause_of_end(&mut state),
-            nodes: state.nodes.clone(),
+            nodes: Holdings::from_slice(&state.nodes),
             hooks: take(&mut state.hooks),
         };
         state.has_ended = true;

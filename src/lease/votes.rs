@@ -7,6 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::error::{NodeReport, Vote};
+use crate::node::key_report::{KeyReport, SmallVote, votes};
 
 /// The votes on a lock, in the canonical order.
 ///
@@ -16,40 +17,44 @@ use crate::error::{NodeReport, Vote};
 pub(crate) struct Votes {
     /// How long each node took to grant the lock, in nanoseconds. Empty if the reports are kept.
     granted_in: SmallVec<[u32; 5]>,
-    reports: Box<[NodeReport]>,
+    reports: Box<[KeyReport]>,
 }
 
 impl Votes {
     /// It makes a list of the reports only where it keeps them. A list that ends at once would leave a hole between what stays.
-    pub(crate) fn new<'r>(reports: impl Iterator<Item = &'r NodeReport> + Clone) -> Self {
-        let granted_in: Option<_> = reports.clone().map(granted_in).collect();
-        let kept = reports.filter(|_| granted_in.is_none()).cloned().collect();
+    pub(crate) fn new(reports: &[KeyReport]) -> Self {
+        let mut granted_in: SmallVec<[u32; 5]> = SmallVec::new();
+        for report in reports {
+            let nanos = u32::try_from(report.elapsed.as_nanos()).ok();
+            let Some(nanos) = nanos.filter(|_| matches!(report.vote, SmallVote::Granted)) else {
+                return Self {
+                    granted_in: SmallVec::new(),
+                    reports: reports.into(),
+                };
+            };
+            granted_in.push(nanos);
+        }
         Self {
-            granted_in: granted_in.unwrap_or_default(),
-            reports: kept,
+            granted_in,
+            reports: Box::default(),
         }
     }
 
     /// What each node said. `names` are those of the nodes, in the canonical order.
     pub(crate) fn reports<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<NodeReport> {
-        let granted = names.zip(&self.granted_in);
-        let granted = granted.map(|(name, nanos)| {
-            let elapsed = Duration::from_nanos(u64::from(*nanos));
-            NodeReport::new(name, Vote::Granted, elapsed)
+        let granted = self.granted_in.iter().map(|nanos| {
+            let mut report = KeyReport::unasked(SmallVote::Granted);
+            report.elapsed = Duration::from_nanos(u64::from(*nanos));
+            report
         });
-        granted.chain(self.reports.iter().cloned()).collect()
+        let all = granted.chain(self.reports.iter().cloned()).zip(names);
+        all.map(|(report, name)| report.into_report(name)).collect()
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = &Vote> {
         let granted = repeat_n(&Vote::Granted, self.granted_in.len());
-        granted.chain(self.reports.iter().map(|report| &report.vote))
+        granted.chain(votes(&self.reports))
     }
-}
-
-/// How long the node took to grant the lock, if it did, and in a time that can be kept.
-fn granted_in(report: &NodeReport) -> Option<u32> {
-    let nanos = u32::try_from(report.elapsed.as_nanos()).ok();
-    nanos.filter(|_| matches!(report.vote, Vote::Granted))
 }
 
 #[cfg(test)]
@@ -82,12 +87,17 @@ mod tests {
         fn every_report_is_as_it_was(nodes in prop::collection::vec((vote(), elapsed()), 1..9)) {
             let names = 0..nodes.len();
             let names: Vec<Arc<str>> = names.map(|i| format!("node-{i}").into()).collect();
-            let reports = names.iter().zip(&nodes);
-            let reports = reports.map(|(name, (vote, elapsed))| NodeReport::new(name, vote.clone(), *elapsed));
-            let reports: Vec<NodeReport> = reports.collect();
-            let votes = Votes::new(reports.iter());
-            let shown = format!("{reports:?}");
-            let of_each = format!("{:?}", reports.iter().map(|report| &report.vote).collect::<Vec<_>>());
+            let report = |(vote, elapsed): &(Vote, Duration)| {
+                let mut report = KeyReport::unasked(vote.clone());
+                report.elapsed = *elapsed;
+                report
+            };
+            let reports: Vec<KeyReport> = nodes.iter().map(report).collect();
+            let votes = Votes::new(&reports);
+            let in_full = reports.iter().cloned().zip(&names);
+            let in_full: Vec<_> = in_full.map(|(report, name)| report.into_report(name)).collect();
+            let shown = format!("{in_full:?}");
+            let of_each = format!("{:?}", in_full.iter().map(|report| &report.vote).collect::<Vec<_>>());
             prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), of_each);
             prop_assert_eq!(format!("{:?}", votes.reports(names.iter())), shown);
         }

@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::contend::arbiter::{Reach, Round, Wait};
 use crate::contend::demand::{Demand, lines};
 use crate::contend::queue::{Refusal, Waiting};
-use crate::error::{Error, NodeError, Vote};
+use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::fanout::Fanout;
 use crate::guard::{LockGuard, Received, Shared, Turns};
 use crate::holder::Holder;
@@ -48,6 +48,7 @@ impl<'m> Acquire<'m> {
         demand: &'m Demand,
         keep_alive: Option<KeepAlive>,
         at_least: Option<Duration>,
+        started: Timestamp,
     ) -> Self {
         let cluster = shared.cluster();
         let span = LockSpan::enter(&demand.resource.name, demand.term.ttl);
@@ -62,7 +63,7 @@ impl<'m> Acquire<'m> {
             at_least,
             passed: None,
             turns: Turns::new(),
-            started: cluster.clock.now_for_records(),
+            started,
             attempts: 0,
             is_contended: false,
             is_queued: false,
@@ -187,7 +188,8 @@ impl<'m> Acquire<'m> {
 
     /// The error of a call that asks no node, because other threads of this manager have what it asks for.
     fn held_here(&self, resource: &Arc<str>, holder: Option<Holder>) -> Error {
-        let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
+        let unasked =
+            |node: &Arc<Node>| NodeReport::new(node.name(), Vote::NotAsked, Duration::ZERO);
         Error::Held {
             resource: Arc::clone(resource),
             permits: self.demand.resource.kind.permits(),
@@ -209,7 +211,7 @@ impl<'m> Acquire<'m> {
 
     /// Whether a client that this manager has just woken comes first.
     fn yields(&self) -> bool {
-        let now = self.cluster.clock.now();
+        let now = || self.cluster.clock.now();
         let take_debt = |key: &String| self.shared.courtesy.take_debt(key, now);
         // Each key is asked, because each debt has to be taken. `any` would stop at the first.
         let keys = self.demand.resource.keys.iter();
@@ -339,7 +341,7 @@ fn needs_new_connections(error: &Error) -> bool {
     let as_unasked = votes
         .clone()
         .map(|vote| if is_old(vote) { &Vote::NotAsked } else { vote });
-    votes.clone().any(is_old) && !Tally::of(&as_unasked).is_lost()
+    votes.clone().any(is_old) && !Tally::of(as_unasked).is_lost()
 }
 
 /// Whether nodes would have granted another fencing token: a larger one, or a smaller one if the last one was too far

@@ -283,6 +283,7 @@ impl<'a> LockRequest<'a> {
         let label = self.holder.clone().transpose();
         let label = label.map_err(|reason| Error::invalid("holder", reason))?;
         let timeout = timeout.unwrap_or_else(|| options.acquire_timeout(ttl));
+        let now = cluster.clock.now();
         let demand = Demand {
             resource: Arc::new(resource),
             term,
@@ -290,11 +291,11 @@ impl<'a> LockRequest<'a> {
             waits: !timeout.is_zero(),
             patience: Patience {
                 // None, which is no bound, if the sum overflows.
-                end: cluster.clock.now().checked_add(timeout),
+                end: now.checked_add(timeout),
                 cancel: self.cancel.clone(),
             },
         };
-        Acquire::new(shared, &demand, self.keep_alive, self.at_least).run()
+        Acquire::new(shared, &demand, self.keep_alive, self.at_least, now).run()
     }
 
     /// What the lock is on, if its names are valid.

@@ -302,10 +302,7 @@ pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
         KEYS_A_STEP.into(),
         LONGEST_LISTED.into(),
     ];
-    Packed {
-        longest_reply: LONGEST_PAGE,
-        ..eval("scan", SCAN, &rest)
-    }
+    eval("scan", SCAN, &rest).with(|command| command.longest_reply = LONGEST_PAGE)
 }
 
 /// Asks a server for its run id, on a new connection.

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use r2d2::ManageConnection;
-use smallvec::SmallVec;
 
 use super::command;
+use super::request::Batch;
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::wire::pack::Packed;
@@ -48,6 +48,16 @@ pub(super) struct OpenConnection {
     server: Server,
     /// The scripts whose text was sent on it. They are called by their digests from then on.
     pub(super) scripts: Vec<&'static Script>,
+}
+
+/// How long a reply is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wait {
+    /// Not at all. The clock is not read.
+    Not {
+        now: Timestamp,
+    },
+    Until(Timestamp),
 }
 
 /// What is known of the server at the other end. Behind a proxy, another process may have taken its place, so nothing that
@@ -127,46 +137,72 @@ impl OpenConnection {
         }
     }
 
-    /// Sends commands in one write. After an error the connection is of no use: what is in the stream is unknown.
-    pub(super) fn send(
+    /// Sends a whole batch. After an error the connection is of no use: what is in the stream is unknown.
+    pub(super) fn send_batch(
         &mut self,
-        commands: &[Cow<'_, Packed>],
+        batch: &Batch<'_>,
         deadline: Timestamp,
     ) -> Result<(), NodeError> {
-        let is_new = matches!(self.server, Server::ToBeAsked);
-        let introduction = is_new.then(command::introduce);
-        let mut all: SmallVec<[Cow<'_, [u8]>; 1]> = SmallVec::new();
-        if let Some(introduction) = &introduction {
-            self.server = Server::Asked;
-            all.push(introduction.in_full());
+        let is_known = |script: &&Script| self.scripts.iter().any(|known| ptr::eq(*known, *script));
+        if matches!(self.server, Server::ToBeAsked) || !batch.scripts.iter().all(is_known) {
+            let commands = batch.requests.iter().map(|request| &request.packed);
+            return self.send(commands, deadline);
         }
+        self.note_sent(batch.requests.len(), batch.longest_reply);
+        self.transport.send(batch.joined(), deadline)
+    }
+
+    /// Sends commands in one write, with the text of the scripts that the server was not sent before. After an error the connection is
+    /// of no use.
+    pub(super) fn send<'c>(
+        &mut self,
+        commands: impl Iterator<Item = &'c Packed>,
+        deadline: Timestamp,
+    ) -> Result<(), NodeError> {
+        let mut bytes = Vec::new();
+        let (mut count, mut longest_reply) = (0_usize, 0);
+        if matches!(self.server, Server::ToBeAsked) {
+            self.server = Server::Asked;
+            bytes.extend_from_slice(&command::introduce().bytes);
+            count = 1;
+        }
+        for command in commands {
+            longest_reply = longest_reply.max(command.longest_reply);
+            bytes.extend_from_slice(&bytes_for(command, &mut self.scripts));
+            count = count.saturating_add(1);
+        }
+        self.note_sent(count, longest_reply);
+        self.transport.send(&bytes, deadline)
+    }
+
+    fn note_sent(&mut self, commands: usize, longest_reply: usize) {
         if self.in_flight == 0 {
             self.longest_reply = 0;
         }
-        for command in commands {
-            self.longest_reply = self.longest_reply.max(command.longest_reply);
-            all.push(bytes_for(command, &mut self.scripts));
-        }
-        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        self.longest_reply = self.longest_reply.max(longest_reply);
+        let count = u32::try_from(commands).unwrap_or(u32::MAX);
         self.in_flight = self.in_flight.saturating_add(count);
         self.transport.allow_replies_up_to(self.longest_reply);
-        self.transport.send(&all, deadline)
     }
 
-    /// Receives the reply to the oldest command, if it comes until `until`. Before the first one, the server says who it is. After an
+    /// Receives the reply to the oldest command, if it comes in time. Before the first one, the server says who it is. After an
     /// error, as when nothing has come by the deadline, what comes next answers nobody. An undo may still be sent behind the command.
     pub(super) fn recv(
         &mut self,
-        until: Timestamp,
+        wait: Wait,
         deadline: Timestamp,
     ) -> Option<Result<Reply, NodeError>> {
-        if !self.transport.wait_for_reply(until, deadline) {
-            return (until >= deadline).then_some(Err(NodeError::silence()));
+        let (is_there, end) = match wait {
+            Wait::Until(until) => (self.transport.wait_for_reply(until, deadline), until),
+            Wait::Not { now } => (self.transport.has_reply(now, deadline), now),
+        };
+        if !is_there {
+            return (end >= deadline).then_some(Err(NodeError::silence()));
         }
         if let Server::Asked = self.server {
             return match self.read_introduction(deadline) {
                 // So far, only the introduction may have come.
-                Ok(()) => self.recv(until, deadline),
+                Ok(()) => self.recv(wait, deadline),
                 Err(error) => Some(Err(error)),
             };
         }

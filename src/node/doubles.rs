@@ -1,6 +1,5 @@
 //! A server in the place of real ones, for the unit tests of nodes.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -9,21 +8,22 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::attempt::Attempt;
 use super::command::{self, probe};
+use super::key_report::KeyReport;
 use super::lanes::Lanes;
-use super::reply::Answer;
-use super::request::{Attempt, Verb};
-use super::round::ask;
+use super::request::Verb;
+use super::round::ask_one;
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, VirtualTime, one_thread};
 use crate::error::{NodeError, Vote};
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
-use crate::wire::resp::{Reply, ServerError};
+use crate::wire::resp::{self, Reply, ServerError};
 use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// An extension that is in no hurry.
 pub(super) const KEEP: Verb = Verb::Keep {
@@ -32,7 +32,7 @@ pub(super) const KEEP: Verb = Verb::Keep {
 
 /// What a server does next.
 #[derive(Debug, Clone)]
-pub(super) enum Event {
+pub(crate) enum Event {
     Says(Reply),
     /// The connection ends, or what comes is no reply.
     Fails(NodeError),
@@ -49,39 +49,39 @@ pub(super) enum Event {
     Tears,
 }
 
-pub(super) use Event::{Breaks, Fails, Late, Panics, Says, Stuck, Tears};
+pub(crate) use Event::{Breaks, Fails, Late, Panics, Says, Stuck, Tears};
 
 /// What a server does at each step of a connection, unless something is on its list: 0 is that the connection is made, 1 the answer
 /// to the introduction, and all others are replies to commands.
-pub(super) type Mood = dyn Fn(usize) -> Event + Send + Sync;
+pub(crate) type Mood = dyn Fn(usize) -> Event + Send + Sync;
 
 /// A server. Its clock goes on while a client waits for its replies.
-pub(super) struct Server {
+pub(crate) struct Server {
     /// Its place among the nodes of a cluster.
     place: usize,
-    pub(super) clock: FakeClock,
+    pub(crate) clock: FakeClock,
     mood: Mutex<Box<Mood>>,
     /// What the server does first, on whichever connection, but for the introductions.
-    pub(super) events: Mutex<VecDeque<Event>>,
+    pub(crate) events: Mutex<VecDeque<Event>>,
     /// How long after a command its reply comes.
-    pub(super) distance: Mutex<Duration>,
+    pub(crate) distance: Mutex<Duration>,
     /// How long a connection to it takes.
-    pub(super) connecting: Mutex<Duration>,
+    pub(crate) connecting: Mutex<Duration>,
     /// Connections up to this one are silent for good.
-    pub(super) forgotten: AtomicUsize,
+    pub(crate) forgotten: AtomicUsize,
     /// Connections up to this one were closed while they were idle.
-    pub(super) closed: AtomicUsize,
-    pub(super) sent: Arc<Mutex<Vec<Write>>>,
+    pub(crate) closed: AtomicUsize,
+    pub(crate) sent: Arc<Mutex<Vec<Write>>>,
     /// The lanes of the node for rounds to several nodes.
-    pub(super) lanes: Arc<Lanes>,
+    pub(crate) lanes: Arc<Lanes>,
     /// When connections were asked for, and whether no batch had a lane then.
-    pub(super) connects: Mutex<Vec<(Duration, bool)>>,
+    pub(crate) connects: Mutex<Vec<(Duration, bool)>>,
     /// For each wait for a reply that did not come, whether no batch had a lane.
-    pub(super) waits: Mutex<Vec<bool>>,
+    pub(crate) waits: Mutex<Vec<bool>>,
 }
 
 /// The place of a node, and the commands that it was sent in one write.
-pub(super) type Write = (usize, Vec<Vec<u8>>);
+pub(crate) type Write = (usize, Vec<Vec<u8>>);
 
 struct Connection {
     server: Arc<Server>,
@@ -94,14 +94,14 @@ struct Connection {
 }
 
 impl Server {
-    pub(super) fn new(mood: impl Fn(usize) -> Event + Clone + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn new(mood: impl Fn(usize) -> Event + Clone + Send + Sync + 'static) -> Arc<Self> {
         let [server] = Self::cluster(1, move |_, step| mood(step));
         server
     }
 
     /// Servers in the canonical order, whose moods depend on their places. They have one clock, one list of what they were sent, and
     /// one set of lanes, for pools of this size.
-    pub(super) fn cluster<const N: usize>(
+    pub(crate) fn cluster<const N: usize>(
         pool_size: u32,
         mood: impl Fn(usize, usize) -> Event + Clone + Send + Sync + 'static,
     ) -> [Arc<Self>; N] {
@@ -127,22 +127,22 @@ impl Server {
     }
 
     /// A server that does as this list says, and then nothing more.
-    pub(super) fn of_list(events: impl IntoIterator<Item = Event>) -> Arc<Self> {
+    pub(crate) fn of_list(events: impl IntoIterator<Item = Event>) -> Arc<Self> {
         let server = Self::new(|step| if step < 2 { Says(Reply::Nil) } else { Late });
         server.events.lock().extend(events);
         server
     }
 
-    pub(super) fn set(&self, mood: impl Fn(usize) -> Event + Send + Sync + 'static) {
+    pub(crate) fn set(&self, mood: impl Fn(usize) -> Event + Send + Sync + 'static) {
         *self.mood.lock() = Box::new(mood);
     }
 
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connects.lock().len()
     }
 
     /// How many connections are open.
-    pub(super) fn open(self: &Arc<Self>) -> usize {
+    pub(crate) fn open(self: &Arc<Self>) -> usize {
         // One is the server itself, and one the node has.
         Arc::strong_count(self).saturating_sub(2)
     }
@@ -187,7 +187,7 @@ impl Connection {
 }
 
 impl Transport for Connection {
-    fn send(&mut self, commands: &[Cow<'_, [u8]>], _: Timestamp) -> Result<(), NodeError> {
+    fn send(&mut self, commands: &[u8], _: Timestamp) -> Result<(), NodeError> {
         match self.next() {
             Stuck => return Err(NodeError::silence()),
             Breaks => {
@@ -200,7 +200,8 @@ impl Transport for Connection {
             }
             Says(_) | Fails(_) | Event::Away(_) | Late | Panics => {}
         }
-        let commands = commands.iter().map(|command| command.to_vec());
+        let commands = resp::commands(commands).unwrap();
+        let commands = commands.into_iter().map(<[u8]>::to_vec);
         let write = (self.server.place, commands.collect());
         self.server.sent.lock().push(write);
         self.sent_at = self.server.clock.now();
@@ -250,13 +251,13 @@ impl Transport for Connection {
 }
 
 /// A node in front of this server, with one slot and a timeout of a second, unless `adapt` says otherwise.
-pub(super) fn node(server: &Arc<Server>, adapt: impl FnOnce(&mut Setup<'_>)) -> Arc<Node> {
+pub(crate) fn node(server: &Arc<Server>, adapt: impl FnOnce(&mut Setup<'_>)) -> Arc<Node> {
     let clock = Clock::from(server.clock.clone());
     node_on(&clock, &server.clock, server, adapt)
 }
 
 /// The same on another clock, with timers on this one.
-pub(super) fn node_on(
+pub(crate) fn node_on(
     clock: &Clock,
     timers: &FakeClock,
     server: &Arc<Server>,
@@ -278,67 +279,66 @@ pub(super) fn node_on(
 }
 
 /// What the node answers to a probe that is sent with this verb.
-pub(super) fn asked(node: &Node, verb: &Verb) -> Answer {
-    ask(node, &probe(), verb)
+pub(super) fn asked(node: &Arc<Node>, verb: &Verb) -> KeyReport {
+    ask_one(node, &probe(), verb.clone())
 }
 
 /// The same for a verb that the server is about to answer.
-pub(super) fn answered(server: &Server, node: &Node, verb: &Verb) -> bool {
+pub(super) fn answered(server: &Server, node: &Arc<Node>, verb: &Verb) -> bool {
     let reply = if let Verb::Take(_) = verb {
         number(1)
     } else {
         Says(Reply::Int(1))
     };
     server.events.lock().push_back(reply);
-    asked(node, verb).result.is_ok()
+    asked(node, verb).has_replied
 }
 
-pub(super) fn error(text: &str) -> Event {
+pub(crate) fn error(text: &str) -> Event {
     Says(Reply::Error(ServerError::new(text)))
 }
 
-pub(super) fn closes() -> Event {
+pub(crate) fn closes() -> Event {
     Fails(closed(io::ErrorKind::ConnectionReset))
 }
 
-pub(super) fn is_away() -> Event {
+pub(crate) fn is_away() -> Event {
     Event::Away(unconnected(io::ErrorKind::ConnectionRefused.into()))
 }
 
 /// That another holder has the key for so many milliseconds; or that there is none, if it is -2.
-pub(super) fn number(number: i64) -> Event {
+pub(crate) fn number(number: i64) -> Event {
     Says(Reply::Array(vec![Reply::Int(number)]))
 }
 
 /// The number in the answer.
-pub(super) fn number_of(answer: Answer) -> u128 {
-    let (vote, _) = answer.result.unwrap().vote();
-    let Vote::Held { remaining, .. } = vote else {
-        panic!("{vote}");
+pub(crate) fn number_of(report: KeyReport) -> u128 {
+    let Vote::Held { remaining, .. } = &*report.vote else {
+        panic!("{}", *report.vote);
     };
     remaining.unwrap().as_millis()
 }
 
 /// The command that releases the lock with this key.
-pub(super) fn release_of(key: &str) -> Packed {
+pub(crate) fn release_of(key: &str) -> Packed {
     command::release(&Claim::of_key(key))
 }
 
-pub(super) fn attempt_on(key: &str) -> Attempt {
-    Attempt::new(&Claim::of_key(key), SECOND)
+pub(crate) fn attempt_on(key: &str) -> Attempt {
+    Attempt::new(Claim::of_key(key), SECOND)
 }
 
 /// An acquire of the lock with this key.
 pub(super) fn acquire_of(key: &str) -> Verb {
-    Verb::Take(attempt_on(key).repair)
+    Verb::Take(attempt_on(key))
 }
 
 /// A wait for a release, for so long, that may be given up by this flag.
 pub(super) fn listen(patience: Duration, given_up: Option<Arc<AtomicBool>>) -> Verb {
-    Verb::Listen {
+    Verb::Listen(Arc::new(super::request::Listen {
         bell: "bell".into(),
         until: Timestamp::from_nanos(0),
         patience,
         given_up,
-    }
+    }))
 }

@@ -22,9 +22,8 @@
 //! Each step changes an exchange that is in its state, and does nothing to any other. This file has the first states and the end;
 //! `sending` and `reading` have what is between.
 
-use std::borrow::Cow;
 use std::net::TcpStream;
-use std::ptr;
+use std::ops::Range;
 use std::time::Duration;
 
 use r2d2::PooledConnection;
@@ -33,15 +32,14 @@ use smallvec::SmallVec;
 use super::Node;
 use super::connection::{OpenConnection, SUSPICIOUS_IDLE, Slots, no_connection};
 use super::gate::Passage;
+use super::key_report::{Again, KeyReport, Leftover};
 use super::lanes::Lane;
 use super::receipt::Undo;
-use super::reply::{Again, Answer, Leftover, Said};
-use super::request::Request;
+use super::request::{Batch, Request};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::log_lines;
 use crate::spans::NodeSpan;
-use crate::wire::pack::Packed;
 
 mod reading;
 mod sending;
@@ -60,7 +58,11 @@ pub(super) enum State {
 /// One exchange with one node. See the table above.
 pub(super) struct Exchange<'x> {
     pub(super) node: &'x Node,
-    requests: SmallVec<[Pending<'x>; 1]>,
+    batch: &'x Batch<'x>,
+    /// The state of each request of the batch.
+    requests: SmallVec<[Pending; 1]>,
+    /// How many of them have no answer.
+    open: usize,
     /// It is given back before a connection is made.
     lane: &'x Lane<'x>,
     pub(super) state: State,
@@ -83,9 +85,13 @@ pub(super) struct Exchange<'x> {
     idle: Option<Duration>,
     passage: Passage,
     /// The places of the requests whose replies are still to come on this connection, in the order of these.
-    due: SmallVec<[usize; 4]>,
+    due: Range<usize>,
+    /// The same for requests that were sent again, which come after them.
+    late: Vec<usize>,
     /// The end of the last wait for a reply.
     looked_until: Timestamp,
+    /// When what is read now has come.
+    at: Option<Timestamp>,
     /// How often requests were sent again because the connection was closed.
     repetitions: u32,
     first_failure: Option<Box<NodeError>>,
@@ -95,29 +101,25 @@ pub(super) struct Exchange<'x> {
     news: Vec<Option<NodeError>>,
 }
 
-/// A request, and its answer when there is one.
-struct Pending<'x> {
-    request: Request<'x>,
+/// A request at this node, and its answer when there is one.
+struct Pending {
     /// While there is a slot: one for all requests of a thread, which come one behind the other.
     span: Option<NodeSpan>,
     /// Whether it was sent again with the text of its script.
     has_text: bool,
-    answer: Option<Answer>,
+    report: Option<KeyReport>,
 }
 
 impl<'x> Exchange<'x> {
-    /// Takes a slot that is free now, if there is one. Its connection has to be checked.
-    pub(super) fn begin(node: &'x Node, all: &[Request<'x>], lane: &'x Lane<'x>) -> Self {
+    #[inline]
+    pub(super) fn new(node: &'x Node, batch: &'x Batch<'x>, lane: &'x Lane<'x>) -> Self {
         let began = lane.began;
-        let pending = |request: &Request<'x>| Pending {
-            request: *request,
-            span: None,
-            has_text: false,
-            answer: None,
-        };
-        let mut exchange = Self {
+        let open = batch.requests.len();
+        Self {
             node,
-            requests: all.iter().map(pending).collect(),
+            batch,
+            requests: SmallVec::new(),
+            open,
             lane,
             state: State::NoSlot,
             slot: None,
@@ -130,18 +132,28 @@ impl<'x> Exchange<'x> {
             deadline: began,
             idle: None,
             passage: Passage::Earlier,
-            due: SmallVec::new(),
+            due: 0..0,
+            late: Vec::new(),
             looked_until: began,
+            at: None,
             repetitions: 0,
             first_failure: None,
             undos: Vec::new(),
             news: Vec::new(),
-        };
-        exchange.take_slot(began);
-        exchange
+        }
     }
 
-    fn take_slot(&mut self, now: Timestamp) {
+    pub(super) fn take_slot(&mut self, now: Timestamp) {
+        if self.requests.is_empty() {
+            self.requests.reserve(self.open);
+            for _ in 0..self.open {
+                self.requests.push(Pending {
+                    span: None,
+                    has_text: false,
+                    report: None,
+                });
+            }
+        }
         if let Some(slot) = self.node.pool.try_get() {
             self.set_slot(Some(slot), now);
         }
@@ -152,12 +164,9 @@ impl<'x> Exchange<'x> {
         self.slot = slot;
         self.generation = self.node.generation();
         (self.since, self.sent_at) = (now, now);
-        let mut before = None;
-        for one in &mut self.requests {
-            let caller = one.request.caller;
-            let is_first = !before.is_some_and(|before| ptr::eq(before, caller));
-            one.span = is_first.then(|| NodeSpan::new(&self.node.name, caller));
-            before = Some(caller);
+        for (one, request) in self.requests.iter_mut().zip(self.batch.requests) {
+            let caller = request.caller.as_ref();
+            one.span = caller.map(|caller| NodeSpan::new(&self.node.name, caller));
         }
         self.state = State::Idle;
     }
@@ -179,7 +188,8 @@ impl<'x> Exchange<'x> {
         self.waited = now.saturating_since(began);
         for (place, request) in self.unanswered() {
             if slot.is_none() && !request.verb.insists() {
-                self.answer(place, Err(NodeError::PoolExhausted), Leftover::None);
+                let report = KeyReport::failed(NodeError::PoolExhausted);
+                self.answer(place, report, Leftover::None);
             }
         }
         if self.is_answered() {
@@ -218,9 +228,11 @@ impl<'x> Exchange<'x> {
         current?.transport.socket()
     }
 
-    /// The answer to the request at this place.
-    pub(super) fn take_answer(&mut self, place: usize) -> Option<Answer> {
-        self.requests.get_mut(place)?.answer.take()
+    /// Takes the report on the request at this place. There is none if the thread that sends has panicked.
+    pub(super) fn take_report(&mut self, place: usize) -> KeyReport {
+        let one = self.requests.get_mut(place);
+        let report = one.and_then(|one| one.report.take());
+        report.unwrap_or_else(|| KeyReport::lost(self.lane.began))
     }
 
     pub(super) fn tell_log(&self) {
@@ -233,79 +245,80 @@ impl<'x> Exchange<'x> {
     }
 
     fn is_answered(&self) -> bool {
-        self.requests.iter().all(|one| one.answer.is_some())
+        self.open == 0
     }
 
     /// The requests that are not answered, with their places.
-    fn unanswered(&self) -> SmallVec<[(usize, Request<'x>); 1]> {
-        let all = self.requests.iter().enumerate();
-        let unanswered = all.filter(|(_, one)| one.answer.is_none());
+    fn unanswered(&self) -> SmallVec<[(usize, &'x Request); 1]> {
+        let all = self.requests.iter().zip(self.batch.requests).enumerate();
+        let unanswered = all.filter(|(_, (one, _))| one.report.is_none());
         unanswered
-            .map(|(place, one)| (place, one.request))
+            .map(|(place, (_, request))| (place, *request))
             .collect()
     }
 
     /// The same without their places.
-    fn open_requests(&self) -> impl Iterator<Item = Request<'x>> {
-        let unanswered = self.requests.iter().filter(|one| one.answer.is_none());
-        unanswered.map(|one| one.request)
+    fn open_requests(&self) -> impl Iterator<Item = &'x Request> {
+        let all = self.requests.iter().zip(self.batch.requests);
+        let unanswered = all.filter(|(one, _)| one.report.is_none());
+        unanswered.map(|(_, request)| *request)
     }
 
-    /// Sends commands in one write. After an error or a panic the connection is closed: a command may have been cut.
+    /// Sends on the connection. After an error or a panic the connection is closed: a command may have been cut.
     fn write(
         &mut self,
-        commands: &[Cow<'_, Packed>],
-        deadline: Timestamp,
+        send: impl FnOnce(&mut OpenConnection) -> Result<(), NodeError>,
     ) -> Result<(), NodeError> {
         let mut connection = self.connection.take().ok_or_else(no_connection)?;
-        connection.send(commands, deadline)?;
+        send(&mut connection)?;
         self.connection = Some(connection);
         Ok(())
     }
 
     /// Answers a request. The time counts since its thread began to ask, without what was spent on other nodes between the choice
     /// of a connection and sending.
-    fn answer(&mut self, place: usize, result: Result<Said, NodeError>, leftover: Leftover) {
-        let at = self.node.now();
+    fn answer(&mut self, place: usize, mut report: KeyReport, leftover: Leftover) {
+        let at = self.at.unwrap_or_else(|| self.node.now());
         let lost = self.sent_at.saturating_since(self.since);
-        let connection = self.connection.as_ref();
-        let idle = self.idle.filter(|_| self.state == State::Sent);
-        let Some(one) = self.requests.get_mut(place) else {
+        let request = self.batch.requests.get(place);
+        let (Some(one), Some(request)) = (self.requests.get_mut(place), request) else {
             return;
         };
-        let verb = one.request.verb;
-        if result.is_ok() && verb.long_wait().is_none() {
-            let took = at.saturating_since(self.sent_at);
-            let took = took.saturating_sub(self.connecting);
-            self.node.pace.note_answer(took);
+        (report.at, report.leftover) = (at, leftover);
+        report.elapsed = at.saturating_since(request.since).saturating_sub(lost);
+        report.server = self.connection.as_ref().and_then(|it| it.run_id().cloned());
+        if let Some(failure) = &self.first_failure {
+            report.rare().first_failure = Some(NodeError::clone(failure));
         }
-        let is_silent = matches!(&result, Err(error) if error.is_silence());
-        let is_forgotten = idle.zip(verb.asked_again_after());
-        let is_forgotten = is_silent
+        if report.has_replied {
+            if request.verb.long_wait().is_none() {
+                let took = at.saturating_since(self.sent_at);
+                let took = took.saturating_sub(self.connecting);
+                self.node.pace.note_answer(took);
+            }
+        } else if report.vote.failure().is_some_and(NodeError::is_silence)
             && self.node.connector.is_remote()
-            && is_forgotten.is_some_and(|(idle, least)| idle >= least);
-        one.answer = Some(Answer {
-            result,
-            elapsed: at.saturating_since(one.request.since).saturating_sub(lost),
-            at,
-            server: connection.and_then(|it| it.run_id().cloned()),
-            leftover,
-            first_failure: self.first_failure.clone(),
-            again: if is_forgotten {
-                Again::OnNewerThan(self.generation)
-            } else {
-                Again::Never
-            },
-        });
+            && let Some(idle) = self.idle.filter(|_| self.state == State::Sent)
+            && request
+                .verb
+                .asked_again_after()
+                .is_some_and(|least| idle >= least)
+        {
+            report.rare().again = Again::OnNewerThan(self.generation);
+        }
+        self.open = self.open.saturating_sub(usize::from(one.report.is_none()));
+        one.report = Some(report);
     }
 
     /// Reports the result of a request to its span, to the other connections and to the breaker.
     fn tell(&mut self, place: usize, error: Option<&NodeError>) {
         self.tell_gate(error);
-        let Some(Pending { request, span, .. }) = self.requests.get(place) else {
+        let request = self.batch.requests.get(place);
+        let (Some(Pending { span, .. }), Some(request)) = (self.requests.get(place), request)
+        else {
             return;
         };
-        let (node, verb) = (self.node, request.verb);
+        let (node, verb) = (self.node, &request.verb);
         let Some(error) = error else {
             span.iter().for_each(NodeSpan::answered);
             if !verb.is_about_health() && node.close_breaker() {
@@ -322,9 +335,8 @@ impl<'x> Exchange<'x> {
         }
         // A time-out that came late, or from a node that has answered the request before this one, says little about the node.
         let is_late = self.waited.saturating_mul(4) > node.timeout;
-        let is_ok = |answer: &Answer| answer.result.is_ok();
-        let mut answers = self.requests.iter().filter_map(|one| one.answer.as_ref());
-        let is_excused = answers.any(is_ok)
+        let mut reports = self.requests.iter().filter_map(|one| one.report.as_ref());
+        let is_excused = reports.any(|report| report.has_replied)
             || verb.long_wait().is_some()
             || (verb.repetitions() == 0 && is_late);
         let is_excused = is_excused && error.is_silence();

@@ -1,7 +1,7 @@
 //! Who sends: a thread that wants something of nodes sends it itself, or queues it for a thread that sends for several.
 //!
 //! A *lane* is the right to have one batch of requests under way. While a lane is free, a thread takes it and sends at once.
-//! Else it queues its job and parks. A thread that gives a lane back gives it to the head of the queue, which sends its own job and
+//! Else it queues its request and parks. A thread that gives a lane back gives it to the head of the queue, which sends its own request and
 //! those of others behind it that go to the same nodes, and brings all of them their answers.
 //!
 //! How many lanes there are follows the round trip. On a fast link two are enough: while batches are under way, the next one
@@ -9,13 +9,14 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::clock::Clock;
-use super::reply::Answers;
-use super::request::{Batched, Places};
+use super::key_report::KeyReports;
+use super::request::Request;
 use super::sync::{Condvar, Mutex};
 use crate::clock::Timestamp;
 
@@ -29,25 +30,22 @@ struct State {
     under_way: usize,
     /// The shortest round trip so far. A longer one may be due to busy processors, which more lanes would keep even busier.
     round_trip: Duration,
-    queue: VecDeque<Arc<Place>>,
+    queue: VecDeque<Arc<Queued>>,
 }
 
-/// The place of a job in the queue, or in a batch.
-pub(crate) struct Place {
-    pub(crate) job: Batched,
-    progress: Mutex<Progress>,
+/// A request in the queue, or in the batch of another thread.
+pub(crate) struct Queued {
+    pub(crate) request: Request,
+    /// The indexes of the nodes that are asked. The requests of a batch go to the same nodes, so all are answered at the same time, and
+    /// none waits for a node of another request.
+    indexes: SmallVec<[usize; 5]>,
+    stage: Mutex<Stage>,
     changed: Condvar,
+    /// The reports of the nodes that are asked. They are written before the stage says so.
+    pub(crate) reports: Mutex<KeyReports>,
 }
 
-#[derive(Default)]
-struct Progress {
-    stage: Stage,
-    answers: Answers,
-}
-
-#[derive(Default)]
 enum Stage {
-    #[default]
     Waits,
     /// Its thread has a lane.
     HasLane,
@@ -66,24 +64,24 @@ pub(crate) struct Lane<'l> {
 
 /// A thread that wants something of nodes.
 pub(crate) struct Applicant<'x> {
-    /// Of these nodes.
-    pub(crate) places: &'x Places,
-    /// What the jobs of other threads may cost that go along.
+    /// The indexes of these nodes.
+    pub(crate) indexes: &'x [usize],
+    /// What the requests of other threads may cost that go along.
     pub(crate) room: usize,
     pub(crate) since: Timestamp,
     /// Until when it waits for other threads.
     pub(crate) until: Timestamp,
 }
 
-/// The jobs of other threads.
-pub(crate) type Others = Vec<Arc<Place>>;
+/// The requests of other threads.
+pub(crate) type Others = Vec<Arc<Queued>>;
 
 /// How a thread goes on.
 pub(crate) enum Entry<'l> {
-    /// It sends its own job, and these. One that has waited for long enough sends its own job without a lane.
+    /// It sends its own request, and these. One that has waited for long enough sends its own request without a lane.
     Leads(Lane<'l>, Others),
-    /// Another thread has sent its job.
-    Answered(Answers),
+    /// Another thread has sent its request.
+    Answered(Arc<Queued>),
 }
 
 /// Up to this round trip, the time goes into the work of the processors, which further lanes don't shorten.
@@ -112,46 +110,51 @@ impl Lanes {
         }
     }
 
-    /// Takes a lane, if one is free, and what waits in the queue for the same nodes. Else waits in the queue: there the job gets its
-    /// answers from another thread, or its own thread gets a lane.
+    /// Takes a lane, if one is free, and what waits in the queue for the same nodes. Else waits in the queue: there the request
+    /// gets its reports from another thread, or its own thread gets a lane.
     pub(crate) fn enter(
         &self,
         applicant: &Applicant<'_>,
         clock: &Clock,
-        job: impl FnOnce() -> Batched,
+        request: impl FnOnce() -> Request,
     ) -> Entry<'_> {
         if let Some(led) = self.try_lead(&mut self.state.lock(), applicant) {
             return led;
         }
-        // Not under the mutex: a job notes the span of its thread, which is code of the program.
-        let place = Arc::new(Place {
-            job: job(),
-            progress: Mutex::new(Progress::default()),
+        // Not under the mutex, because a request notes the span of its thread, which is code of the program.
+        let queued = Arc::new(Queued {
+            request: request(),
+            indexes: applicant.indexes.into(),
+            stage: Mutex::new(Stage::Waits),
             changed: Condvar::new(),
+            reports: Mutex::new(KeyReports::new()),
         });
         let mut state = self.state.lock();
         if let Some(led) = self.try_lead(&mut state, applicant) {
             return led;
         }
-        state.queue.push_back(Arc::clone(&place));
+        state.queue.push_back(Arc::clone(&queued));
         drop(state);
         let mut until = applicant.until;
         loop {
             let now = clock.now();
-            let mut progress = place.progress.lock();
-            match progress.stage {
-                Stage::Answered => return Entry::Answered(mem::take(&mut progress.answers)),
+            let mut stage = queued.stage.lock();
+            match *stage {
+                Stage::Answered => {
+                    drop(stage);
+                    return Entry::Answered(queued);
+                }
                 Stage::HasLane => {
-                    drop(progress);
+                    drop(stage);
                     // Those who were just woken may have more to send.
                     clock.let_others_run();
                     let others = self.state.lock().take(applicant);
                     return Entry::Leads(Lane::of(self, clock.now()), others);
                 }
-                Stage::Waits if now < until => clock.wait(&place.changed, &mut progress, until),
+                Stage::Waits if now < until => clock.wait(&queued.changed, &mut stage, until),
                 Stage::Waits => {
-                    drop(progress);
-                    if self.leave(&place) {
+                    drop(stage);
+                    if self.leave(&queued) {
                         return Entry::Leads(Lane::none(now), Vec::new());
                     }
                     // Another thread has taken it out, and brings it a lane or its answers.
@@ -170,23 +173,23 @@ impl Lanes {
         Some(Entry::Leads(Lane::of(self, applicant.since), others))
     }
 
-    /// Whether no batch is under way, and no job waits.
+    /// Whether no batch is under way, and no request waits.
     #[cfg(test)]
     pub(crate) fn are_idle(&self) -> bool {
         self.waiting() == 0 && self.state.lock().under_way == 0
     }
 
-    /// How many jobs wait.
+    /// How many requests wait.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.state.lock().queue.len()
     }
 
-    /// Takes a job out of the queue. Returns whether it was there.
-    fn leave(&self, place: &Arc<Place>) -> bool {
+    /// Takes a request out of the queue. Returns whether it was there.
+    fn leave(&self, queued: &Arc<Queued>) -> bool {
         let mut state = self.state.lock();
         let before = state.queue.len();
-        state.queue.retain(|other| !Arc::ptr_eq(other, place));
+        state.queue.retain(|other| !Arc::ptr_eq(other, queued));
         state.queue.len() < before
     }
 }
@@ -202,31 +205,31 @@ impl State {
         fill.unwrap_or(most).min(most).max(1)
     }
 
-    /// Takes the jobs for the same nodes out of the queue, as many as there is room for.
+    /// Takes the requests for the same nodes out of the queue, as many as there is room for.
     fn take(&mut self, applicant: &Applicant<'_>) -> Others {
         let (mut taken, mut room) = (Vec::new(), applicant.room);
-        self.queue.retain(|place| {
-            let left = room.checked_sub(place.job.cost());
-            let Some(left) = left.filter(|_| place.job.places == *applicant.places) else {
+        self.queue.retain(|queued| {
+            let left = room.checked_sub(queued.request.room());
+            let Some(left) = left.filter(|_| queued.indexes.as_slice() == applicant.indexes) else {
                 return true;
             };
             room = left;
-            taken.push(Arc::clone(place));
+            taken.push(Arc::clone(queued));
             false
         });
         taken
     }
 }
 
-impl Place {
-    /// Brings the job its answers.
-    pub(crate) fn answer(&self, answers: Answers) {
-        self.set(Stage::Answered, answers);
+impl Queued {
+    /// Brings the request its reports.
+    pub(crate) fn answer(&self) {
+        self.set(Stage::Answered);
     }
 
-    /// Moves the job on, and wakes its thread.
-    fn set(&self, stage: Stage, answers: Answers) {
-        *self.progress.lock() = Progress { stage, answers };
+    /// Moves the request on, and wakes its thread.
+    fn set(&self, stage: Stage) {
+        *self.stage.lock() = stage;
         self.changed.notify_one();
     }
 }
@@ -273,7 +276,7 @@ impl<'l> Lane<'l> {
         }
         drop(state);
         if let Some(heir) = heir {
-            heir.set(Stage::HasLane, Answers::default());
+            heir.set(Stage::HasLane);
         }
     }
 }

@@ -8,7 +8,7 @@ use loom::thread;
 
 use self::clock::{Clock, at};
 use self::lanes::{Applicant, Entry, Lane, Lanes};
-use self::request::Batched as Wish;
+use self::request::Request as Wish;
 use crate::sync::model as sync;
 
 #[expect(
@@ -19,26 +19,24 @@ use crate::sync::model as sync;
 #[path = "lanes.rs"]
 mod lanes;
 
-/// In the place of the answers.
-mod reply {
+/// In the place of the reports.
+mod key_report {
     /// Whose wish was fulfilled.
-    pub(super) type Answers = usize;
+    pub(super) type KeyReports = Vec<usize>;
 }
 
 /// In the place of the requests.
 mod request {
-    /// What a thread wants: the number of the thread, and of which nodes.
+    /// What a thread wants: the number of the thread, and of which node.
     #[derive(Clone, Copy)]
-    pub(super) struct Batched {
+    pub(super) struct Request {
         pub(super) number: usize,
-        pub(super) places: Places,
+        pub(super) node: usize,
     }
 
-    pub(super) type Places = usize;
-
-    impl Batched {
+    impl Request {
         #[expect(clippy::unused_self, reason = "as a request")]
-        pub(super) fn cost(&self) -> usize {
+        pub(super) fn room(&self) -> usize {
             1
         }
     }
@@ -119,7 +117,7 @@ impl Scene {
 
     fn enter(&self, own: Wish, room: usize, until: u64, clock: &Clock) -> Entry<'_> {
         let applicant = Applicant {
-            places: &own.places,
+            indexes: &[own.node],
             room,
             since: at(0),
             until: at(until),
@@ -136,7 +134,8 @@ impl Scene {
         let (lane, others) = match self.enter(own, self.room.saturating_sub(1), 1, clock) {
             Entry::Leads(lane, others) => (lane, others),
             Entry::Answered(whose) => {
-                assert_eq!(whose, own.number, "the answer of another");
+                let whose = whose.reports.lock().clone();
+                assert_eq!(whose, [own.number], "the answer of another");
                 return "followed";
             }
         };
@@ -148,9 +147,10 @@ impl Scene {
         assert!(before < self.most.min(NEAR), "more batches than lanes");
         assert!(others.len() < self.room, "a batch without room");
         for other in others {
-            assert_eq!(other.job.places, own.places, "other nodes in one batch");
-            self.send(other.job);
-            other.answer(other.job.number);
+            assert_eq!(other.request.node, own.node, "other nodes in one batch");
+            self.send(other.request);
+            other.reports.lock().push(other.request.number);
+            other.answer();
         }
         self.end(lane);
         "led"
@@ -165,8 +165,8 @@ impl Scene {
 
     /// Takes a lane, or none if none is free. Nobody waits.
     fn take_lane(&self) -> Lane<'_> {
-        let (number, places) = (0, 0);
-        match self.enter(Wish { number, places }, ROOMY, 0, &Clock::Still) {
+        let (number, node) = (0, 0);
+        match self.enter(Wish { number, node }, ROOMY, 0, &Clock::Still) {
             Entry::Leads(lane, others) if others.is_empty() => lane,
             Entry::Leads(..) | Entry::Answered(_) => panic!("a wish was left"),
         }
@@ -190,9 +190,9 @@ fn check(
         scene.batches.store(scene.most, Ordering::SeqCst);
         let clocks = [first, || Clock::Still];
         let threads = [0, 1].map(|place| {
-            let (scene, clock, places) = (scene.clone(), clocks[place], nodes[place]);
+            let (scene, clock, node) = (scene.clone(), clocks[place], nodes[place]);
             let number = place.saturating_add(1);
-            thread::spawn(move || scene.ask(Wish { number, places }, &clock()))
+            thread::spawn(move || scene.ask(Wish { number, node }, &clock()))
         });
         for lane in held {
             scene.end(lane);

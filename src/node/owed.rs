@@ -6,13 +6,12 @@
 
 use std::collections::VecDeque;
 use std::mem::take;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::MOST_BYTES;
-use super::connection::OpenConnection;
+use super::connection::{OpenConnection, Wait};
+use super::key_report::KeyReports;
 use super::receipt::Undo;
-use super::reply::Answer;
 use super::request::{Verb, room_of};
 use crate::clock::Timestamp;
 use crate::wire::pack::Packed;
@@ -61,7 +60,7 @@ pub(super) struct Owed {
 }
 
 struct Release {
-    command: Arc<Packed>,
+    command: Packed,
     from: Timestamp,
     until: Timestamp,
 }
@@ -89,7 +88,7 @@ impl Closing {
     fn read(mut self, now: Timestamp, patience: Duration) -> Result<Option<Self>, Vec<Undo>> {
         let is_patient = now.saturating_since(self.since) < patience;
         while self.connection.is_awaited() {
-            match self.connection.recv(now, now) {
+            match self.connection.recv(Wait::Until(now), now) {
                 Some(Ok(reply)) => self.has_refused |= matches!(reply, Reply::Error(_)),
                 Some(Err(error)) if error.is_silence() && is_patient => return Ok(Some(self)),
                 Some(Err(_)) | None => return Err(self.undos),
@@ -168,7 +167,7 @@ impl Owed {
                 self.releases.push_back(release);
             } else {
                 bytes = after;
-                commands.push(Packed::clone(&release.command));
+                commands.push(release.command.clone());
                 self.under_way.push(release);
             }
         }
@@ -177,11 +176,12 @@ impl Owed {
 
     /// Ends the write. Keeps the releases that the node has not answered, behind all others, so that they delay no other release.
     /// Returns how many were answered.
-    fn end_write(&mut self, answers: &[Answer]) -> usize {
+    fn end_write(&mut self, reports: &[KeyReports]) -> usize {
         let (mut bytes, mut count) = (0_usize, 0_usize);
         for (place, release) in take(&mut self.under_way).into_iter().enumerate() {
             bytes = bytes.saturating_add(room_of(&release.command, &Verb::Drop));
-            if answers.get(place).is_some_and(|answer| !answer.is_silent()) {
+            let report = reports.get(place).and_then(|reports| reports.first());
+            if report.is_some_and(|report| !report.is_silent()) {
                 count = count.saturating_add(1);
                 self.forget(&release);
             } else {
@@ -189,7 +189,7 @@ impl Owed {
             }
         }
         // Allow half as many bytes after a write that was not answered in time. One release always goes, whatever the room.
-        self.room = if answers.iter().any(|answer| answer.result.is_err()) {
+        self.room = if reports.iter().flatten().any(|report| !report.has_replied) {
             bytes / 2
         } else {
             self.room.max(1).saturating_mul(2).min(MOST_BYTES)
@@ -223,7 +223,7 @@ impl Owed {
         let releases = self.under_way.iter().chain(&self.releases);
         let undos = self.closing.iter().flat_map(|closing| &closing.undos);
         let undos = undos.map(|undo| &undo.command);
-        undos.chain(releases.map(|release| &*release.command))
+        undos.chain(releases.map(|release| &release.command))
     }
 
     fn is_too_much(&self) -> bool {

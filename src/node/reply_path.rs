@@ -19,8 +19,9 @@ use rustix::net::{
     socketpair,
 };
 
-use super::request::{Attempt, Verb};
-use super::round::ask;
+use super::attempt::Attempt;
+use super::request::Verb;
+use super::round::ask_one;
 use super::{Node, Setup, command, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
@@ -187,7 +188,7 @@ pub(crate) fn check(answer: &RawAnswer) {
     STAGE.with(|(node, inbox)| check_at(node, inbox, answer));
 }
 
-fn check_at(node: &Node, inbox: &Inbox, answer: &RawAnswer) {
+fn check_at(node: &Arc<Node>, inbox: &Inbox, answer: &RawAnswer) {
     // A script that the server doesn't have is sent again, so the answer would be two.
     let asks_again = [&b"-NOSCRIPT"[..], b"-NOPERM"];
     if asks_again.iter().any(|word| answer.bytes.starts_with(word)) {
@@ -224,26 +225,26 @@ fn check_at(node: &Node, inbox: &Inbox, answer: &RawAnswer) {
     }
 }
 
-fn voted(node: &Node, question: Question) -> Vote {
+fn voted(node: &Arc<Node>, question: Question) -> Vote {
     // Nobody is turned away because of the answer before.
     node.gate.open();
     let (claim, attempt) = (Claim::of_key("job"), attempt());
     let connect_by = node.now();
     let (command, verb) = match question {
-        Question::Acquire => (attempt.packed, Verb::Take(attempt.repair)),
+        Question::Acquire => (attempt.packed.clone(), Verb::Take(attempt)),
         Question::Release => (command::release(&claim), Verb::Drop),
         Question::Extend => (command::keep(&claim, TTL), Verb::Keep { connect_by }),
         Question::Probe => (command::probe(), Verb::Probe),
     };
-    match ask(node, &command, &verb).result {
-        Ok(_) if question == Question::Probe => Vote::Granted,
-        Ok(said) => said.vote().0,
-        Err(error) => Vote::Failed(error),
+    let report = ask_one(node, &command, verb);
+    if question == Question::Probe && report.has_replied {
+        return Vote::Granted;
     }
+    report.vote.into()
 }
 
 fn attempt() -> Attempt {
-    Attempt::new(&Claim::of_key("job"), TTL)
+    Attempt::new(Claim::of_key("job"), TTL)
 }
 
 /// A SET whose outcome is unknown has its undo behind it, on the same connection, wherever that is still open.

@@ -1,28 +1,30 @@
-//! What is asked of nodes: a packed command and its verb, what follows from the verb, and how much room the command takes among others.
+//! A request: a packed command and its verb, what follows from the verb, and how much room the command takes among others.
 
-use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::command::{self, MOST_AT_ONCE, MOST_BYTES, Times};
+use super::attempt::Attempt;
+use super::command::{self, MOST_AT_ONCE, MOST_BYTES};
 use super::connection::SUSPICIOUS_IDLE;
 use super::gate::Manner;
-use crate::claim::Claim;
 use crate::clock::Timestamp;
-use crate::fencing::{FENCE_IDLE, Rules};
-use crate::health::answers::Question;
+use crate::fencing::Rules;
 use crate::spans::Caller;
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
+use crate::wire::scripts::Script;
 
 /// What a command is for. The verb decides how the command is repeated, waited for and undone, and what a reply means.
 #[derive(Debug, Clone)]
 pub(super) enum Verb {
     /// Asks for a vote. A second `SET` would find the first, so a repetition has another form. A command without a reply is
     /// undone.
-    Take(Repair),
+    Take(Attempt),
     /// Extends. A node that has our key must get it, also when all connections of the pool are in use.
     Keep {
         /// How long connections may take, so that the lock does not end meanwhile; within its node timeout in any case.
@@ -32,29 +34,34 @@ pub(super) enum Verb {
     Drop,
     /// Releases a lock, as above, and asks for it again. What it asked for is undone without a reply. It has one form, because
     /// a repetition knows its own key.
-    Pass(Repair),
+    Pass(Attempt),
     /// Asks what is under keys.
     Show,
     /// Makes a step of a scan for keys.
     Scan,
     /// Reads or sets the marker of a node of the fenced protocol.
     Open(Arc<Rules>),
-    /// Asks the server about itself. The breaker hears of neither answers nor malformed replies: a server that answers may
-    /// have its writes paused, and one with an unknown reply may still give locks.
-    Ask(Question),
+    /// Asks about anything but locks. The caller reads the reply, which is an error, or for which this returns true. The breaker hears
+    /// of neither answers nor malformed replies: a server that answers may have its writes paused, and one with an unknown reply may
+    /// still give locks.
+    Raw(fn(&Reply) -> bool),
     /// Asks how long a client has to wait; of a semaphore, for any of so many permits.
     Look { permits: Option<u32> },
     /// Asks for the breaker whether the node is back.
     Probe,
     /// Blocks until a lock is released, or until a time. No reply is no fault of the node.
-    Listen {
-        bell: String,
-        until: Timestamp,
-        /// For how long a reply is waited for.
-        patience: Duration,
-        /// Set when nobody wants the answer any more.
-        given_up: Option<Arc<AtomicBool>>,
-    },
+    Listen(Arc<Listen>),
+}
+
+/// A wait for a bell.
+#[derive(Debug)]
+pub(super) struct Listen {
+    pub(super) bell: String,
+    pub(super) until: Timestamp,
+    /// For how long a reply is waited for.
+    pub(super) patience: Duration,
+    /// Set when nobody wants the answer any more.
+    pub(super) given_up: Option<Arc<AtomicBool>>,
 }
 
 /// A command whose connections break more often than this is given up.
@@ -85,14 +92,14 @@ impl Verb {
     /// What it does at the gate of a node that takes no connections.
     pub(super) fn manner(&self) -> Manner {
         match self {
-            Self::Take(_) | Self::Look { .. } | Self::Probe | Self::Listen { .. } => Manner::Asks,
+            Self::Take(_) | Self::Look { .. } | Self::Probe | Self::Listen(_) => Manner::Asks,
             Self::Keep { .. }
             | Self::Drop
             | Self::Pass(_)
             | Self::Show
             | Self::Scan
             | Self::Open(_)
-            | Self::Ask(_) => Manner::Insists,
+            | Self::Raw(_) => Manner::Insists,
         }
     }
 
@@ -111,14 +118,12 @@ impl Verb {
     pub(super) fn asked_again_after(&self) -> Option<Duration> {
         match self {
             Self::Drop => Some(Duration::ZERO),
-            Self::Keep { .. } | Self::Show | Self::Scan | Self::Open(_) | Self::Ask(_) => {
+            Self::Keep { .. } | Self::Show | Self::Scan | Self::Open(_) | Self::Raw(_) => {
                 Some(SUSPICIOUS_IDLE)
             }
-            Self::Take(_)
-            | Self::Pass(_)
-            | Self::Look { .. }
-            | Self::Probe
-            | Self::Listen { .. } => None,
+            Self::Take(_) | Self::Pass(_) | Self::Look { .. } | Self::Probe | Self::Listen(_) => {
+                None
+            }
         }
     }
 
@@ -127,13 +132,13 @@ impl Verb {
         if let Self::Keep { connect_by } = self {
             return Some(*connect_by);
         }
-        self.repair()?.connect_by
+        self.attempt()?.connect_by
     }
 
     /// What goes out if the outcome is unknown, if the command is undone then.
-    pub(super) fn repair(&self) -> Option<&Repair> {
-        if let Self::Take(repair) | Self::Pass(repair) = self {
-            Some(repair)
+    pub(super) fn attempt(&self) -> Option<&Attempt> {
+        if let Self::Take(attempt) | Self::Pass(attempt) = self {
+            Some(attempt)
         } else {
             None
         }
@@ -141,8 +146,8 @@ impl Verb {
 
     /// How long a wait for another client may take after sending, if it is one. Its time-out says nothing about the node.
     pub(super) fn long_wait(&self) -> Option<Duration> {
-        if let Self::Listen { patience, .. } = self {
-            Some(*patience)
+        if let Self::Listen(listen) = self {
+            Some(listen.patience)
         } else {
             None
         }
@@ -150,8 +155,8 @@ impl Verb {
 
     /// What is set when nobody wants the answer any more, if that may come.
     pub(super) fn given_up(&self) -> Option<&AtomicBool> {
-        if let Self::Listen { given_up, .. } = self {
-            given_up.as_deref()
+        if let Self::Listen(listen) = self {
+            listen.given_up.as_deref()
         } else {
             None
         }
@@ -159,152 +164,117 @@ impl Verb {
 
     /// Whether the answer says nothing about the node as a place for locks.
     pub(super) fn is_about_health(&self) -> bool {
-        matches!(self, Self::Ask(_))
+        matches!(self, Self::Raw(_))
     }
 }
 
-/// The room that a command takes in one write, as [`Request::cost`] says.
+/// The room that a command takes in one write: its bytes with those of the undo that may go behind it, and the work for the server.
 pub(super) fn room_of(packed: &Packed, verb: &Verb) -> usize {
     let bytes = packed.bytes.len();
-    let undo = verb.repair();
+    let undo = verb.attempt();
     let undo = undo.map_or(0, |_| bytes.saturating_add(LONGEST_UNDO));
     let work = packed.keys.saturating_mul(COST_OF_A_KEY);
     bytes.saturating_add(undo).max(work)
 }
 
 /// A command of one thread.
-#[derive(Clone, Copy)]
-pub(super) struct Request<'x> {
-    pub(super) packed: &'x Packed,
-    pub(super) verb: &'x Verb,
+pub(crate) struct Request {
+    pub(super) packed: Packed,
+    pub(super) verb: Verb,
     /// When the thread began to ask, before any wait for other threads.
     pub(super) since: Timestamp,
-    pub(super) caller: &'x Caller,
+    /// None for a further request of the same thread, which comes behind its first one.
+    pub(super) caller: Option<Caller>,
 }
 
-impl<'x> Request<'x> {
-    /// What it costs among others in one write: its bytes with those of the undo that may go behind it, and the work for the
-    /// server.
-    pub(super) fn cost(&self) -> usize {
-        room_of(self.packed, self.verb)
+impl Request {
+    pub(super) fn room(&self) -> usize {
+        room_of(&self.packed, &self.verb)
     }
 
     /// The command for another connection, when the first one broke before it answered.
-    pub(super) fn again(&self, now: Timestamp) -> Cow<'x, Packed> {
-        if let Verb::Take(repair) = self.verb {
-            Cow::Owned(repair.again())
-        } else if let Verb::Listen { bell, until, .. } = self.verb {
-            Cow::Owned(command::listen(bell, until.saturating_since(now)))
-        } else {
-            Cow::Borrowed(self.packed)
+    pub(super) fn again(&self, now: Timestamp) -> Packed {
+        match &self.verb {
+            Verb::Take(attempt) => attempt.again(),
+            Verb::Listen(listen) => {
+                command::listen(&listen.bell, listen.until.saturating_since(now))
+            }
+            _ => self.packed.clone(),
         }
     }
 }
 
-/// The places of the nodes that are asked, in the canonical order.
-pub(super) type Places = SmallVec<[usize; 5]>;
-
-/// A request for another thread to send together with its own.
-pub(crate) struct Batched {
-    pub(super) packed: Packed,
-    pub(super) verb: Verb,
-    pub(super) since: Timestamp,
-    pub(super) caller: Caller,
-    /// Those of a batch go to the same nodes. So all have their answers at the same time, and none waits for a node of another.
-    pub(super) places: Places,
+/// What goes to each node of a round in one write, and what all nodes have to know of it.
+pub(super) struct Batch<'x> {
+    pub(super) requests: &'x [&'x Request],
+    /// Whether one of them wakes clients at the first node.
+    pub(super) rings: bool,
+    /// Whether nobody may want an answer any more before it comes.
+    pub(super) can_be_given_up: bool,
+    /// Whether one of them has the whole node timeout after sending.
+    pub(super) has_repetitions: bool,
+    /// Whether one of them asks the server about itself.
+    pub(super) is_about_health: bool,
+    /// The longest wait for another client, if one is.
+    pub(super) long_wait: Option<Duration>,
+    /// The most bytes of a reply.
+    pub(super) longest_reply: usize,
+    /// The scripts that are called.
+    pub(super) scripts: SmallVec<[&'static Script; 2]>,
+    joined: OnceCell<Vec<u8>>,
 }
 
-impl Batched {
-    pub(super) fn request(&self) -> Request<'_> {
-        Request {
-            packed: &self.packed,
-            verb: &self.verb,
-            since: self.since,
-            caller: &self.caller,
+impl<'x> Batch<'x> {
+    pub(super) fn new(requests: &'x [&'x Request]) -> Self {
+        let mut batch = Self {
+            requests,
+            rings: false,
+            can_be_given_up: false,
+            has_repetitions: false,
+            is_about_health: false,
+            long_wait: None,
+            longest_reply: 0,
+            scripts: SmallVec::new(),
+            joined: OnceCell::new(),
+        };
+        for request in requests {
+            let verb = &request.verb;
+            batch.rings |= verb.rings_the_bell();
+            batch.can_be_given_up |= verb.given_up().is_some();
+            batch.has_repetitions |= verb.long_wait().is_none() && verb.repetitions() > 0;
+            batch.is_about_health |= verb.is_about_health();
+            batch.long_wait = batch.long_wait.max(verb.long_wait());
+            let packed = &request.packed;
+            batch.longest_reply = batch.longest_reply.max(packed.longest_reply);
+            if let Some(script) = packed.script
+                && !batch.scripts.iter().any(|known| ptr::eq(*known, script))
+            {
+                batch.scripts.push(script);
+            }
         }
+        batch
     }
 
-    pub(super) fn cost(&self) -> usize {
-        self.request().cost()
-    }
-}
-
-/// One attempt, packed once for all nodes.
-pub(crate) struct Attempt {
-    pub(super) packed: Packed,
-    pub(super) repair: Repair,
-}
-
-/// The same attempt again on another connection, or its undo. Packed when needed.
-#[derive(Debug, Clone)]
-pub(super) struct Repair {
-    pub(super) claim: Claim,
-    ttl: Duration,
-    times: Times,
-    /// For how long the undo lets a counter be kept.
-    idle: Duration,
-    /// As for an extension.
-    connect_by: Option<Timestamp>,
-}
-
-impl Attempt {
-    pub(crate) fn new(claim: &Claim, ttl: Duration) -> Self {
-        Self::of(claim, ttl, Times::First, FENCE_IDLE)
-    }
-
-    /// As [`Self::new`], for a node that has no key of a lock that is held; of several resources, that lacks one at least. There
-    /// the others count as set, with this time to live. A reader that has the lock does not heed a writer that waits for its end.
-    ///
-    /// New connections have to be made by `connect_by`, or within a node timeout.
-    pub(crate) fn healing(claim: &Claim, ttl: Duration, connect_by: Timestamp) -> Self {
-        let is_one = !claim.resource.is_read() && claim.resource.keys.len() == 1;
-        let times = if is_one { Times::First } else { Times::Heal };
-        let mut attempt = Self::of(claim, ttl, times, FENCE_IDLE);
-        attempt.repair.connect_by = Some(connect_by);
-        attempt
-    }
-
-    /// As [`Self::new`], of a lock that nobody asks for again. Its undo leaves nothing for longer than the lock lasts.
-    pub(crate) fn once(claim: &Claim, ttl: Duration) -> Self {
-        Self::of(claim, ttl, Times::First, ttl)
-    }
-
-    fn of(claim: &Claim, ttl: Duration, times: Times, idle: Duration) -> Self {
-        let repair = Repair {
-            claim: claim.clone(),
-            ttl,
-            times,
-            idle,
-            connect_by: None,
-        };
-        let packed = command::take(claim, ttl, times);
-        Self { packed, repair }
-    }
-
-    /// The command that releases the keys of the attempt.
-    pub(crate) fn undo(&self) -> Packed {
-        self.repair.undo()
-    }
-}
-
-impl Repair {
-    pub(super) fn again(&self) -> Packed {
-        let times = match self.times {
-            Times::First | Times::Again => Times::Again,
-            Times::Heal => Times::Heal,
-        };
-        command::take(&self.claim, self.ttl, times)
-    }
-
-    pub(super) fn undo(&self) -> Packed {
-        command::undo(&self.claim, self.idle)
+    /// All commands, for servers that have the scripts.
+    pub(super) fn joined(&self) -> &[u8] {
+        if let [one] = self.requests {
+            return &one.packed.bytes;
+        }
+        self.joined.get_or_init(|| {
+            let sizes = self.requests.iter().map(|one| one.packed.bytes.len());
+            let mut joined = Vec::with_capacity(sizes.sum());
+            for one in self.requests {
+                joined.extend_from_slice(&one.packed.bytes);
+            }
+            joined
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::{Fence, Kind};
+    use crate::claim::{Claim, Fence, Kind};
     use crate::fencing::FencingToken;
 
     #[test]
@@ -318,15 +288,9 @@ mod tests {
             let mut claim = Claim::of_kind(&"job".repeat(50), kind);
             for fence in [None, Some(fence.clone())] {
                 claim.fence = fence;
-                let Attempt { packed, repair } = Attempt::new(&claim, MINUTE);
-                let bytes = packed.bytes.len() + repair.undo().bytes.len();
-                let request = Request {
-                    packed: &packed,
-                    verb: &Verb::Take(repair),
-                    since: Timestamp::from_nanos(0),
-                    caller: &Caller::here(),
-                };
-                let room = request.cost();
+                let attempt = Attempt::new(claim.clone(), MINUTE);
+                let bytes = attempt.packed.bytes.len() + attempt.undo().bytes.len();
+                let room = room_of(&attempt.packed, &Verb::Take(attempt.clone()));
                 assert!(room >= bytes, "{bytes} {room} {claim:?}");
             }
         }

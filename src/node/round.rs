@@ -5,20 +5,21 @@
 //! and when. Whatever holds for a request that goes alone holds for each of them: its undo, its repetitions. What is asked once more
 //! after a round is asked here.
 
-use std::iter;
 use std::mem::take;
+use std::net::TcpStream;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::Node;
 use super::command::MOST_BYTES;
 use super::exchange::{Exchange, State};
-use super::lanes::{Applicant, Entry, Lane, Place};
-use super::reply::{Again, Answer, Answers};
-use super::request::{Batched, Request, Verb};
+use super::key_report::{Again, KeyReport, KeyReports};
+use super::lanes::{Applicant, Entry, Lane, Queued};
+use super::request::{Batch, Request, Verb};
+use crate::error::{NodeError, Vote};
 use crate::quorum::{is_reached, quorum};
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
@@ -27,215 +28,283 @@ use crate::wire::pack::Packed;
 /// How long one node is waited for while other nodes may have answered.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// Some nodes in the canonical order, each with whether it is asked.
-type Nodes<'n> = [(&'n Node, bool)];
-
-/// What a node has answered in a round.
-pub(super) struct Heard<'n> {
-    pub(super) node: &'n Node,
-    /// To each command; empty if the node was not asked.
-    pub(super) answers: Answers,
+/// The nodes that are asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'n> {
+    /// All nodes, in the canonical order.
+    pub(crate) nodes: &'n [Arc<Node>],
+    /// The indexes of those that are asked, in order.
+    pub(crate) indexes: &'n [usize],
 }
 
-/// What all nodes have answered, in their order. One node alone takes no allocation.
-pub(super) type AllHeard<'n> = SmallVec<[Heard<'n>; 1]>;
+impl<'n> Asked<'n> {
+    pub(crate) fn one(node: &'n Arc<Node>) -> Self {
+        let (nodes, indexes) = (slice::from_ref(node), &[0]);
+        Self { nodes, indexes }
+    }
 
-/// Sends a command to one node, and reads the reply.
-pub(super) fn ask(node: &Node, command: &Packed, verb: &Verb) -> Answer {
-    let answer = ask_all(iter::once((node, true)), command, verb).next();
-    let answer = answer.and_then(|(_, answer)| answer);
-    answer.unwrap_or_else(|| Answer::lost(node.now()))
-}
+    /// The nodes that are asked, with their indexes.
+    pub(crate) fn each(self) -> impl DoubleEndedIterator<Item = (usize, &'n Arc<Node>)> + Clone {
+        let node = move |index: &usize| Some((*index, self.nodes.get(*index)?));
+        self.indexes.iter().filter_map(node)
+    }
 
-/// Sends a command to every node that is asked, and reads the replies. The nodes come in the canonical order. Returns the answer of
-/// each; none of a node that was not asked.
-pub(super) fn ask_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)>,
-    command: &Packed,
-    verb: &Verb,
-) -> impl Iterator<Item = (&'n Node, Option<Answer>)> {
-    let heard = ask_each(nodes, slice::from_ref(command), verb);
-    heard
-        .into_iter()
-        .map(|mut one| (one.node, one.answers.pop()))
-}
+    /// A report of each node, as if none was asked.
+    pub(crate) fn unasked(self) -> KeyReports {
+        let mut reports = KeyReports::new();
+        for _ in self.nodes {
+            reports.push(KeyReport::unasked(Vote::NotAsked));
+        }
+        reports
+    }
 
-/// Sends several commands to every node that is asked, in one write to each node, and reads the replies. Asks those nodes again, where
-/// the verb allows it, that were silent on an old connection: something on the way may have forgotten it.
-pub(super) fn ask_each<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)>,
-    commands: &[Packed],
-    verb: &Verb,
-) -> AllHeard<'n> {
-    let nodes: SmallVec<[(&Node, bool); 5]> = nodes.collect();
-    let mut heard = ask_once(&nodes, commands, verb);
-    if let Some(silent) = silent(&heard, verb) {
-        for (one, again) in heard.iter_mut().zip(ask_once(&silent, commands, verb)) {
-            for (answer, again) in one.answers.iter_mut().zip(again.answers) {
-                answer.replace(again);
+    /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server. The reports of nodes that
+    /// were not asked now are older.
+    pub(crate) fn one_vote_each(self, reports: &mut [KeyReport]) {
+        if are_of_different_servers(reports) {
+            return;
+        }
+        for (order, index) in self.indexes.iter().enumerate() {
+            let later = self.indexes.get(order..).unwrap_or_default();
+            let Some(report) = reports.get(*index).filter(|it| it.vote.is_granted()) else {
+                continue;
+            };
+            let Some(server) = report.server.as_deref() else {
+                continue;
+            };
+            let mut others = self.nodes.iter().zip(&*reports).enumerate();
+            let other = others.find(|(other, (_, report))| {
+                report.vote.is_granted()
+                    && report.server.as_deref() == Some(server)
+                    && !later.contains(other)
+            });
+            let other = other.map(|(_, (node, _))| Arc::clone(node.name()));
+            if let (Some(other), Some(report)) = (other, reports.get_mut(*index)) {
+                report.vote = Vote::Failed(NodeError::SameServer { other }).into();
             }
         }
     }
-    heard
 }
 
-/// The nodes that are to be asked once more, on new connections, if there are any.
-fn silent<'n>(heard: &AllHeard<'n>, verb: &Verb) -> Option<Vec<(&'n Node, bool)>> {
-    let again = |one: &Heard<'_>| {
-        let mut all = one.answers.iter().map(|answer| answer.again);
+/// Whether the votes that count are of different servers for sure. Most run ids differ in their first bytes.
+fn are_of_different_servers(reports: &[KeyReport]) -> bool {
+    let mut before: SmallVec<[&[u8]; 8]> = SmallVec::new();
+    for report in reports.iter().filter(|report| report.vote.is_granted()) {
+        if let Some(server) = &report.server {
+            let start = server.as_bytes().first_chunk::<8>();
+            let start = start.map_or(server.as_bytes(), |start| start);
+            if before.contains(&start) {
+                return false;
+            }
+            before.push(start);
+        }
+    }
+    true
+}
+
+/// Sends a command to one node, and reads the reply.
+pub(super) fn ask_one(node: &Arc<Node>, command: &Packed, verb: Verb) -> KeyReport {
+    let mut reports = smallvec![KeyReport::unasked(Vote::NotAsked)];
+    ask(Asked::one(node), command, verb, &mut reports);
+    reports.swap_remove(0)
+}
+
+/// Sends a command to every node that is asked, and reads the replies. Writes the report of each node over the one that was there.
+pub(super) fn ask(asked: Asked<'_>, command: &Packed, verb: Verb, reports: &mut KeyReports) {
+    ask_each(
+        asked,
+        slice::from_ref(command),
+        verb,
+        slice::from_mut(reports),
+    );
+}
+
+/// Sends several commands to every node that is asked, in one write to each node, and reads the replies to each command. Asks those
+/// nodes again, where the verb allows it, that were silent on an old connection: something on the way may have forgotten it.
+pub(super) fn ask_each(
+    asked: Asked<'_>,
+    commands: &[Packed],
+    verb: Verb,
+    reports: &mut [KeyReports],
+) {
+    ask_once(asked, commands, verb.clone(), reports);
+    let Some(indexes) = silent(asked, reports, &verb) else {
+        return;
+    };
+    let silent = Asked {
+        indexes: &indexes,
+        ..asked
+    };
+    let mut again: Vec<KeyReports> = commands.iter().map(|_| asked.unasked()).collect();
+    ask_once(silent, commands, verb, &mut again);
+    for (reports, again) in reports.iter_mut().zip(again) {
+        let both = reports.iter_mut().zip(again).enumerate();
+        for (_, (report, again)) in both.filter(|(index, _)| indexes.contains(index)) {
+            report.replace(again);
+        }
+    }
+}
+
+/// The indexes of the nodes that are to be asked once more, on new connections, if there are any.
+fn silent(asked: Asked<'_>, reports: &[KeyReports], verb: &Verb) -> Option<SmallVec<[usize; 5]>> {
+    let of_node = |index| reports.iter().filter_map(move |all| all.get(index));
+    let again = |index| {
+        let mut all = of_node(index).map(KeyReport::again);
         all.find(|again| *again != Again::Never)
     };
-    if heard.iter().all(|one| again(one).is_none()) {
+    let indexes = asked.indexes.iter().copied();
+    if indexes.clone().all(|index| again(index).is_none()) {
         return None;
     }
-    let is_left = heard.iter().any(|one| again(one) == Some(Again::Left));
-    let has_answered = |one: &&Heard<'_>| {
-        let mut answers = one.answers.iter();
-        !one.answers.is_empty() && answers.all(|answer| answer.result.is_ok())
-    };
-    let answered = heard.iter().filter(has_answered).count();
+    let is_left = indexes
+        .clone()
+        .any(|index| again(index) == Some(Again::Left));
+    let has_answered = |index: &usize| of_node(*index).all(|report| report.has_replied);
+    let answered = indexes.filter(has_answered).count();
     // Votes that a majority has cast are enough.
     if matches!(verb, Verb::Keep { .. } | Verb::Drop)
-        && is_reached(heard.len(), answered)
+        && is_reached(asked.nodes.len(), answered)
         && !is_left
     {
         return None;
     }
-    let silent = heard.iter().map(|one| {
-        let again = again(one);
-        if let Some(Again::OnNewerThan(generation)) = again {
-            one.node.retire(generation);
+    let mut silent = SmallVec::new();
+    for (index, node) in asked.each() {
+        match again(index) {
+            None => continue,
+            Some(Again::OnNewerThan(generation)) => node.retire(generation),
+            Some(_) => {}
         }
-        (one.node, again.is_some())
-    });
-    Some(silent.collect())
+        silent.push(index);
+    }
+    Some(silent)
 }
 
 /// Sends commands, together with those of other threads where that is possible and all lanes are taken.
-fn ask_once<'n>(nodes: &Nodes<'n>, commands: &[Packed], verb: &Verb) -> AllHeard<'n> {
-    let asked = || nodes.iter().enumerate().filter(|(_, (_, asked))| *asked);
-    let Some((_, (first, _))) = asked().next() else {
-        return heard(nodes, |_| Answers::new());
+fn ask_once(asked: Asked<'_>, commands: &[Packed], verb: Verb, reports: &mut [KeyReports]) {
+    let Some((_, first)) = asked.each().next() else {
+        return;
     };
-    let (caller, since) = (Caller::here(), first.now());
-    let request = |packed| Request {
-        packed,
-        verb,
+    let since = first.now();
+    let request = |packed: &Packed, caller| Request {
+        packed: packed.clone(),
+        verb: verb.clone(),
         since,
-        caller: &caller,
+        caller,
     };
-    let own: SmallVec<[Request<'_>; 1]> = commands.iter().map(request).collect();
-    let [one] = own.as_slice() else {
-        return lead(nodes, &own, &Lane::none(since), &[]);
+    let mut own: SmallVec<[Request; 1]> = SmallVec::new();
+    for command in commands {
+        own.push(request(command, own.is_empty().then(Caller::here)));
+    }
+    let ([one], [own_reports]) = (own.as_slice(), &mut *reports) else {
+        return lead(asked, &own, reports, &Lane::none(since), &[]);
     };
     if !verb.is_for_others() || !first.connector.is_remote() {
-        return lead(nodes, &own, &Lane::none(since), &[]);
+        return lead(asked, &own, reports, &Lane::none(since), &[]);
     }
-    let places = asked().map(|(place, _)| place).collect();
     let half = first.timeout.checked_div(2).unwrap_or_default();
     let applicant = Applicant {
-        places: &places,
-        room: MOST_BYTES.saturating_sub(one.cost()),
+        indexes: asked.indexes,
+        room: MOST_BYTES.saturating_sub(one.room()),
         since,
         until: since.saturating_add(half),
     };
-    let job = || Batched {
-        packed: one.packed.clone(),
-        verb: verb.clone(),
-        since,
-        caller: Caller::here(),
-        places: places.clone(),
-    };
-    let lanes = if places.len() == 1 {
+    let lanes = if asked.indexes.len() == 1 {
         &first.lanes
     } else {
         &*first.common_lanes
     };
-    match lanes.enter(&applicant, &first.clock, job) {
-        Entry::Leads(lane, others) => lead(nodes, &own, &lane, &others),
-        Entry::Answered(answers) => {
-            let mut answers = answers.into_iter();
-            heard(nodes, |_| answers.next().into_iter().collect())
+    let queued = || request(&one.packed, Some(Caller::here()));
+    match lanes.enter(&applicant, &first.clock, queued) {
+        Entry::Leads(lane, others) => lead(asked, &own, reports, &lane, &others),
+        Entry::Answered(queued) => {
+            let answered = take(&mut *queued.reports.lock());
+            for (index, report) in asked.indexes.iter().zip(answered) {
+                set(own_reports, *index, report);
+            }
         }
     }
 }
 
-/// The answers of each node that is asked, by its place among these.
-fn heard<'n>(nodes: &Nodes<'n>, mut answers: impl FnMut(usize) -> Answers) -> AllHeard<'n> {
-    let mut places = 0..;
-    let each = nodes.iter().map(|(node, is_asked)| {
-        let place = if *is_asked { places.next() } else { None };
-        let answers = place.map_or_else(Answers::new, &mut answers);
-        Heard { node, answers }
-    });
-    each.collect()
+fn set(reports: &mut [KeyReport], index: usize, report: KeyReport) {
+    if let Some(before) = reports.get_mut(index) {
+        *before = report;
+    }
 }
 
-/// Sends the own requests, and those of others, and brings them their answers. The time for the nodes begins with the lane.
-pub(super) fn lead<'n>(
-    nodes: &Nodes<'n>,
-    own: &[Request<'_>],
+/// Sends the own requests, and those of others, and brings them their reports. The time for the nodes begins with the lane.
+pub(super) fn lead(
+    asked: Asked<'_>,
+    own: &[Request],
+    reports: &mut [KeyReports],
     lane: &Lane<'_>,
-    others: &[Arc<Place>],
-) -> AllHeard<'n> {
-    let of_others = others.iter().map(|place| place.job.request());
-    let all: SmallVec<[Request<'_>; 1]> = own.iter().copied().chain(of_others).collect();
-    let asked = || nodes.iter().filter(|(_, is_asked)| *is_asked);
+    others: &[Arc<Queued>],
+) {
+    let of_others = others.iter().map(|queued| &queued.request);
+    let all: SmallVec<[&Request; 8]> = own.iter().chain(of_others).collect();
+    let batch = Batch::new(&all);
     let mut round = Round {
         exchanges: SmallVec::new(),
-        asked: asked().count(),
         own: own.len(),
         others,
-        lane,
     };
-    for (node, _) in asked() {
-        round.exchanges.push(Exchange::begin(node, &all, lane));
+    for (_, node) in asked.each() {
+        round.exchanges.push(Exchange::new(node, &batch, lane));
+    }
+    for exchange in &mut round.exchanges {
+        exchange.take_slot(lane.began);
     }
     round.check();
     // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops here, and
     // is not kept waiting for longer than that.
-    let rings = all.iter().any(|request| request.verb.rings_the_bell());
-    let majority = if rings { quorum(nodes.len()) } else { 0 };
-    let of_it = nodes.iter().take(majority).filter(|(_, asked)| *asked);
+    let majority = if batch.rings {
+        quorum(asked.nodes.len())
+    } else {
+        0
+    };
+    let of_it = asked.indexes.iter().filter(|index| **index < majority);
     round.send(of_it.count());
-    round.read(rings);
-    let heard = heard(nodes, |node| {
-        (0..own.len())
-            .map(|request| round.take_answer(node, request))
-            .collect()
-    });
+    round.read(batch.rings, lane);
+    let mut last = None;
+    for (request, reports) in reports.iter_mut().enumerate() {
+        for (index, exchange) in asked.indexes.iter().zip(&mut round.exchanges) {
+            let report = exchange.take_report(request);
+            last = last.max(Some(report.at));
+            set(reports, *index, report);
+        }
+    }
     round.answer_others();
     // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches. The last
     // answer counts: a batch lasts as long as the way to the farthest node.
-    let answers = heard.iter().flat_map(|one| &one.answers);
-    let last = answers.map(|answer| answer.at).max();
     lane.give_back(last.map(|last| last.saturating_since(lane.began)));
     // Last, because the program's logger may take long.
     round.exchanges.iter().for_each(Exchange::tell_log);
-    heard
 }
 
 /// A round that is under way. Its drop brings the others their answers, also after a panic.
 struct Round<'x> {
     /// With the nodes that are asked, in their order.
     exchanges: SmallVec<[Exchange<'x>; 5]>,
-    /// How many nodes are asked.
-    asked: usize,
     /// How many requests are those of the thread that leads. They come before those of the others.
     own: usize,
-    others: &'x [Arc<Place>],
-    lane: &'x Lane<'x>,
+    others: &'x [Arc<Queued>],
 }
 
 impl Round<'_> {
     /// Closes the connections that must not be used again. Asks the system about all of them at once, and about each for itself
     /// only if one has something to tell.
     fn check(&mut self) {
-        let sockets = self.exchanges.iter().filter(|one| one.is_warm());
-        let sockets = sockets.map(Exchange::socket);
-        let is_known =
-            sockets.clone().count() > 1 && sockets.clone().all(|socket| socket.is_some());
-        if !(is_known && are_quiet(sockets.flatten())) {
+        let mut sockets: SmallVec<[&TcpStream; 5]> = SmallVec::new();
+        let mut is_known = true;
+        for one in self.exchanges.iter().filter(|one| one.is_warm()) {
+            match one.socket() {
+                Some(socket) => sockets.push(socket),
+                None => is_known = false,
+            }
+        }
+        let are_quiet = is_known && sockets.len() > 1 && are_quiet(&sockets);
+        drop(sockets);
+        if !are_quiet {
             self.exchanges.iter_mut().for_each(Exchange::check);
         }
     }
@@ -247,14 +316,20 @@ impl Round<'_> {
         for is_last_pass in [false, true] {
             let (first, rest) = self.exchanges.split_at_mut(reversed);
             let in_order = first.iter_mut().rev().chain(rest);
-            let now = in_order.filter(|one| is_last_pass || one.is_warm());
-            now.for_each(Exchange::send);
+            let mut now = None;
+            for one in in_order.filter(|one| is_last_pass || one.is_warm()) {
+                // Connecting takes time, and writing none to speak of.
+                if is_last_pass || now.is_none() {
+                    now = Some(one.node.now());
+                }
+                one.send(now);
+            }
         }
     }
 
     /// Reads the replies. Nodes whose connections are all in use come last; the first one after the others, if its bell rings.
-    fn read(&mut self, rings: bool) {
-        let (all, lane) = (&mut self.exchanges, self.lane);
+    fn read(&mut self, rings: bool, lane: &Lane<'_>) {
+        let all = &mut self.exchanges;
         loop {
             let under_way = count_under_way(all);
             let mut waiting = all.iter_mut().filter(|one| one.state == State::NoSlot);
@@ -270,7 +345,7 @@ impl Round<'_> {
                 (0, Some(exchange)) => {
                     lane.give_back(None);
                     exchange.wait_for_slot();
-                    exchange.send();
+                    exchange.send(None);
                     continue;
                 }
                 // One exchange is left, and holds nobody up, so it may wait until its deadline.
@@ -279,14 +354,14 @@ impl Round<'_> {
             };
             // Replies that have come are read first: a node that hangs must not keep the connections to the others busy. Each
             // pass waits for one exchange alone, most often the one which was sent last: when its reply is there, so are most others.
-            let Some(now) = all.first().map(|one| one.node.now()) else {
+            let Some(mut now) = all.first().map(|one| one.node.now()) else {
                 break;
             };
             for exchange in all.iter_mut().rev() {
                 exchange.try_slot();
-                exchange.send();
+                exchange.send(None);
                 if exchange.state == State::Sent {
-                    exchange.poll(now, take(&mut patience));
+                    exchange.poll(&mut now, take(&mut patience));
                 }
             }
             if count_under_way(all) == under_way {
@@ -295,17 +370,12 @@ impl Round<'_> {
         }
     }
 
-    /// What this node has answered to this request. Nothing is there if the thread that leads has panicked.
-    fn take_answer(&mut self, node: usize, request: usize) -> Answer {
-        let exchange = self.exchanges.get_mut(node);
-        let answer = exchange.and_then(|one| one.take_answer(request));
-        answer.unwrap_or_else(|| Answer::lost(self.lane.began))
-    }
-
     fn answer_others(&mut self) {
         for (other, request) in take(&mut self.others).iter().zip(self.own..) {
-            let answers = (0..self.asked).map(|node| self.take_answer(node, request));
-            other.answer(answers.collect());
+            let reports = self.exchanges.iter_mut();
+            let reports = reports.map(|one| one.take_report(request)).collect();
+            *other.reports.lock() = reports;
+            other.answer();
         }
     }
 }

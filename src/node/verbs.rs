@@ -1,165 +1,53 @@
-//! The verbs: what nodes say to acquires, extensions, releases and passes, what they have under keys, and what they say of themselves.
-//! Each goes to all nodes that are asked before any reply is read: one round trip for all.
+//! The verbs: what nodes say to acquires, extensions, releases and passes, what they have under keys, and what they reply to any other
+//! command. Each goes to all nodes that are asked before any reply is read: one round trip for all.
 
-use std::cell::OnceCell;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use super::Node;
+use super::attempt::Attempt;
 use super::command::{self, MarkerAction};
-use super::reply::{Answer, Leftover, Page, Row, Said, Woken};
-use super::request::{Attempt, Verb};
-use super::round::{Heard, ask, ask_all, ask_each};
+use super::key_report::{KeyReport, KeyReports, Page, Said};
+use super::request::Verb;
+pub(crate) use super::round::Asked;
+use super::round::{ask, ask_each, ask_one};
 use crate::clock::Timestamp;
-use crate::error::{NodeError, NodeReport, NodeReports, Vote, one_vote_each};
+use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
-use crate::health::Facts;
-use crate::health::answers::{Answers, Limits, Question};
-use crate::value::Content;
 use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
-/// A node's answer to an acquire.
-pub(crate) struct Ballot {
-    pub(crate) report: NodeReport,
-    /// What the attempt may have left on the node.
-    pub(crate) leftover: Leftover,
-}
-
-/// The ballots of all nodes, in the canonical order.
-pub(crate) type Ballots = SmallVec<[Ballot; 5]>;
-
-/// The result of a release, or of an extension.
-#[derive(Default)]
-pub(crate) struct Outcome {
-    /// A report of each node, in order. Nodes that are not asked have no key of this lock.
-    pub(crate) nodes: NodeReports,
-    /// For which resources a client waits. A release has woken it.
-    pub(crate) waiting: Woken,
-}
-
-/// The result of a pass at one node that was asked.
-pub(crate) struct Passed {
-    /// Whether the node does not tell what has become of the key.
-    pub(crate) is_silent: bool,
-    /// What the node says of the attempt that rode with the release.
-    pub(crate) ballot: Ballot,
-}
-
-impl Ballot {
-    /// Whether the node may have a key of this attempt, which then has to be released.
-    pub(crate) fn may_have_key(&self) -> bool {
-        matches!(self.leftover, Leftover::Possible)
-    }
-
-    /// Whether the node was left out because its breaker is open.
-    pub(crate) fn is_left_out(&self) -> bool {
-        self.report.vote.is_left_out()
-    }
-}
-
-impl Node {
-    /// Asks the node for its vote.
-    pub(crate) fn acquire(&self, attempt: &Attempt) -> Ballot {
-        let verb = Verb::Take(attempt.repair.clone());
-        let answer = ask(self, &attempt.packed, &verb);
-        self.ballot(Some(answer)).0
-    }
-
-    /// The ballot of a node that is not asked.
-    pub(crate) fn unasked(&self, why_not: Vote) -> Ballot {
-        Ballot {
-            report: self.report(why_not, Duration::ZERO, None),
-            leftover: Leftover::None,
-        }
-    }
-
-    /// What the node has answered, or that it was not asked; and whom a release has woken.
-    fn ballot(&self, answer: Option<Answer>) -> (Ballot, Woken) {
-        let Some(answer) = answer else {
-            return (self.unasked(Vote::NotAsked), Woken::default());
-        };
-        let failed = |error| (Vote::Failed(error), Woken::default());
-        let (vote, woken) = answer.result.map_or_else(failed, Said::vote);
-        let report = self.report(vote, answer.elapsed, answer.server);
-        let leftover = answer.leftover;
-        (Ballot { report, leftover }, woken)
-    }
-
-    /// The ballot of the attempt that rode with a release.
-    fn ballot_of_pass(&self, answer: &Answer) -> Ballot {
-        let (vote, leftover) = match &answer.result {
-            Ok(Said::Passed(_, _, Some(vote))) => (Vote::clone(vote), answer.leftover.clone()),
-            Ok(_) => (Vote::NotAsked, Leftover::None),
-            Err(error) => (Vote::Failed(error.clone()), answer.leftover.clone()),
-        };
-        let report = self.report(vote, answer.elapsed, answer.server.clone());
-        Ballot { report, leftover }
-    }
-
-    /// Makes the step from `cursor` of a scan for the keys that match a pattern. Returns the page, or why there is none, and the
-    /// report of the node.
-    pub(crate) fn scan(&self, cursor: u64, pattern: &str) -> (Result<Page, NodeError>, NodeReport) {
-        let answer = ask(self, &command::scan(cursor, pattern), &Verb::Scan);
-        let page = match answer.result {
-            Ok(Said::Page(page)) => Ok(page),
-            Ok(Said::Vote(Vote::Failed(error), _)) | Err(error) => Err(error),
-            Ok(_) => Err(Said::misplaced()),
-        };
-        let report = self.report(Vote::NotAsked, answer.elapsed, answer.server);
-        (page, report)
-    }
-}
-
-/// Asks these nodes for their votes. Returns a ballot for each node that is asked.
-pub(crate) fn acquire_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)>,
-    attempt: &Attempt,
-) -> SmallVec<[Option<Ballot>; 5]> {
-    ask_all(nodes, &attempt.packed, &Verb::Take(attempt.repair.clone()))
-        .map(|(node, answer)| Some(node.ballot(Some(answer?)).0))
-        .collect()
+/// Asks these nodes for their votes on an attempt. Writes the report of each node over the one that was there.
+pub(crate) fn acquire(asked: Asked<'_>, attempt: &Attempt, reports: &mut KeyReports) {
+    ask(asked, &attempt.packed, Verb::Take(attempt.clone()), reports);
+    asked.one_vote_each(reports);
 }
 
 /// Opens or closes nodes of the fenced protocol, or asks whether they are fresh.
-pub(crate) fn open_all<'n>(
-    nodes: impl Iterator<Item = &'n Node>,
-    rules: &Arc<Rules>,
-    action: MarkerAction,
-) -> Vec<NodeReport> {
+pub(crate) fn open_all(asked: Asked<'_>, rules: &Arc<Rules>, action: MarkerAction) -> KeyReports {
     let command = command::open(rules, action);
-    let verb = Verb::Open(Arc::clone(rules));
-    let answers = ask_all(nodes.map(|node| (node, true)), &command, &verb);
-    let reports = answers.map(|(node, answer)| node.ballot(answer).0.report);
-    let mut reports: Vec<NodeReport> = reports.collect();
-    one_vote_each(&mut reports);
+    let mut reports = asked.unasked();
+    ask(asked, &command, Verb::Open(Arc::clone(rules)), &mut reports);
+    asked.one_vote_each(&mut reports);
     reports
 }
 
 /// Sends the packed extensions of several locks, with one write to each node.
 ///
 /// Ignores breakers, and makes a new connection if the pool is used up. Connections have to be made by `connect_by`, or within a
-/// node timeout. Returns what the nodes say of each lock, in order.
-pub(crate) fn extend_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)>,
+/// node timeout. Returns the reports on each lock, in order.
+pub(crate) fn extend_all(
+    asked: Asked<'_>,
     commands: &[Packed],
     connect_by: Timestamp,
-) -> Vec<Outcome> {
-    let heard = ask_each(nodes, commands, &Verb::Keep { connect_by }).into_iter();
-    let heard = heard.map(|one| (one.node, one.answers.into_iter()));
-    let mut heard: SmallVec<[_; 5]> = heard.collect();
-    let next = |_| {
-        let mut extended = Outcome::default();
-        for (node, answers) in &mut heard {
-            let (ballot, woken) = node.ballot(answers.next());
-            extended.add(ballot.report, woken);
-        }
-        one_vote_each(&mut extended.nodes);
-        extended
-    };
-    commands.iter().map(next).collect()
+) -> Vec<KeyReports> {
+    let mut all: Vec<KeyReports> = commands.iter().map(|_| asked.unasked()).collect();
+    ask_each(asked, commands, Verb::Keep { connect_by }, &mut all);
+    for reports in &mut all {
+        asked.one_vote_each(reports);
+    }
+    all
 }
 
 /// Sends a packed release.
@@ -171,165 +59,144 @@ pub(crate) fn extend_all<'n>(
 /// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release. Where a node has not
 /// answered, the release is repeated in the background, for as long as the key may live. Nobody else can have a lock with
 /// these values, so a repetition may come at any time.
-pub(crate) fn release_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)>,
-    command: &Packed,
-    life: Duration,
-) -> Outcome {
-    let repeated = OnceCell::new();
-    release_and(nodes, slice::from_ref(command), |node| {
-        let release = repeated.get_or_init(|| command.to_repeat());
-        node.owe(Arc::clone(release), node.now(), life);
+pub(crate) fn release_all(asked: Asked<'_>, command: &Packed, life: Duration) -> KeyReports {
+    release_and(asked, slice::from_ref(command), |node| {
+        node.owe(command.to_repeat(), node.now(), life);
     })
 }
 
-/// As [`release_all`], for releases of several values of one lock, of which a key has one at most; with something else to do about a
-/// node that has not answered.
-pub(crate) fn release_and<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)>,
+/// As [`release_all`], for releases of several values of one lock, of which a key has one at most. Calls `repeat` for each node that has
+/// not answered.
+pub(crate) fn release_and(
+    asked: Asked<'_>,
     commands: &[Packed],
-    repeat: impl Fn(&Node),
-) -> Outcome {
-    let mut released = Outcome::default();
-    for Heard { node, answers } in ask_each(nodes, commands, &Verb::Drop) {
-        if answers.iter().any(Answer::is_silent) {
+    repeat: impl Fn(&Arc<Node>),
+) -> KeyReports {
+    let mut all: smallvec::SmallVec<[KeyReports; 1]> =
+        commands.iter().map(|_| asked.unasked()).collect();
+    ask_each(asked, commands, Verb::Drop, &mut all);
+    for (index, node) in asked.each() {
+        let mut reports = all.iter().filter_map(|reports| reports.get(index));
+        if reports.any(KeyReport::is_silent) {
             repeat(node);
         }
-        // Of several refusals, the first counts, because nothing has changed between them.
-        let is_granted = |answer: &Answer| matches!(&answer.result, Ok(Said::Vote(vote, _)) if vote.is_granted());
-        let rank = |answer: &Answer| (!is_granted(answer), !answer.is_silent());
-        released.add_release(node, answers.into_iter().min_by_key(rank));
     }
-    one_vote_each(&mut released.nodes);
+    let mut all = all.into_iter();
+    let mut released = all.next().unwrap_or_default();
+    for other in all {
+        for (first, other) in released.iter_mut().zip(other) {
+            // The first of several refusals counts, because nothing has changed between them.
+            let rank = |report: &KeyReport| (!report.vote.is_granted(), !report.is_silent());
+            if rank(&other) < rank(first) {
+                *first = other;
+            }
+        }
+    }
+    for index in asked.indexes {
+        released.get_mut(*index).map(note_repetition);
+    }
+    asked.one_vote_each(&mut released);
     released
 }
 
-impl Outcome {
-    /// Adds what a node says; that it was not asked, without an answer. If the connection broke and the release was sent twice, the
-    /// first one may have deleted the key. A missing key, another client's, or one that is no lock, then says nothing.
-    fn add_release(&mut self, node: &Node, mut answer: Option<Answer>) {
-        let failure = answer.as_mut().and_then(|it| it.first_failure.take());
-        let (Ballot { mut report, .. }, woken) = node.ballot(answer);
-        if report.vote.is_gone() || report.vote.is_no_lock() {
-            report.vote = failure.map_or(report.vote, |failure| Vote::Failed(*failure));
-        }
-        self.add(report, woken);
-    }
-
-    fn add(&mut self, report: NodeReport, woken: Woken) {
-        self.waiting = self.waiting.or(woken);
-        self.nodes.push(report);
+/// If the connection broke and the release was sent twice, the first one may have deleted the key. A missing key, another client's, or
+/// one that is no lock, then says nothing.
+fn note_repetition(report: &mut KeyReport) {
+    if (report.vote.is_gone() || report.vote.is_no_lock())
+        && let Some(rare) = &mut report.rare
+        && let Some(failure) = rare.first_failure.take()
+    {
+        report.vote = Vote::Failed(failure).into();
     }
 }
 
-/// Sends a packed pass to every node that is asked, in the order of a release.
+/// What the nodes say of a pass.
+pub(crate) struct Passed {
+    /// Of the release.
+    pub(crate) released: KeyReports,
+    /// The indexes of the nodes that do not tell what has become of the key.
+    pub(crate) silent: Vec<usize>,
+}
+
+/// Sends a packed pass to every node that is asked, in the order of a release. Writes what each node says of the attempt over the report
+/// in `next` that was there.
 ///
 /// As a release, it ignores breakers, and connects beside a pool that is used up. As an acquire, it is undone where no reply
-/// comes. Returns what the nodes say of the release, and what each node that is asked says beside that.
-pub(crate) fn pass_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)>,
+/// comes.
+pub(crate) fn pass_all(
+    asked: Asked<'_>,
     command: &Packed,
     attempt: &Attempt,
-) -> (Outcome, Vec<Option<Passed>>) {
-    let verb = Verb::Pass(attempt.repair.clone());
-    let mut released = Outcome::default();
-    let mut passed = Vec::new();
-    for (node, answer) in ask_all(nodes, command, &verb) {
-        passed.push(answer.as_ref().map(|answer| Passed {
-            is_silent: answer.is_silent(),
-            ballot: node.ballot_of_pass(answer),
-        }));
-        released.add_release(node, answer);
+    next: &mut KeyReports,
+) -> Passed {
+    let mut released = asked.unasked();
+    ask(asked, command, Verb::Pass(attempt.clone()), &mut released);
+    let mut silent = Vec::new();
+    for index in asked.indexes {
+        let (Some(release), Some(next)) = (released.get_mut(*index), next.get_mut(*index)) else {
+            continue;
+        };
+        if release.is_silent() {
+            silent.push(*index);
+        }
+        *next = release.next_report();
+        note_repetition(release);
     }
-    one_vote_each(&mut released.nodes);
-    (released, passed)
-}
-
-/// What a node has under a key.
-#[derive(Debug, Clone)]
-pub(crate) struct Sight {
-    pub(crate) report: NodeReport,
-    /// The value, if the node shows one.
-    pub(crate) content: Option<Content>,
-    /// Whether it is that of a reader who was looked for.
-    pub(crate) is_reader: bool,
+    asked.one_vote_each(&mut released);
+    asked.one_vote_each(next);
+    Passed { released, silent }
 }
 
 /// Sends a packed question about keys to every node that is asked. Takes no connection beside a pool that is used up, but waits for one
 /// as an acquire does. Returns what each node that is asked has under each key, in order.
-pub(crate) fn show_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)>,
-    command: &Packed,
-) -> Vec<Option<Vec<Sight>>> {
-    let sights = |node: &Node, answer: Answer| {
-        let rows = match answer.result {
-            Ok(Said::Shown(rows)) => rows,
-            Ok(_) => Vec::new(),
-            Err(error) => vec![Row::from(Vote::Failed(error)); command.keys],
-        };
-        let sight = |row: Row| Sight {
-            report: NodeReport {
-                is_wanted: row.has_waiter,
-                ..node.report(row.vote, answer.elapsed, answer.server.clone())
-            },
-            content: row.content,
-            is_reader: row.is_reader,
-        };
-        rows.into_iter().map(sight).collect()
+pub(crate) fn show_all(asked: Asked<'_>, command: &Packed) -> Vec<Vec<KeyReport>> {
+    let mut reports = asked.unasked();
+    ask(asked, command, Verb::Show, &mut reports);
+    let keys = |(index, mut report): (usize, KeyReport)| {
+        if !asked.indexes.contains(&index) {
+            return None;
+        }
+        Some(match report.take_said() {
+            Said::Keys(mut keys) => {
+                for key in &mut keys {
+                    (key.elapsed, key.server) = (report.elapsed, report.server.clone());
+                }
+                keys
+            }
+            _ => vec![report; command.keys],
+        })
     };
-    ask_all(nodes, command, &Verb::Show)
-        .map(|(node, answer)| Some(sights(node, answer?)))
-        .collect()
+    reports.into_iter().enumerate().filter_map(keys).collect()
 }
 
-/// Asks every node every question about itself. Each question goes to all nodes before any reply to it is read: one round trip a
-/// question. A node that does not answer is asked nothing more.
+/// Sends a command of any kind to every node that is asked. Returns, for each node that is asked, the time since the reply, how long it
+/// took, and the reply, which is an error or which `is_answer` accepts.
 ///
 /// Ignores breakers, because its purpose is to find out what is wrong with a node. Takes no connection beside a pool that is
 /// used up.
-pub(crate) fn question_all<'n>(
-    nodes: impl Iterator<Item = &'n Node>,
-    marker_key: &str,
-) -> Vec<Facts> {
-    let none = |node: &'n Node| {
-        let mut answers = Answers::of(Arc::clone(node.name()));
-        answers.limits = Limits {
-            answer: node.timeout,
-            connection: node.connect_timeout,
+pub(crate) fn raw_all(
+    asked: Asked<'_>,
+    command: &Packed,
+    is_answer: fn(&Reply) -> bool,
+) -> KeyReports {
+    let mut reports = asked.unasked();
+    ask(asked, command, Verb::Raw(is_answer), &mut reports);
+    reports
+}
+
+impl Node {
+    /// Makes the step from `cursor` of a scan for the keys that match a pattern. Returns the page, or why there is none, and the
+    /// report of the node.
+    pub(crate) fn scan(
+        self: &Arc<Self>,
+        cursor: u64,
+        pattern: &str,
+    ) -> (Result<Page, NodeError>, KeyReport) {
+        let mut report = ask_one(self, &command::scan(cursor, pattern), Verb::Scan);
+        let page = match report.take_said() {
+            Said::Page(page) => Ok(page),
+            _ => Err(report.clone().error()),
         };
-        (node, answers)
-    };
-    let mut all: Vec<(&Node, Answers)> = nodes.map(none).collect();
-    for question in Question::ALL {
-        let command = match question {
-            Question::Marker => Packed::new("get", &["GET".into(), marker_key.into()]),
-            // Servers before 7.0 return only one section at a time.
-            Question::Info(section) => Packed::new("info", &["INFO".into(), section.into()]),
-            Question::Time => Packed::new("time", &["TIME".into()]),
-        };
-        let asked = all.iter().map(|(node, it)| (*node, it.is_to_be_asked()));
-        let asked: Vec<_> = asked.collect();
-        let verb = Verb::Ask(question);
-        let answers = ask_all(asked.into_iter(), &command, &verb);
-        for ((node, answer), (_, so_far)) in answers.zip(&mut all) {
-            let Some(answer) = answer else {
-                continue;
-            };
-            // What the wall clock showed when the reply came.
-            let ago = node.now().saturating_since(answer.at).as_micros();
-            let wall = node.clock.wall_micros();
-            let then = wall.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
-            let result = match answer.result {
-                Ok(Said::Fact(content)) => Ok((content, then)),
-                Ok(_) => Err(Said::misplaced()),
-                Err(error) => Err(error),
-            };
-            so_far.note(question, answer.elapsed, result);
-        }
+        (page, report)
     }
-    let answers = all.into_iter().map(|(node, mut answers)| {
-        answers.connection = node.pace.connection();
-        answers
-    });
-    answers.map(Facts::of).collect()
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::Node;
 use super::command::{self, WhenFree};
-use super::reply::{LookReply, Said};
-use super::request::Verb;
-use super::round::ask;
+use super::key_report::{LookReply, Said, SmallVote};
+use super::request::{Listen, Verb};
+use super::round::ask_one;
 use crate::claim::Resource;
-use crate::error::{NodeError, Vote};
+use crate::error::NodeError;
 use crate::fencing::Rules;
 use crate::sync::AtomicBool;
 
@@ -32,12 +32,12 @@ pub(crate) enum ListenOutcome {
 
 /// The right to keep one of a node's connections busy with listening.
 pub(crate) struct Listener<'n> {
-    node: &'n Node,
+    node: &'n Arc<Node>,
 }
 
 impl Node {
     /// Lets one more client listen. Half of the connections are left for others, and the server must not forbid it.
-    pub(crate) fn listener(&self) -> Option<Listener<'_>> {
+    pub(crate) fn listener(self: &Arc<Self>) -> Option<Listener<'_>> {
         let most = self.pool.max_size() / 2;
         if self.listening_refused.load(Ordering::Relaxed) == self.generation() {
             return None;
@@ -54,7 +54,7 @@ impl Node {
     /// span of zero announces nothing. A free lock is announced only by a client that does not take it. Where an intent alone is
     /// left, it is for `span` and a node timeout. None if the node does not tell.
     pub(crate) fn look(
-        &self,
+        self: &Arc<Self>,
         resource: &Resource,
         span: Duration,
         when_free: WhenFree,
@@ -71,9 +71,9 @@ impl Node {
         };
         let command = command::look(resource, announced, when_free, rules);
         let permits = resource.kind.permits();
-        match ask(self, &command, &Verb::Look { permits }).result {
-            Ok(Said::Look(look)) => Some(look),
-            Ok(_) | Err(_) => None,
+        match ask_one(self, &command, Verb::Look { permits }).take_said() {
+            Said::Look(look) => Some(look),
+            _ => None,
         }
     }
 }
@@ -94,21 +94,24 @@ impl Listener<'_> {
         let until = self.node.now().saturating_add(span);
         let late = SERVER_TICK.saturating_add(self.node.timeout);
         let command = command::listen(bell, span);
-        let listen = Verb::Listen {
+        let listen = Verb::Listen(Arc::new(Listen {
             bell: bell.to_owned(),
             until,
             patience: span.saturating_add(late).min(longest),
             given_up,
-        };
-        match ask(self.node, &command, &listen).result {
-            Ok(Said::Rang(true)) => ListenOutcome::Release,
-            Ok(Said::Rang(false)) => ListenOutcome::Nothing,
-            Ok(Said::Vote(Vote::Failed(error), _)) if forbids_to_block(&error) => {
-                let (refused, generation) = (&self.node.listening_refused, self.node.generation());
-                refused.store(generation, Ordering::Relaxed);
+        }));
+        match ask_one(self.node, &command, listen).vote {
+            SmallVote::Granted => ListenOutcome::Release,
+            SmallVote::Missing => ListenOutcome::Nothing,
+            vote => {
+                if vote.failure().is_some_and(forbids_to_block) {
+                    let generation = self.node.generation();
+                    self.node
+                        .listening_refused
+                        .store(generation, Ordering::Relaxed);
+                }
                 ListenOutcome::Failed
             }
-            Ok(_) | Err(_) => ListenOutcome::Failed,
         }
     }
 }

@@ -7,16 +7,16 @@ use super::Won;
 use crate::claim::{Claim, Fence};
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
-use crate::error::{Error, LossCause, NodeReport, Vote, one_vote_each};
+use crate::error::{Error, LossCause, Vote};
 use crate::fencing::FencingToken;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
-use crate::node::reply::one_vote;
-use crate::node::verbs::{Sight, show_all};
-use crate::node::{Leftover, Receipt, command};
+use crate::node::key_report::{KeyReport, KeyReports, SmallVote};
+use crate::node::verbs::show_all;
+use crate::node::{Leftover, Receipt, command, one_vote};
 use crate::value::{Content, Value};
-use crate::verdict::{self, Kept};
+use crate::verdict;
 
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
@@ -42,19 +42,19 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     }
 
     let started = cluster.clock.now();
-    let nodes = ask(cluster, lease, &claim);
-    let validity = verdict::validity(&nodes, |ttl| cluster.options.drift(ttl));
-    let votes: Vec<NodeReport> = nodes.into_iter().map(|node| node.report).collect();
+    let (reports, left) = ask(cluster, lease, &claim);
+    let validity = verdict::validity(reports.len(), left, |ttl| cluster.options.drift(ttl));
+    let in_full = || cluster.in_full(reports.iter().cloned());
     let waited = cluster.clock.now_for_records().saturating_since(started);
-    match verdict::confirm(&name, waited, votes.clone()) {
+    match verdict::confirm(&name, waited, in_full()) {
         // That nodes have no key says nothing of the time before.
-        Err(_) if has_expired() => return expired(votes),
+        Err(_) if has_expired() => return expired(in_full()),
         confirmed => confirmed?,
     }
     let valid = started..started.saturating_add(validity);
     // The clock is read last, so that no slow step above hides a lock that has expired.
     if valid.end <= cluster.clock.now() {
-        return expired(votes);
+        return expired(in_full());
     }
     // The lease does not say whether a node without the key was sent an undo, so it may have been.
     let leftovers = (0..lease.nodes).map(|place| {
@@ -66,26 +66,27 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     });
     Ok(Won {
         lease: LeaseState::new(&cluster.owner, claim, leftovers, valid),
-        votes: Votes::new(votes.iter()),
+        votes: Votes::new(&reports),
     })
 }
 
-/// What each node says of the lock of a lease. A node that is not asked may have the key, but its release is under way, so it does
-/// not count.
-fn ask(cluster: &Cluster, lease: &Lease, claim: &Claim) -> Vec<Kept> {
+/// What each node says of the lock of a lease, and how long each node that has all its keys will have them. A node that is not asked may
+/// have the key, but its release is under way, so it does not count.
+fn ask(cluster: &Cluster, lease: &Lease, claim: &Claim) -> (KeyReports, Vec<Duration>) {
     let asked = cluster.asking(&lease.may_have_key);
-    let answers = show_all(asked, &command::show_own(claim));
-    let answers = answers.into_iter().zip(cluster.each());
-    let nodes = answers.map(|(sights, node)| {
-        let kept = sights.and_then(|sights| kept(sights, claim));
-        kept.unwrap_or_else(|| Kept {
-            report: node.unasked(Vote::NotAsked).report,
-            left: Duration::ZERO,
-        })
-    });
-    let mut nodes: Vec<Kept> = nodes.collect();
-    one_vote_each(nodes.iter_mut().map(|kept| &mut kept.report));
-    nodes
+    let (mut reports, mut left) = (asked.unasked(), Vec::new());
+    for ((place, _), keys) in asked.each().zip(show_all(asked, &command::show_own(claim))) {
+        let kept = kept(keys, claim);
+        if let (Some(report), Some((kept, until))) = (reports.get_mut(place), kept) {
+            *report = kept;
+            left.push((place, until));
+        }
+    }
+    asked.one_vote_each(&mut reports);
+    let has_keys = |place: usize| reports.get(place).is_some_and(|it| it.vote.is_granted());
+    let left = left.into_iter().filter(|(place, _)| has_keys(*place));
+    let left = left.map(|(_, left)| left).collect();
+    (reports, left)
 }
 
 /// Until when the lock of this lease has to rest if it is given back before, by the clock of this process. No lease makes that longer
@@ -115,32 +116,32 @@ fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
     Err(Error::invalid("lease", reason))
 }
 
-/// The vote of a node from what is under each key of the lease, and for how long the node will have all of them.
-fn kept(mut sights: Vec<Sight>, claim: &Claim) -> Option<Kept> {
-    let each = sights.iter_mut();
-    let left = each.map(|sight| judge_key(sight, &claim.value)).min()?;
-    let votes = sights.iter().map(|sight| sight.report.vote.clone());
+/// The report of a node from what is under each key of the lease, and for how long the node will have all of them.
+fn kept(mut keys: Vec<KeyReport>, claim: &Claim) -> Option<(KeyReport, Duration)> {
+    let each = keys.iter_mut();
+    let left = each.map(|key| judge_key(key, &claim.value)).min()?;
+    let votes = keys.iter().map(|key| Vote::clone(&key.vote));
     let vote = one_vote(votes, claim.resource.kind.names())?;
-    let mut report = sights.pop()?.report;
-    report.vote = vote;
-    Some(Kept { report, left })
+    let mut report = keys.pop()?;
+    report.vote = vote.into();
+    Some((report, left))
 }
 
 /// Makes the vote on one key that for the holder with this value, who is told no other's token. Returns for how long the node will
 /// have its key.
-fn judge_key(sight: &mut Sight, own: &Value) -> Duration {
-    let vote = &mut sight.report.vote;
-    if let Some(Content::Held(value)) = &sight.content
-        && value == own
-        && let Vote::Held {
-            remaining: Some(left),
-            ..
-        } = vote
+fn judge_key(key: &mut KeyReport, own: &Value) -> Duration {
+    let is_own = matches!(key.value(), Some((Content::Held(value), _)) if value == own);
+    if let Vote::Held {
+        remaining: Some(left),
+        ..
+    } = *key.vote
+        && is_own
     {
-        let left = *left;
-        *vote = Vote::Granted;
+        key.vote = SmallVote::Granted;
         return left;
     }
+    let mut vote = Vote::clone(&key.vote);
     vote.hide_token();
+    key.vote = vote.into();
     Duration::ZERO
 }

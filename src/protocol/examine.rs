@@ -7,18 +7,16 @@ use std::time::Duration;
 mod survey;
 
 use self::survey::survey;
-use super::acquire::Bid;
-use super::answered;
+use super::acquire::{call_off, new_attempt};
 use crate::claim::{Kind, Resource};
 use crate::cluster::{Cluster, places};
-use crate::error::{Error, Vote};
+use crate::error::Error;
 use crate::fencing::MARKER;
-use crate::health::Health;
+use crate::health::answers::{Answers, Limits, Question};
 use crate::health::facts::{self, Facts, Trial};
-use crate::node::command;
-use crate::node::request::Attempt;
-use crate::node::verbs::{Ballots, acquire_all, extend_all, question_all, show_all};
-use crate::quorum::Term;
+use crate::health::{Health, Stranger};
+use crate::node::verbs::{acquire, extend_all, raw_all, show_all};
+use crate::node::{Attempt, Node, command};
 use crate::token::Token;
 
 /// For how long the lock that is tried stays where it can't be given back.
@@ -29,17 +27,49 @@ const FIRST_TTL: Duration = Duration::from_millis(900);
 
 /// Asks all nodes, tries a lock at those that may vote, and looks at the locks that are held.
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
-    let mut nodes = question_all(cluster.each(), &cluster.key(MARKER));
-    let key = key_of_trial(cluster)?;
+    let mut nodes = question(cluster);
+    let as_stranger = Stranger::commands(&key_of_trial(cluster)?);
     for (node, facts) in cluster.each().zip(&mut nodes) {
         if facts.answers() {
-            facts.note_stranger(node.stranger(&key));
+            let replies = node.ask_without_login(&as_stranger);
+            facts.stranger = replies.map(|replies| Stranger::of(&replies));
         }
     }
     try_a_lock(cluster, &mut nodes)?;
     let rules = cluster.rules.as_deref();
     let survey = survey(cluster, facts::voters(&nodes, rules))?;
     Ok(Health::of(nodes, rules, &survey))
+}
+
+/// Asks every node every question about itself. Each question goes to all nodes before any reply to it is read: one round trip a
+/// question. A node that does not answer is asked nothing more.
+fn question(cluster: &Cluster) -> Vec<Facts> {
+    let limits = Limits {
+        answer: cluster.options.node_timeout,
+        connection: cluster.options.connect_timeout(),
+    };
+    let answers = |node: &Arc<Node>| Answers::of(Arc::clone(node.name()), limits);
+    let mut all: Vec<Answers> = cluster.each().map(answers).collect();
+    for question in Question::ALL {
+        let command = question.command(&cluster.key(MARKER));
+        let asked = places(&all, Answers::is_to_be_asked);
+        let reports = raw_all(cluster.asking(&asked), &command, question.is_answer());
+        let answers = all.iter_mut().zip(reports).enumerate();
+        for (_, (so_far, answer)) in answers.filter(|(place, _)| asked.contains(place)) {
+            let ago = cluster
+                .clock
+                .now()
+                .saturating_since(answer.at())
+                .as_micros();
+            let wall_us = cluster.clock.wall_micros();
+            let then_us = wall_us.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
+            so_far.note(question, answer.elapsed, then_us, answer.reply());
+        }
+    }
+    for (node, answers) in cluster.each().zip(&mut all) {
+        answers.connection = node.last_connection();
+    }
+    all.into_iter().map(Facts::of).collect()
 }
 
 /// A key that nobody else has.
@@ -84,39 +114,33 @@ fn whole_life(
     resource: &Arc<Resource>,
     tried: &[usize],
 ) -> Result<Vec<Trial>, Error> {
-    let (ttl, validity) = (FIRST_TTL, FIRST_TTL);
-    let bid = Bid::new(cluster, resource, Term { ttl, validity }, None)?;
-    let attempt = Attempt::once(&bid.claim, ttl);
-    let ballots = acquire_all(cluster.asking(tried), &attempt);
-    let ballots = cluster.each().zip(ballots);
-    let ballots = ballots.map(|(node, it)| it.unwrap_or_else(|| node.unasked(Vote::NotAsked)));
-    let ballots: Ballots = ballots.collect();
-    let granted = places(&ballots, |ballot| ballot.report.vote.is_granted());
-    let extension = command::keep(&bid.claim, TTL);
+    let ttl = FIRST_TTL;
+    let attempt = new_attempt(cluster, resource, ttl, None, Attempt::once)?;
+    let asked = cluster.asking(tried);
+    let mut taken = asked.unasked();
+    acquire(asked, &attempt, &mut taken);
+    let granted = places(&taken, |report| report.vote.is_granted());
+    let extension = command::keep(&attempt.claim, TTL);
     let connect_by = cluster.clock.now().saturating_add(ttl);
-    let extended = extend_all(cluster.asking(&granted), &[extension], connect_by);
-    let mut extended: Vec<Vote> = extended
-        .into_iter()
-        .flat_map(|outcome| outcome.nodes)
-        .map(|report| report.vote)
-        .collect();
+    let asked = cluster.asking(&granted);
+    let extended = extend_all(asked, &[extension], connect_by);
+    let mut extended = extended.into_iter().next().unwrap_or_default();
     if resource.is_read() {
         // A writer that meets readers asks how many there are, by commands that they don't need themselves.
-        let shown = show_all(cluster.asking(&granted), &command::show(&resource.keys));
-        for (place, sights) in answered(shown) {
-            let failed = sights.into_iter().map(|sight| sight.report.vote);
-            let mut failed = failed.filter(|vote| vote.failure().is_some());
-            if let (Some(vote), Some(failed)) = (extended.get_mut(place), failed.next()) {
-                *vote = failed;
+        let shown = show_all(asked, &command::show(&resource.keys));
+        for ((place, _), keys) in asked.each().zip(shown) {
+            let mut failed = keys.into_iter().filter(|key| key.vote.is_failure());
+            if let (Some(report), Some(failed)) = (extended.get_mut(place), failed.next()) {
+                *report = failed;
             }
         }
     }
-    let released = bid.call_off(&ballots, &attempt);
-    let votes = ballots.into_iter().zip(extended).zip(released);
-    let trials = votes.map(|((taken, extended), released)| Trial {
-        taken: taken.report.vote,
-        extended,
-        released: released.vote,
+    let released = call_off(cluster, &attempt, ttl, &taken);
+    let reports = taken.into_iter().zip(extended).zip(released);
+    let trials = reports.map(|((taken, extended), released)| Trial {
+        taken: taken.vote.into(),
+        extended: extended.vote.into(),
+        released: released.vote.into(),
     });
     Ok(trials.collect())
 }

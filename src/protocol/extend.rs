@@ -6,10 +6,11 @@ use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
 use crate::cluster::{Cluster, Places};
-use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::error::{Error, NodeError, Vote};
 use crate::lease::state::healer::Healer;
 use crate::lease::state::{LeaseState, Renewal};
 use crate::node::command;
+use crate::node::key_report::{KeyReports, votes, waiters};
 use crate::node::verbs::extend_all;
 use crate::quorum::Term;
 use crate::verdict::{self, Verdict};
@@ -23,7 +24,7 @@ pub(crate) struct Extension {
     /// The nodes whose votes count.
     pub(crate) counted: Places,
     /// What each node has said, in the canonical order.
-    pub(crate) nodes: Vec<NodeReport>,
+    pub(crate) nodes: KeyReports,
     is_wanted: bool,
     /// The right to heal the lock, where that is possible and was not done yet.
     pub(super) healer: Option<Healer>,
@@ -44,7 +45,7 @@ impl Extension {
             term,
             started,
             counted: lease.counted(),
-            nodes: Vec::new(),
+            nodes: KeyReports::new(),
             is_wanted: false,
             healer,
         }
@@ -58,7 +59,7 @@ impl Extension {
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
-        verdict::of_held(&self.nodes)
+        verdict::of_held(votes(&self.nodes))
     }
 
     /// Applies the votes. If the extension succeeds, `renewal` replaces the keep-alive of the lock, if there is one.
@@ -83,19 +84,20 @@ pub(crate) fn ask(
     let half = extensions.iter().map(Extension::half_of_the_rest);
     let connect_by = half.chain(latest).min();
     let connect_by = connect_by.unwrap_or_else(|| cluster.clock.now());
-    let answers = extend_all(cluster.asking(asked), &commands, connect_by);
-    for (extension, answers) in extensions.iter_mut().zip(answers) {
-        extension.nodes = answers.nodes.into_vec();
+    let reports = extend_all(cluster.asking(asked), &commands, connect_by);
+    for (extension, reports) in extensions.iter_mut().zip(reports) {
+        extension.is_wanted = waiters(&reports).any();
+        extension.nodes = reports;
         // What the holder has announced itself while it waited may still be there.
         let announced = cluster.options.longest_announcement();
         let is_own = extension.started < extension.lease.since.saturating_add(announced);
-        extension.is_wanted = answers.waiting.any() && !is_own;
+        extension.is_wanted &= !is_own;
         // A node that was left out may still have the key, so its vote is unknown and not against us.
         for place in extension.counted.iter().filter(|it| !asked.contains(it)) {
             let node = cluster.nodes().get(*place);
             if let (Some(node), Some(report)) = (node, extension.nodes.get_mut(*place)) {
                 let failure = node.recent_failure().unwrap_or_default();
-                report.vote = Vote::Failed(NodeError::BreakerOpen { failure });
+                report.vote = Vote::Failed(NodeError::BreakerOpen { failure }).into();
             }
         }
     }

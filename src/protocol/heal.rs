@@ -5,15 +5,13 @@
 
 use std::time::Duration;
 
-use super::answered;
 use super::extend::Extension;
 use crate::clock::Timestamp;
 use crate::cluster::{Cluster, Places, places};
-use crate::error::one_vote_each;
 use crate::log_lines;
-use crate::node::request::Attempt;
-use crate::node::verbs::{Ballot, acquire_all, release_all};
-use crate::node::{Node, command};
+use crate::node::key_report::KeyReport;
+use crate::node::verbs::{acquire, release_all};
+use crate::node::{Attempt, Node, command};
 
 /// Sets the key on the nodes that have none, and adds their votes to those of the extension. An extension heals once.
 ///
@@ -31,32 +29,39 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension, latest: Option<
     let claim = &extension.lease.claim;
     let half = extension.half_of_the_rest();
     let connect_by = latest.map_or(half, |latest| latest.min(half));
-    let attempt = Attempt::healing(claim, ttl(cluster, extension), connect_by);
-    let ballots = acquire_all(cluster.asking(&asked), &attempt);
-    let leftovers = answered(
-        ballots
-            .iter()
-            .map(|ballot| Some(ballot.as_ref()?.leftover.clone())),
-    );
+    let attempt = Attempt::healing(claim.clone(), ttl(cluster, extension), connect_by);
+    let all = cluster.asking(&asked);
+    let mut reports = all.unasked();
+    acquire(all, &attempt, &mut reports);
+    let leftovers = asked.iter().filter_map(|place| {
+        let report = reports.get(*place)?;
+        Some((*place, report.leftover.clone()))
+    });
     if healer.end(leftovers) {
         // The lock has ended meanwhile, and its guard has not passed these nodes on.
-        let left_behind = places(&ballots, |ballot| {
-            ballot.as_ref().is_some_and(Ballot::may_have_key)
-        });
+        let left_behind = places(&reports, KeyReport::may_have_key);
         let nodes = cluster.asking(&left_behind);
         release_all(nodes, &command::release(claim), cluster.options.max_ttl);
         return;
     }
-    for (place, ballot) in answered(ballots) {
-        if let Some(report) = extension.nodes.get_mut(place) {
-            *report = ballot.report;
+    for (place, report) in reports.into_iter().enumerate() {
+        if let Some(before) = extension
+            .nodes
+            .get_mut(place)
+            .filter(|_| asked.contains(&place))
+        {
+            *before = report;
         }
     }
-    one_vote_each(&mut extension.nodes);
-    for report in asked.iter().filter_map(|place| extension.nodes.get(*place)) {
-        if report.vote.is_granted() {
+    all.one_vote_each(&mut extension.nodes);
+    for (place, node) in all.each() {
+        if extension
+            .nodes
+            .get(place)
+            .is_some_and(|report| report.vote.is_granted())
+        {
             cluster.stats.healed.count();
-            log_lines::healed(&claim.resource, &report.node);
+            log_lines::healed(&claim.resource, node.name());
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport};
 use crate::node::command;
+use crate::node::key_report::KeyReport;
 use crate::protocol::look::{judge, look_at_closed};
 use crate::quorum;
 use crate::status::{ListedLock, LockStatus};
@@ -152,7 +153,7 @@ impl List {
     /// Asks the nodes that did not fail lately about these keys, and again if too few of them answer.
     fn statuses(&self, cluster: &Cluster, keys: &[String]) -> Result<Vec<LockStatus>, Error> {
         let command = command::show(keys);
-        let is_silent = |of_node: &&Vec<NodeReport>| of_node.iter().any(|key| key.vote.is_silent());
+        let is_silent = |of_node: &&Vec<KeyReport>| of_node.iter().any(|key| key.vote.is_silent());
         let mut nodes = Vec::new();
         for _ in 0..MOST_FAILURES {
             nodes = look_at_closed(cluster, &command);
@@ -161,9 +162,12 @@ impl List {
                 return Ok(judge(cluster, &nodes));
             }
         }
-        let first = nodes.iter().filter_map(|of_node| of_node.first());
-        let silent = first.filter(|report| report.vote.is_failure());
-        Err(self.incomplete(cluster, silent.cloned().collect()))
+        let first = nodes
+            .into_iter()
+            .filter_map(|of_node| of_node.into_iter().next());
+        let mut silent = cluster.in_full(first);
+        silent.retain(|report| report.vote.is_failure());
+        Err(self.incomplete(cluster, silent))
     }
 
     /// The error for a list that can't be completed, because these nodes did not answer.

@@ -1,12 +1,12 @@
 //! Reads the status of locks without changing them.
 
 use super::acquire::unasked;
-use super::answered;
 use crate::claim::slot_key;
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, NodeReport, Vote};
 use crate::holder::Holder;
 use crate::node::command;
+use crate::node::key_report::KeyReport;
 use crate::node::verbs::show_all;
 use crate::status::LockStatus;
 use crate::verdict;
@@ -70,39 +70,39 @@ fn look(cluster: &Cluster, keys: &[String]) -> Vec<LockStatus> {
 }
 
 /// The status of each lock, from what each node said of it.
-pub(super) fn judge(cluster: &Cluster, nodes: &[Vec<NodeReport>]) -> Vec<LockStatus> {
+pub(super) fn judge(cluster: &Cluster, nodes: &[Vec<KeyReport>]) -> Vec<LockStatus> {
     let locks = nodes.first().map_or(0, Vec::len);
     let of_lock = |lock| nodes.iter().filter_map(move |node| node.get(lock).cloned());
     let drift = |ttl| cluster.options.drift(ttl);
     (0..locks)
-        .map(|lock| verdict::of_keys(of_lock(lock).collect(), drift))
+        .map(|lock| verdict::of_keys(cluster.in_full(of_lock(lock)), drift))
         .collect()
 }
 
 /// Asks the nodes that did not fail lately, or all nodes if these are no majority. Returns what each node said of each
 /// lock.
-pub(super) fn look_at_closed(cluster: &Cluster, command: &Packed) -> Vec<Vec<NodeReport>> {
+pub(super) fn look_at_closed(cluster: &Cluster, command: &Packed) -> Vec<Vec<KeyReport>> {
     // Read once, because a breaker may close during the round.
     let unasked = unasked(cluster).into_iter();
-    let unasked = unasked.map(|ballot| vec![ballot.report; command.keys]);
-    let mut nodes: Vec<_> = unasked.collect();
+    let mut nodes: Vec<_> = unasked.map(|report| vec![report; command.keys]).collect();
     ask(cluster, command, &mut nodes, |vote| !vote.is_left_out());
     nodes
 }
 
-/// Asks the nodes whose votes so far are such.
+/// Asks the nodes for whose votes so far `is_asked` is true.
 fn ask(
     cluster: &Cluster,
     command: &Packed,
-    nodes: &mut [Vec<NodeReport>],
+    nodes: &mut [Vec<KeyReport>],
     is_asked: impl Fn(&Vote) -> bool,
 ) {
-    let asked = places(nodes, |locks| {
+    let indexes = places(nodes, |locks| {
         locks.first().is_some_and(|report| is_asked(&report.vote))
     });
-    for (place, sights) in answered(show_all(cluster.asking(&asked), command)) {
+    let asked = cluster.asking(&indexes);
+    for ((place, _), keys) in asked.each().zip(show_all(asked, command)) {
         if let Some(locks) = nodes.get_mut(place) {
-            *locks = sights.into_iter().map(|sight| sight.report).collect();
+            *locks = keys;
         }
     }
 }

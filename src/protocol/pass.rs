@@ -4,21 +4,20 @@
 //! To the nodes these are a release and an attempt like any other, with a token of its own; `docs/protocol.md` says why
 //! they may go together.
 
-use std::sync::Arc;
-
-use super::acquire::{Bid, cast, unasked};
-use super::{Won, answered};
+use super::Won;
+use super::acquire::{call_off, conclude, new_attempt, unasked};
 use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
 use crate::contend::demand::Demand;
-use crate::error::{Error, Vote};
+use crate::error::Error;
 use crate::lease::state::holding::Holding;
-use crate::node::command;
-use crate::node::verbs::{Ballot, Outcome, pass_all, release_all};
+use crate::node::key_report::{KeyReport, KeyReports, SmallVote, waiters};
+use crate::node::verbs::{Passed, pass_all, release_all};
+use crate::node::{Attempt, command};
 use crate::quorum::is_reached;
 
 pub(crate) struct Pass {
-    pub(crate) released: Outcome,
+    pub(crate) released: KeyReports,
     /// The attempt of the next thread; none if the release has woken another client, which comes first.
     pub(crate) next: Option<Result<Won, Error>>,
 }
@@ -33,61 +32,55 @@ pub(crate) fn pass(
     holdings: &[Holding],
     demand: &Demand,
 ) -> Result<Pass, Error> {
-    let label = demand.label.as_ref();
-    let bid = Bid::new(cluster, &held.resource, demand.term, label)?;
-    let attempt = bid.attempt();
-    let command = command::pass(held, &bid.claim, demand.term.ttl);
-    let mut ballots = unasked(cluster);
+    let (ttl, label) = (demand.term.ttl, demand.label.as_ref());
+    let attempt = new_attempt(cluster, &held.resource, ttl, label, Attempt::new)?;
+    let command = command::pass(held, &attempt.claim, ttl);
+    let mut reports = unasked(cluster);
     let owed = places(holdings, |node| node.has_to_be_released());
-    let left_out = places(&ballots, Ballot::is_left_out);
+    let left_out = places(&reports, KeyReport::is_left_out);
     let is_asked = |place: &usize| owed.contains(place) || !left_out.contains(place);
-    let asked: Places = (0..ballots.len()).filter(is_asked).collect();
+    let asked: Places = (0..reports.len()).filter(is_asked).collect();
 
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
-    let (mut released, passed) = pass_all(cluster.asking(&asked), &command, &attempt);
-    let mut silent = places(&passed, |one| one.as_ref().is_some_and(|one| one.is_silent));
+    let passed = pass_all(cluster.asking(&asked), &command, &attempt, &mut reports);
+    let Passed {
+        mut released,
+        mut silent,
+    } = passed;
     let answered_by = asked.len().saturating_sub(silent.len());
     silent.retain(|place| owed.contains(place));
     if !silent.is_empty() {
-        let (nodes, life) = (cluster.asking(&silent), cluster.options.max_ttl);
+        let (asked, life) = (cluster.asking(&silent), cluster.options.max_ttl);
         let release = command::release(held);
         if is_reached(holdings.len(), answered_by) {
             // In the background, because the next thread waits for this one.
             let release = release.to_repeat();
-            for (node, _) in nodes.filter(|(_, is_silent)| *is_silent) {
-                node.owe(Arc::clone(&release), node.now(), life);
+            for (_, node) in asked.each() {
+                node.owe(release.clone(), node.now(), life);
             }
         } else {
-            released.repeated(release_all(nodes, &release, life));
-        }
-    }
-    for (place, report) in released.nodes.iter_mut().enumerate() {
-        if !owed.contains(&place) {
-            // As in a release, which does not ask this node.
-            report.vote = Vote::NotAsked;
-        }
-    }
-    for (place, one) in answered(passed) {
-        cast(&mut ballots, place, one.ballot);
-    }
-    let next = if released.waiting.any() {
-        bid.call_off(&ballots, &attempt);
-        None
-    } else {
-        Some(bid.conclude(started, ballots, &attempt))
-    };
-    Ok(Pass { released, next })
-}
-
-impl Outcome {
-    /// Adds what the nodes say that were asked once more.
-    fn repeated(&mut self, again: Self) {
-        self.waiting = self.waiting.or(again.waiting);
-        for (report, again) in self.nodes.iter_mut().zip(again.nodes) {
-            if matches!(again.vote, Vote::Released) {
-                *report = again;
+            let again = release_all(asked, &release, life);
+            for (report, again) in released.iter_mut().zip(again) {
+                if matches!(again.vote, SmallVote::Released) {
+                    *report = again;
+                } else {
+                    report.waiters = report.waiters.or(again.waiters);
+                }
             }
         }
     }
+    for (place, report) in released.iter_mut().enumerate() {
+        if !owed.contains(&place) {
+            // As in a release, which does not ask this node.
+            report.vote = SmallVote::NotAsked;
+        }
+    }
+    let next = if waiters(&released).any() {
+        call_off(cluster, &attempt, ttl, &reports);
+        None
+    } else {
+        Some(conclude(cluster, &attempt, started, demand.term, reports))
+    };
+    Ok(Pass { released, next })
 }

@@ -9,10 +9,11 @@ use super::schedule::{due, pause};
 use super::unfinished::Unfinished;
 use crate::callbacks::despite_panics;
 use crate::clock::Timestamp;
-use crate::error::{Error, LossCause, NodeReport};
+use crate::error::{Error, LossCause};
 use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::command::{EXTENSION, KEY, MOST_AT_ONCE, MOST_BYTES};
+use crate::node::key_report::KeyReport;
 use crate::protocol::extend::{Extension, ask};
 use crate::protocol::heal::{heal, wanted};
 use crate::verdict::Verdict;
@@ -123,7 +124,7 @@ impl Keeper {
 
     /// Applies the votes, unless a heal or answers of further nodes may change what they come to.
     fn decide(self: &Arc<Self>, mut extension: Extension, unfinished: &mut Unfinished) {
-        let is_left_out = |report: &NodeReport| report.vote.is_left_out();
+        let is_left_out = |report: &KeyReport| report.vote.is_left_out();
         let verdict = extension.verdict();
         if verdict == Verdict::Unknown {
             if !wanted(&self.cluster, &extension).is_empty() {

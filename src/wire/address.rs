@@ -1,6 +1,5 @@
 //! The address of a node. Connects to it and logs in.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -331,12 +330,11 @@ fn login(
     let select = || ("SELECT", pack(&["SELECT".into(), database.into()]));
     let select = (database > 0).then(select);
     let commands = auth.into_iter().chain(select);
-    let (names, commands): (Vec<&str>, Vec<Cow<'_, [u8]>>) =
-        commands.map(|(name, bytes)| (name, bytes.into())).unzip();
+    let (names, commands): (Vec<&str>, Vec<Vec<u8>>) = commands.unzip();
     if names.is_empty() {
         return Ok(());
     }
-    socket.send(&commands, deadline)?;
+    socket.send(&commands.concat(), deadline)?;
     for command in names {
         let reply = socket.recv(deadline)?;
         if let Reply::Error(error) = reply {

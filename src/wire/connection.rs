@@ -1,8 +1,8 @@
 //! Reads replies from a stream of bytes, each by a deadline and of bounded length.
 
-use std::borrow::Cow;
 use std::io;
 use std::net::TcpStream;
+use std::ops::Range;
 
 use super::pack::LONGEST_REPLY;
 use super::resp::{self, NoReply, Reply};
@@ -19,8 +19,10 @@ const LONG_CHUNK: usize = 16 * 1024;
 /// One connection to a server.
 pub(crate) struct Connection<S> {
     stream: S,
-    /// Bytes that were received and not yet returned as a reply.
-    bytes: Vec<u8>,
+    /// Bytes that were received, and room for more.
+    buffer: Vec<u8>,
+    /// Those that were not yet returned as a reply.
+    unread: Range<usize>,
     /// The next reply, or why there is none, if `wait_for_reply` has found it.
     ready: Option<Result<Reply, NodeError>>,
     /// The most bytes in a reply.
@@ -33,23 +35,49 @@ impl<S: Stream> Connection<S> {
     pub(crate) fn over(stream: S) -> Self {
         Self {
             stream,
-            bytes: Vec::with_capacity(CHUNK),
+            buffer: vec![0; CHUNK],
+            unread: 0..0,
             ready: None,
             longest_reply: LONGEST_REPLY,
             has_answered: false,
         }
     }
 
+    /// The bytes that were not yet returned as a reply.
+    fn bytes(&self) -> &[u8] {
+        self.buffer.get(self.unread.clone()).unwrap_or_default()
+    }
+
+    /// Room for so many bytes more behind the unread ones.
+    fn room(&mut self, chunk: usize) -> &mut [u8] {
+        if self.unread.is_empty() {
+            self.unread = 0..0;
+        } else if self.unread.start > 0 {
+            self.buffer.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+        }
+        let end = self.unread.end.saturating_add(chunk);
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        self.buffer
+            .get_mut(self.unread.end..end)
+            .unwrap_or_default()
+    }
+
     /// The next reply, or why there is none. Nothing as long as more of it has to come.
     fn next(&mut self) -> Option<Result<Reply, NodeError>> {
-        match resp::parse(&self.bytes) {
+        if self.unread.is_empty() {
+            return None;
+        }
+        match resp::parse(self.bytes()) {
             Ok((reply, length)) if length <= self.longest_reply => {
                 self.has_answered = true;
-                self.bytes.drain(..length);
+                self.unread.start = self.unread.start.saturating_add(length);
                 Some(Ok(reply))
             }
             // Exact to the byte, so that the cut into packets does not decide what is too long.
-            Err(NoReply::Unfinished) if self.bytes.len() < self.longest_reply => None,
+            Err(NoReply::Unfinished) if self.unread.len() < self.longest_reply => None,
             Ok(_) | Err(NoReply::Unfinished) => {
                 let kib = self.longest_reply / 1024;
                 let got = format!("a reply of more than {kib} KiB");
@@ -60,7 +88,7 @@ impl<S: Stream> Connection<S> {
     }
 
     fn broken(&self, error: io::Error) -> NodeError {
-        if self.bytes.is_empty() {
+        if self.unread.is_empty() {
             let is_early = !self.has_answered && !is_timeout(&error);
             let when = self.stream.before_the_first_answer().filter(|_| is_early);
             return closed(match when {
@@ -73,23 +101,48 @@ impl<S: Stream> Connection<S> {
 }
 
 impl<S: Stream> Transport for Connection<S> {
-    fn send(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), NodeError> {
-        let written = match commands {
-            [command] => self.stream.write(command, deadline),
-            commands => self.stream.write(&commands.concat(), deadline),
-        };
-        written.map_err(closed)
+    fn send(&mut self, commands: &[u8], deadline: Timestamp) -> Result<(), NodeError> {
+        self.stream.write(commands, deadline).map_err(closed)
     }
 
     fn allow_replies_up_to(&mut self, bytes: usize) {
         self.longest_reply = bytes;
-        if self.bytes.is_empty() {
+        if self.unread.is_empty() && self.buffer.len() > bytes.max(CHUNK) {
             // The memory of a longer reply is given back.
-            self.bytes.shrink_to(bytes);
+            self.buffer.truncate(bytes.max(CHUNK));
+            self.buffer.shrink_to_fit();
         }
     }
 
     fn wait_for_reply(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
+        self.look(Some(until), deadline)
+    }
+
+    fn has_reply(&mut self, _: Timestamp, deadline: Timestamp) -> bool {
+        self.look(None, deadline)
+    }
+
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
+        self.look(Some(deadline), deadline);
+        self.ready.take().unwrap_or(Err(NodeError::silence()))
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.ready.is_some() || !self.unread.is_empty()
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        !self.has_surplus() && self.stream.is_quiet()
+    }
+
+    fn socket(&self) -> Option<&TcpStream> {
+        self.stream.socket().filter(|_| !self.has_surplus())
+    }
+}
+
+impl<S: Stream> Connection<S> {
+    /// Looks for a reply, and waits until then.
+    fn look(&mut self, until: Option<Timestamp>, deadline: Timestamp) -> bool {
         let chunk = if self.longest_reply > LONGEST_REPLY {
             LONG_CHUNK
         } else {
@@ -100,12 +153,16 @@ impl<S: Stream> Transport for Connection<S> {
             if self.ready.is_some() {
                 break;
             }
-            let begun = self.bytes.len();
-            self.bytes.resize(begun.saturating_add(chunk), 0);
-            let into = self.bytes.get_mut(begun..).unwrap_or_default();
-            let read = self.stream.read(into, until, deadline);
-            let count = read.as_ref().map_or(0, |read| read.unwrap_or_default());
-            self.bytes.truncate(begun.saturating_add(count));
+            self.room(chunk);
+            let end = self.unread.end;
+            let into = self.buffer.get_mut(end..).unwrap_or_default();
+            let read = match until {
+                Some(until) => self.stream.read(into, until, deadline),
+                None => self.stream.read_now(into, deadline),
+            };
+            if let Ok(Some(count)) = read {
+                self.unread.end = end.saturating_add(count);
+            }
             match read {
                 Ok(None) => return false,
                 Ok(Some(0)) => {
@@ -117,22 +174,5 @@ impl<S: Stream> Transport for Connection<S> {
             }
         }
         true
-    }
-
-    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        self.wait_for_reply(deadline, deadline);
-        self.ready.take().unwrap_or(Err(NodeError::silence()))
-    }
-
-    fn has_surplus(&self) -> bool {
-        self.ready.is_some() || !self.bytes.is_empty()
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        !self.has_surplus() && self.stream.is_quiet()
-    }
-
-    fn socket(&self) -> Option<&TcpStream> {
-        self.stream.socket().filter(|_| !self.has_surplus())
     }
 }

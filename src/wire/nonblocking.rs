@@ -57,10 +57,14 @@ pub(super) fn wait_for_one<'s, S: AsFd + 's>(
 }
 
 /// Whether none of these sockets has something to read, or is at its end. Asks for all of them at once.
-pub(crate) fn are_quiet<'s>(sockets: impl Iterator<Item = &'s TcpStream>) -> bool {
+pub(crate) fn are_quiet(sockets: &[&TcpStream]) -> bool {
+    let mut asked: SmallVec<[PollFd<'_>; 5]> = SmallVec::new();
+    for socket in sockets {
+        asked.push(PollFd::new(*socket, PollFlags::IN));
+    }
     matches!(
-        wait_for_one(sockets, PollFlags::IN, Duration::ZERO),
-        Ok(None)
+        poll(&mut asked, Some(&Timespec::default())),
+        Ok(0) | Err(rustix::io::Errno::INTR)
     )
 }
 

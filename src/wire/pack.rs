@@ -1,6 +1,7 @@
 //! Packs commands as arrays of bulk strings, in version 2 of the protocol of Redis.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,9 +70,13 @@ fn push_digits(bytes: &mut Vec<u8>, number: u64) {
 /// Most words fit in so many bytes, with the line before them.
 const ROOM: usize = 64;
 
-/// A packed command.
+/// A packed command. A clone is the same one.
 #[derive(Clone)]
-pub(crate) struct Packed {
+pub(crate) struct Packed(Arc<Command>);
+
+/// The command of [`Packed`].
+#[derive(Clone)]
+pub(crate) struct Command {
     /// What it does, for people.
     pub(crate) name: &'static str,
     /// For a server that has the script, if it calls one.
@@ -94,14 +99,24 @@ const LONGEST_ROW: usize = 640;
 
 impl Packed {
     pub(crate) fn new(name: &'static str, words: &[Word<'_>]) -> Self {
-        Self {
+        Self::of(name, words, None)
+    }
+
+    fn of(name: &'static str, words: &[Word<'_>], script: Option<&'static Script>) -> Self {
+        Self(Arc::new(Command {
             name,
             bytes: pack(words),
-            script: None,
+            script,
             longest_reply: LONGEST_REPLY,
             keys: 1,
             names: None,
-        }
+        }))
+    }
+
+    /// This command with a change.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Command)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
     }
 
     /// Calls a script, by its digest if the server has it. `rest` are the words behind the digest: the number of keys, the
@@ -110,35 +125,38 @@ impl Packed {
         let mut words: SmallVec<[Word<'_>; 14]> = SmallVec::new();
         words.extend(["EVALSHA".into(), script.digest().into()]);
         words.extend_from_slice(rest);
-        Self {
-            script: Some(script),
-            ..Self::new(name, &words)
-        }
+        Self::of(name, &words, Some(script))
     }
 
     /// The command, which is about a lock of this kind.
-    pub(crate) fn about(mut self, kind: &Kind) -> Self {
-        self.names = kind.names().map(Arc::clone);
-        let keys = self.names.as_ref().map_or(1, |names| names.len());
-        self.about_keys(keys)
+    pub(crate) fn about(self, kind: &Kind) -> Self {
+        let Some(names) = kind.names() else {
+            return self;
+        };
+        let names = Arc::clone(names);
+        let keys = names.len();
+        self.with(|command| command.names = Some(names))
+            .about_keys(keys)
     }
 
     /// The command, which is about so many keys.
-    pub(crate) fn about_keys(mut self, keys: usize) -> Self {
-        if keys > 1 {
-            let of_each = keys.saturating_mul(LONGEST_ROW);
-            self.longest_reply = LONGEST_REPLY.saturating_add(of_each);
-        }
-        self.keys = keys;
-        self
+    pub(crate) fn about_keys(self, keys: usize) -> Self {
+        self.with(|command| {
+            if keys > 1 {
+                let of_each = keys.saturating_mul(LONGEST_ROW);
+                command.longest_reply = LONGEST_REPLY.saturating_add(of_each);
+            }
+            command.keys = keys;
+        })
     }
 
     /// The command as it is kept to be sent again, for all nodes that did not answer it. It has no names, which only messages need.
-    pub(crate) fn to_repeat(&self) -> Arc<Self> {
-        Arc::new(Self {
-            names: None,
-            ..self.clone()
-        })
+    pub(crate) fn to_repeat(&self) -> Self {
+        let command = self.clone();
+        if command.names.is_none() {
+            return command;
+        }
+        command.with(|command| command.names = None)
     }
 
     /// The keys of a command that calls a script.
@@ -158,6 +176,14 @@ impl Packed {
         let call = [Word::from("EVAL"), script.text().into()];
         let words: Vec<Word<'_>> = call.into_iter().chain(rest).collect();
         Cow::Owned(pack(&words))
+    }
+}
+
+impl Deref for Packed {
+    type Target = Command;
+
+    fn deref(&self) -> &Command {
+        &self.0
     }
 }
 

@@ -62,6 +62,19 @@ pub(crate) fn words(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     (parser.at == bytes.len()).then_some(words)
 }
 
+/// Each of these packed commands.
+#[cfg(any(test, feature = "fake"))]
+pub(crate) fn commands(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut parser = Parser { bytes, at: 0 };
+    let mut commands = Vec::new();
+    while parser.at < bytes.len() {
+        let begin = parser.at;
+        parser.words().ok()?;
+        commands.push(bytes.get(begin..parser.at)?);
+    }
+    Some(commands)
+}
+
 struct Parser<'b> {
     bytes: &'b [u8],
     /// The end of the parsed bytes.

@@ -1,7 +1,6 @@
 //! Bytes over TCP or a Unix socket, every step bounded by a deadline.
 
 use std::io::{self, Read, Write};
-use std::iter;
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -39,10 +38,15 @@ pub(crate) trait Stream: Send {
         deadline: Timestamp,
     ) -> io::Result<Option<usize>>;
 
+    /// Reads what is there now, without a look at the clock unless the server goes on and on.
+    fn read_now(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<Option<usize>> {
+        self.read(into, Timestamp::from_nanos(0), deadline)
+    }
+
     /// Whether the idle stream is open and nothing has come that was not asked for.
     fn is_quiet(&mut self) -> bool {
         let socket = self.socket();
-        socket.is_some_and(|socket| nonblocking::are_quiet(iter::once(socket)))
+        socket.is_some_and(|socket| nonblocking::are_quiet(&[socket]))
     }
 
     /// Returns the message if the other end closes the stream before its first answer, because the port may expect another kind of
@@ -62,6 +66,8 @@ pub(crate) struct Plain {
     pub(super) clock: Clock,
     /// How many reads there were after their deadline since the last write.
     late_reads: u32,
+    /// How many reads there were without a look at the clock since the last write.
+    quick_reads: u32,
 }
 
 impl Plain {
@@ -73,6 +79,7 @@ impl Plain {
             stream: socket.into(),
             clock: clock.clone(),
             late_reads: 0,
+            quick_reads: 0,
         })
     }
 
@@ -85,7 +92,7 @@ impl Plain {
 
 impl Stream for Plain {
     fn write(&mut self, bytes: &[u8], deadline: Timestamp) -> io::Result<()> {
-        self.late_reads = 0;
+        (self.late_reads, self.quick_reads) = (0, 0);
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.stream.write(rest) {
@@ -134,6 +141,19 @@ impl Stream for Plain {
     fn before_the_first_answer(&self) -> Option<&'static str> {
         // A Unix socket has no such address.
         self.stream.local_addr().ok().map(|_| ENDED_PLAIN)
+    }
+
+    fn read_now(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<Option<usize>> {
+        if self.quick_reads >= MOST_LATE_READS && self.clock.now() >= deadline {
+            return Ok(None);
+        }
+        match nonblocking::read(&self.stream, into) {
+            Err(error) if is_nothing(&error) => Ok(None),
+            read => {
+                self.quick_reads = self.quick_reads.saturating_add(1);
+                read.map(Some)
+            }
+        }
     }
 
     fn socket(&self) -> Option<&TcpStream> {

@@ -1,6 +1,5 @@
 //! The seam between the algorithm and the bytes: send a command, receive a reply, both by a deadline.
 
-use std::borrow::Cow;
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -13,8 +12,8 @@ use crate::shown::one_line;
 
 /// One open connection to one node.
 pub(crate) trait Transport: Send {
-    /// Writes packed commands, in one write if the transport can.
-    fn send(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), NodeError>;
+    /// Writes packed commands, one behind the other.
+    fn send(&mut self, commands: &[u8], deadline: Timestamp) -> Result<(), NodeError>;
 
     /// Sets the most bytes of the replies to come, where there is a bound.
     fn allow_replies_up_to(&mut self, _bytes: usize) {}
@@ -22,6 +21,11 @@ pub(crate) trait Transport: Send {
     /// Waits until `until`, or for a little longer where that costs less, but never beyond the deadline. Returns whether a whole reply
     /// is there, or none will come: it can be received without waiting.
     fn wait_for_reply(&mut self, until: Timestamp, deadline: Timestamp) -> bool;
+
+    /// As [`Self::wait_for_reply`], without waiting.
+    fn has_reply(&mut self, now: Timestamp, deadline: Timestamp) -> bool {
+        self.wait_for_reply(now, deadline)
+    }
 
     /// Reads one reply.
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError>;

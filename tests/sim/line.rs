@@ -1,10 +1,10 @@
 //! The client's end of a connection, and what makes one.
 
-use std::borrow::Cow;
 use std::io;
 
 use super::prelude::*;
 use crate::error::NodeError;
+use crate::wire::resp;
 use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
 struct Line {
@@ -41,7 +41,8 @@ impl Line {
 
 impl Transport for Line {
     /// In one write, of which all or the beginning gets through.
-    fn send(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), NodeError> {
+    fn send(&mut self, commands: &[u8], deadline: Timestamp) -> Result<(), NodeError> {
+        let commands = resp::commands(commands).unwrap();
         self.world.step();
         self.world.may_die();
         let mut state = self.world.state();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::LeaseState;
 use super::holding::{Holding, Standing};
 use crate::cluster::{Places, places};
-use crate::error::NodeReport;
 use crate::node::Leftover;
+use crate::node::key_report::KeyReport;
 
 /// The right to heal a lock. One extension at a time has it, from before its first send. Otherwise one could set the key on
 /// a node where it has found none, and undo it, after another one has set it there and counted it.
@@ -18,9 +18,9 @@ pub(crate) struct Healer {
 impl Healer {
     /// The nodes on which the key can be set again: those that answered that they have no key, those which nothing of the lock has
     /// reached, and those whose undo is answered.
-    pub(crate) fn wanted(&self, nodes: &[NodeReport]) -> Places {
+    pub(crate) fn wanted(&self, reports: &[KeyReport]) -> Places {
         let state = self.lease.state.lock();
-        let nodes = state.nodes.iter().zip(nodes).enumerate();
+        let nodes = state.nodes.iter().zip(reports).enumerate();
         let wanted = nodes.filter(|(place, (node, report))| {
             node.can_be_healed(&report.vote, state.undos.last(*place))
         });

@@ -9,6 +9,7 @@ use super::{Ended, LeaseState, Renewal};
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Told, Vote};
 use crate::log_lines;
+use crate::node::key_report::{KeyReport, KeyReports, votes};
 use crate::verdict::{self, Verdict};
 
 impl LeaseState {
@@ -19,23 +20,24 @@ impl LeaseState {
         round: Range<Timestamp>,
         validity: Duration,
         renewal: Option<Renewal>,
-        nodes: &mut Vec<NodeReport>,
+        nodes: &mut KeyReports,
     ) -> Result<(), Error> {
         let mut state = self.state.lock();
         for (place, (node, report)) in state.nodes.iter().zip(&mut *nodes).enumerate() {
             let undo = state.undos.last(place);
             if node.is_worthless(&report.vote, undo, round.start) {
-                report.vote = Vote::Failed(NodeError::silence());
+                report.vote = Vote::Failed(NodeError::silence()).into();
             }
         }
         self.unless_lost(state.loss())?;
-        let verdict = verdict::of_held(nodes);
+        let verdict = verdict::of_held(votes(nodes));
+        let in_full = |nodes: &mut KeyReports| self.owner.in_full(take(nodes));
         if round.end >= self.deadline() {
             // The nodes may have extended keys, but the lock may have been another holder's in between.
-            let cause = self.take_cause_of_end(&mut state).with(take(nodes));
+            let cause = self.take_cause_of_end(&mut state).with(in_full(nodes));
             self.lose(&mut state, &cause);
         } else if verdict == Verdict::Lost {
-            self.lose(&mut state, &verdict::loss(take(nodes)));
+            self.lose(&mut state, &verdict::loss(in_full(nodes)));
         }
         self.unless_lost(state.loss())?;
         let waited = round.end.saturating_since(round.start);
@@ -43,7 +45,7 @@ impl LeaseState {
             return Err(Error::Unavailable {
                 resource: Arc::clone(self.name()),
                 waited,
-                nodes: take(nodes),
+                nodes: in_full(nodes),
             });
         }
         let end = round.start.saturating_add(validity);
@@ -56,7 +58,7 @@ impl LeaseState {
                 resource: Arc::clone(self.name()),
                 waited,
                 elapsed: waited,
-                nodes: take(nodes),
+                nodes: in_full(nodes),
             });
         }
         let kept_alive = state.kept_alive.as_mut();
@@ -97,15 +99,16 @@ impl LeaseState {
 
     /// Counts and logs what came of the release by the guard, unless that was done for a loss before. Returns how the lock was lost,
     /// if it was.
-    pub(crate) fn released(&self, ended: &Ended, nodes: &[NodeReport]) -> Option<LossCause> {
-        let verdict = verdict::of_held(nodes);
+    pub(crate) fn released(&self, ended: &Ended, reports: &[KeyReport]) -> Option<LossCause> {
+        let in_full = || self.owner.in_full(reports.iter().cloned());
+        let verdict = verdict::of_held(votes(reports));
         let loss = if ended.loss.is_some() || verdict == Verdict::Confirmed {
             ended.loss.clone()
         } else if self.owner.clock.now() >= ended.end {
             // Nodes that answer after the end have no key of the lock, and that says nothing of the time before.
-            Some(ended.expiry.clone().with(nodes.to_vec()))
+            Some(ended.expiry.clone().with(in_full()))
         } else {
-            (verdict == Verdict::Lost).then(|| verdict::loss(nodes.to_vec()))
+            (verdict == Verdict::Lost).then(|| verdict::loss(in_full()))
         };
         let mut state = self.state.lock();
         if let Some(cause) = &loss {

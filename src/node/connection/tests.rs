@@ -25,13 +25,13 @@ fn connection<const N: usize>(
 }
 
 fn send_probe(connection: &mut OpenConnection) {
-    let sent = connection.send(&[Cow::Owned(probe())], Clock::system().now());
+    let sent = connection.send([&probe()].into_iter(), Clock::system().now());
     sent.unwrap();
 }
 
 fn recv(connection: &mut OpenConnection) -> Result<Reply, NodeError> {
     let now = Clock::system().now();
-    connection.recv(now, now).unwrap()
+    connection.recv(Wait::Until(now), now).unwrap()
 }
 
 fn gone() -> NodeError {

@@ -1,6 +1,5 @@
 //! An exchange reads the replies to requests that were sent.
 
-use std::borrow::Cow;
 use std::io;
 use std::mem::take;
 use std::sync::atomic::Ordering;
@@ -9,28 +8,44 @@ use std::time::Duration;
 use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
-use crate::node::connection::no_connection;
+use crate::node::connection::{Wait, no_connection};
 use crate::node::gate::Passage;
+use crate::node::key_report::{Again, KeyReport, Leftover};
 use crate::node::receipt::Undo;
-use crate::node::reply::{Again, Leftover, Said, hide_echo, kind};
+use crate::node::reply::{hide_echo, kind, read};
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
 use crate::wire::transport::closed;
 
 impl Exchange<'_> {
     /// Reads the replies that come within `patience` from `now`, and answers the requests if no time is left.
-    pub(in super::super) fn poll(&mut self, now: Timestamp, patience: Duration) {
-        let given_up = self.open_requests().find_map(|it| it.verb.given_up());
+    pub(in super::super) fn poll(&mut self, now: &mut Timestamp, patience: Duration) {
+        let given_up = if self.batch.can_be_given_up {
+            self.open_requests().find_map(|it| it.verb.given_up())
+        } else {
+            None
+        };
         let is_given_up = given_up.is_some_and(|flag| flag.load(Ordering::Acquire));
         let patience = given_up.map_or(patience, |_| patience.min(POLL_INTERVAL));
-        let from = now.max(self.looked_until);
+        let from = (*now).max(self.looked_until);
+        let waits = !patience.is_zero();
+        self.at = Some(self.node.clock.now_or(*now)).filter(|_| !waits);
         let until = from.saturating_add(patience).min(self.deadline);
-        if is_given_up || !self.read(until) {
+        let wait = if waits {
+            Wait::Until(until)
+        } else {
+            Wait::Not { now: until }
+        };
+        if is_given_up || !self.read(wait) {
             // The next wait ends later than this one, also on a clock that stands still during the wait.
             self.looked_until = until;
         } else {
-            while self.has_surplus() && self.read(now) {}
+            while self.has_surplus() && self.read(Wait::Not { now: *now }) {}
         }
+        if waits {
+            *now = self.at.unwrap_or_else(|| self.node.now());
+        }
+        self.at = None;
         // The clock ends when the manager is gone. The connection is closed then, because the reply is still to come.
         if is_given_up || self.node.clock.has_ended() {
             self.fail_rest(&NodeError::silence());
@@ -46,20 +61,25 @@ impl Exchange<'_> {
         connection.is_some_and(|it| it.transport.has_surplus())
     }
 
-    /// Reads the next reply, to the oldest request without one, if it comes until then. Returns whether it was there.
-    fn read(&mut self, until: Timestamp) -> bool {
+    /// Reads the next reply, to the oldest request without one, if it comes in time. Returns whether it was there.
+    fn read(&mut self, wait: Wait) -> bool {
         debug_assert!(self.undos.is_empty(), "an undo is the last that is sent");
         let deadline = self.step_deadline();
         let reply = match &mut self.connection {
-            Some(connection) => connection.recv(until, deadline),
+            Some(connection) => connection.recv(wait, deadline),
             None => Some(Err(no_connection())),
         };
+        if let Wait::Until(_) = wait {
+            self.at = Some(self.node.now());
+        }
         match reply {
-            Some(Ok(reply)) if !self.due.is_empty() => {
-                let place = self.due.remove(0);
-                self.take_reply(place, reply);
+            Some(Ok(reply)) => {
+                let is_late = self.due.is_empty() && !self.late.is_empty();
+                let late = || is_late.then(|| self.late.remove(0));
+                if let Some(place) = self.due.next().or_else(late) {
+                    self.take_reply(place, reply);
+                }
             }
-            Some(Ok(_)) => {}
             Some(Err(error)) => self.broke(error),
             None => return false,
         }
@@ -68,10 +88,10 @@ impl Exchange<'_> {
 
     /// Answers a request with its reply, if that is one to its verb. Where the server lacks the script, sends the text once.
     fn take_reply(&mut self, place: usize, mut reply: Reply) {
-        let Some(one) = self.requests.get_mut(place) else {
+        let request = self.batch.requests.get(place);
+        let (Some(one), Some(request)) = (self.requests.get_mut(place), request) else {
             return;
         };
-        let request = one.request;
         if scripts::is_missing(&reply) && !one.has_text {
             one.has_text = true;
             if let Some(connection) = &mut self.connection {
@@ -79,24 +99,25 @@ impl Exchange<'_> {
             }
             // The same connection is safe: the request was not executed.
             let again = request.again(self.node.now());
-            return match self.write(&[again], self.deadline) {
-                Ok(()) => self.due.push(place),
+            let deadline = self.deadline;
+            return match self.write(|open| open.send([&again].into_iter(), deadline)) {
+                Ok(()) => self.late.push(place),
                 Err(error) => self.fail_rest(&error),
             };
         }
-        let has_error = hide_echo(&mut reply, request.packed);
-        let said = Said::read(request.verb, request.packed, &reply, &self.node.clock);
+        let has_error = hide_echo(&mut reply, &request.packed);
+        let report = read(&request.verb, &request.packed, &reply, &self.node.clock);
         if let Some(connection) = &mut self.connection {
             // Nothing that comes behind such a reply can be trusted.
             // A server that has enough clients says so and closes. In the pool, the connection would look as if the
             // server had been restarted, and cost the others that still work.
-            connection.is_used_up |= said.is_none() || has_error && self.idle.is_none();
+            connection.is_used_up |= report.is_none() || has_error && self.idle.is_none();
         }
-        let Some(said) = said else {
+        let Some(report) = report else {
             return self.fail_rest(&NodeError::protocol(kind(&reply)));
         };
         self.tell(place, None);
-        self.answer(place, Ok(said), Leftover::Possible);
+        self.answer(place, report, Leftover::Possible);
     }
 
     /// The connection has broken, or a reply on it.
@@ -161,25 +182,24 @@ impl Exchange<'_> {
             State::Sent => self.undo(place),
             State::NoSlot | State::Idle | State::Ended => Leftover::None,
         };
-        self.answer(place, Err(error), leftover);
+        self.answer(place, KeyReport::failed(error), leftover);
     }
 
     /// Sends the undo of a request whose outcome is unknown, if it has one. It goes on the same connection: on another one it could
     /// arrive first, and the key would stay. The connection must not be used again then.
     fn undo(&mut self, place: usize) -> Leftover {
-        let one = self.requests.get(place);
-        let Some(repair) = one.and_then(|one| one.request.verb.repair()) else {
+        let one = self.batch.requests.get(place);
+        let Some(attempt) = one.and_then(|one| one.verb.attempt()) else {
             return Leftover::Possible;
         };
         if let Some(connection) = self.connection.as_mut().filter(|_| self.undos.is_empty()) {
             // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
             connection.scripts.clear();
         }
-        let command = repair.undo();
-        if self
-            .write(&[Cow::Borrowed(&command)], self.deadline)
-            .is_err()
-        {
+        let command = attempt.undo();
+        let deadline = self.deadline;
+        let sent = self.write(|open| open.send([&command].into_iter(), deadline));
+        if sent.is_err() {
             return Leftover::Possible;
         }
         let undo = Undo::sent(command, self.node.now());
@@ -212,10 +232,10 @@ impl Exchange<'_> {
         }
         for (place, request) in self.unanswered() {
             self.leave(place, closed(io::ErrorKind::ConnectionAborted));
-            let is_undone = self.state == State::Sent && request.verb.repair().is_some();
+            let is_undone = self.state == State::Sent && request.verb.attempt().is_some();
             let one = self.requests.get_mut(place).filter(|_| !is_undone);
-            if let Some(answer) = one.and_then(|one| one.answer.as_mut()) {
-                answer.again = Again::Left;
+            if let Some(report) = one.and_then(|one| one.report.as_mut()) {
+                report.rare().again = Again::Left;
             }
         }
         self.keep_undos();

@@ -1,9 +1,6 @@
 //! An exchange connects and sends, all by its deadline.
 
-use std::borrow::Cow;
 use std::time::Duration;
-
-use smallvec::SmallVec;
 
 use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
@@ -16,18 +13,18 @@ use crate::wire::pack::Packed;
 /// How long a node may take for a question about itself.
 const PATIENCE_WITH_HEALTH: Duration = Duration::from_secs(1);
 
-impl<'x> Exchange<'x> {
+impl Exchange<'_> {
     /// Sends the requests, and connects if need be.
-    pub(in super::super) fn send(&mut self) {
+    pub(in super::super) fn send(&mut self, now: Option<Timestamp>) {
         if self.state != State::Idle {
             return;
         }
-        for one in &self.requests {
+        for (one, request) in self.requests.iter().zip(self.batch.requests) {
             if let Some(span) = &one.span {
-                span.command(one.request.packed.name);
+                span.command(request.packed.name);
             }
         }
-        self.sent_at = self.node.now();
+        self.sent_at = now.unwrap_or_else(|| self.node.now());
         self.deadline = self.last_deadline();
         let mut sent = self.send_first();
         if self.idle.is_some() && sent.as_ref().is_err_and(NodeError::is_closed) {
@@ -45,7 +42,12 @@ impl<'x> Exchange<'x> {
             Some(connection) => self.idle = Some(connection.note_use(self.sent_at)),
             None => self.connect()?,
         }
-        self.send_all(|request| Cow::Borrowed(request.packed))
+        if self.open < self.requests.len() {
+            return self.send_all(|request| request.packed.clone());
+        }
+        (self.due, self.state) = (0..self.open, State::Sent);
+        let (batch, deadline) = (self.batch, self.step_deadline());
+        self.write(|open| open.send_batch(batch, deadline))
     }
 
     /// Sends the requests that have no answer on a new connection, in their form for that case.
@@ -58,14 +60,13 @@ impl<'x> Exchange<'x> {
     /// When the time for the last of the requests is over.
     fn last_deadline(&self) -> Timestamp {
         let timeout = self.node.timeout;
-        let time_for = |request: Request<'_>| match request.verb.long_wait() {
+        let longest = match self.batch.long_wait {
             Some(patience) => patience,
-            None if request.verb.is_about_health() => self.patience_with_health(),
-            None if request.verb.repetitions() > 0 => timeout,
+            None if self.batch.is_about_health => self.patience_with_health(),
+            None if self.batch.has_repetitions => timeout,
             None => timeout.saturating_sub(self.waited),
         };
-        let longest = self.open_requests().map(time_for).max();
-        self.sent_at.saturating_add(longest.unwrap_or_default())
+        self.sent_at.saturating_add(longest)
     }
 
     /// A slow node may take longer for a question about itself, so that its pace can be told. One that is known to hang may not.
@@ -80,7 +81,7 @@ impl<'x> Exchange<'x> {
     /// The deadline of every step but the wait for the first byte of a reply. For a request that can be given up, it is no
     /// later than a node timeout from now.
     pub(super) fn step_deadline(&self) -> Timestamp {
-        if !self.open_requests().any(|it| it.verb.given_up().is_some()) {
+        if !self.batch.can_be_given_up {
             return self.deadline;
         }
         let span = self.node.timeout.saturating_add(POLL_INTERVAL);
@@ -89,7 +90,7 @@ impl<'x> Exchange<'x> {
     }
 
     fn connect(&mut self) -> Result<(), NodeError> {
-        (self.connection, self.idle) = (None, None);
+        (self.connection, self.idle, self.at) = (None, None, None);
         // This may take as long as a connect timeout.
         self.lane.give_back(None);
         self.pass_gate()?;
@@ -120,7 +121,7 @@ impl<'x> Exchange<'x> {
 
     /// The last time-out of a node that is known to hang, for all but its probe.
     fn known_silence(&self) -> Option<NodeError> {
-        let is_call = |request: Request<'_>| !matches!(request.verb, Verb::Probe);
+        let is_call = |request: &Request| !matches!(request.verb, Verb::Probe);
         let is_call = self.open_requests().any(is_call);
         is_call.then(|| self.node.known_silence()).flatten()
     }
@@ -146,17 +147,15 @@ impl<'x> Exchange<'x> {
     }
 
     /// Sends the requests that have no answer, in one write.
-    fn send_all(
-        &mut self,
-        packed: impl Fn(Request<'x>) -> Cow<'x, Packed>,
-    ) -> Result<(), NodeError> {
+    fn send_all(&mut self, packed: impl Fn(&Request) -> Packed) -> Result<(), NodeError> {
         let unanswered = self.unanswered().into_iter();
-        self.due = unanswered.map(|(place, _)| place).collect();
-        let commands: SmallVec<[_; 1]> = self.open_requests().map(packed).collect();
+        self.due = 0..0;
+        self.late = unanswered.map(|(place, _)| place).collect();
+        let commands: Vec<Packed> = self.open_requests().map(packed).collect();
         // Also if the write is cut: of several requests, some may have arrived.
         self.state = State::Sent;
         let deadline = self.step_deadline();
-        self.write(&commands, deadline)
+        self.write(|open| open.send(commands.iter(), deadline))
     }
 
     /// Waits at the gate of the node until a connection may be made, or returns why none can be made.

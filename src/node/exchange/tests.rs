@@ -10,7 +10,7 @@ use super::super::doubles::{
 };
 use super::super::request::Verb;
 use super::super::round::lead;
-use super::super::verbs::release_all;
+use super::super::verbs::{Asked, release_all};
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::error::Vote;
@@ -35,35 +35,39 @@ fn has_got_undo_last(server: &Server, key: &str) -> bool {
     *last == *undo.in_full() || *last == *undo.bytes
 }
 
-/// What requests come to that go together.
-fn ask_together<const N: usize>(node: &Node, verbs: &[Verb; N]) -> [Answer; N] {
-    let answers = with_requests(node, verbs, |requests, lane| {
-        let heard = lead(&[(node, true)], requests, lane, &[]);
-        let answers = heard.into_iter().flat_map(|one| one.answers);
-        answers.collect::<Vec<_>>()
+/// The reports on requests that go together.
+fn ask_together<const N: usize>(node: &Arc<Node>, verbs: &[Verb; N]) -> [KeyReport; N] {
+    let asked = Asked::one(node);
+    let mut reports = verbs.each_ref().map(|_| asked.unasked());
+    with_requests(node, verbs, |requests, lane| {
+        lead(asked, requests, &mut reports, lane, &[]);
     });
-    answers.try_into().ok().unwrap()
+    reports.map(|mut reports| reports.remove(0))
 }
 
 /// Requests that have no lane.
 fn with_requests<R>(
     node: &Node,
     verbs: &[Verb],
-    act: impl FnOnce(&[Request<'_>], &Lane<'_>) -> R,
+    act: impl FnOnce(&[Request], &Lane<'_>) -> R,
 ) -> R {
-    let (packed, caller, since) = (probe(), Caller::here(), node.now());
-    let request = |verb| Request {
-        packed: &packed,
-        verb,
+    let since = node.now();
+    let request = |verb: &Verb| Request {
+        packed: probe(),
+        verb: verb.clone(),
         since,
-        caller: &caller,
+        caller: Some(Caller::here()),
     };
-    let all: Vec<Request<'_>> = verbs.iter().map(request).collect();
+    let all: Vec<Request> = verbs.iter().map(request).collect();
     act(&all, &Lane::none(since))
 }
 
-fn is_time_out(answer: &Answer) -> bool {
-    matches!(answer.result, Err(NodeError::TimedOut { .. }))
+pub(super) fn failure(report: &KeyReport) -> Option<&NodeError> {
+    report.vote.failure().filter(|_| !report.has_replied)
+}
+
+fn is_time_out(answer: &KeyReport) -> bool {
+    matches!(failure(answer), Some(NodeError::TimedOut { .. }))
 }
 
 #[test]
@@ -74,8 +78,8 @@ fn a_reply_answers_the_oldest_request_without_one_and_last_come_those_sent_again
     assert_eq!(answers.map(number_of), [1, 2, 3]);
     // A script that the server never knows is sent again once.
     let (_, node) = server([missing(), missing(), number(1)]);
-    let (vote, _) = asked(&node, &Verb::Drop).result.unwrap().vote();
-    assert!(vote.to_string().contains("NOSCRIPT"), "{vote}");
+    let vote = asked(&node, &Verb::Drop).vote.to_string();
+    assert!(vote.contains("NOSCRIPT"), "{vote}");
 }
 
 #[test]
@@ -83,7 +87,7 @@ fn a_connection_whose_first_answer_is_an_error_is_not_used_again_and_an_older_on
     let events = [error("ERR no"), number(1), error("ERR no"), number(1)];
     let (server, node) = server(events);
     for connections in [1, 2, 2, 2] {
-        asked(&node, &KEEP).result.unwrap();
+        assert!(asked(&node, &KEEP).has_replied);
         assert_eq!(server.connections(), connections);
     }
 }
@@ -98,7 +102,7 @@ fn where_connections_break_requests_with_repetitions_go_on_three_more_and_answer
 
     let (server, node) = self::server([closes(), number(1)]);
     let [acquire, extension] = ask_together(&node, &[acquire_of("job"), KEEP]);
-    assert!(matches!(acquire.result, Err(NodeError::Closed { .. })));
+    assert!(matches!(failure(&acquire), Some(NodeError::Closed { .. })));
     assert!(matches!(acquire.leftover, Leftover::Possible));
     assert_eq!(number_of(extension), 1);
     assert_eq!(server.connections(), 2);
@@ -115,8 +119,8 @@ fn a_release_that_was_sent_twice_says_nothing_of_a_key_that_is_not_ours() {
         (vec![number(-2)], true),
     ] {
         let (_, node) = server(events);
-        let released = release_all([(&*node, true)].into_iter(), &release_of("job"), SECOND);
-        let vote = &released.nodes[0].vote;
+        let released = release_all(Asked::one(&node), &release_of("job"), SECOND);
+        let vote = &*released[0].vote;
         let is_lost = matches!(vote, Vote::Failed(NodeError::Closed { .. }));
         assert_eq!(is_lost, !is_told, "{vote}");
     }
@@ -133,7 +137,7 @@ fn a_request_that_is_left_without_an_answer_by_a_panic_is_undone() {
 #[test]
 fn nothing_goes_behind_a_write_that_a_panic_has_cut() {
     let (server, node) = server([number(1), Tears]);
-    asked(&node, &KEEP).result.unwrap();
+    assert!(asked(&node, &KEEP).has_replied);
     let before = server.sent.lock().len();
     let panics = AssertUnwindSafe(|| asked(&node, &acquire_of("job")));
     assert!(catch_unwind(panics).is_err());
@@ -153,7 +157,7 @@ fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behi
     assert!(has_got_undo_last(&server, "last"));
     // The next request finds no connection in the slot.
     server.events.lock().extend([number(1)]);
-    asked(&node, &KEEP).result.unwrap();
+    assert!(asked(&node, &KEEP).has_replied);
     assert_eq!(server.connections(), 2);
 }
 
@@ -164,7 +168,7 @@ fn those_behind_a_reply_that_is_none_are_undone_and_those_before_it_keep_their_a
     let [first, others @ ..] = ask_together(&node, &verbs);
     assert_eq!(number_of(first), 1);
     for answer in &others {
-        assert!(matches!(answer.result, Err(NodeError::Protocol { .. })));
+        assert!(matches!(failure(answer), Some(NodeError::Protocol { .. })));
         assert!(matches!(answer.leftover, Leftover::Undone(_)));
     }
     assert!(has_got_undo_last(&server, "third"));
@@ -175,7 +179,7 @@ fn those_behind_a_reply_that_is_none_are_undone_and_those_before_it_keep_their_a
 #[test]
 fn a_write_that_takes_too_long_is_not_repeated_and_what_was_in_it_may_have_arrived() {
     let (server, node) = server([number(1), Stuck]);
-    asked(&node, &KEEP).result.unwrap();
+    assert!(asked(&node, &KEEP).has_replied);
     let alone = asked(&node, &KEEP);
     assert!(is_time_out(&alone));
     assert!(matches!(alone.leftover, Leftover::Possible));
@@ -190,9 +194,12 @@ fn a_write_that_takes_too_long_is_not_repeated_and_what_was_in_it_may_have_arriv
 fn sent(verbs: &[Verb], waited: Duration, check: impl FnOnce(&mut Exchange<'_>)) {
     let (_, node) = server([]);
     with_requests(&node, verbs, |requests, lane| {
-        let mut exchange = Exchange::begin(&node, requests, lane);
+        let requests: Vec<&Request> = requests.iter().collect();
+        let batch = Batch::new(&requests);
+        let mut exchange = Exchange::new(&node, &batch, lane);
+        exchange.take_slot(lane.began);
         exchange.waited = waited;
-        exchange.send();
+        exchange.send(None);
         check(&mut exchange);
     });
 }
@@ -236,15 +243,18 @@ fn a_slot_that_comes_free_is_taken_and_without_one_those_that_insist_get_a_conne
         setup.timeout = Duration::from_millis(10);
     });
     let taken = node.pool.try_get().unwrap();
-    let pass = Verb::Pass(attempt_on("job").repair);
+    let pass = Verb::Pass(attempt_on("job"));
     let verbs = [Verb::Probe, KEEP, Verb::Drop, pass, Verb::Probe];
     let answers = ask_together(&node, &verbs);
-    let is_without = |answer: &Answer| matches!(answer.result, Err(NodeError::PoolExhausted));
+    let is_without = |answer: &KeyReport| matches!(failure(answer), Some(NodeError::PoolExhausted));
     let without = answers.each_ref().map(is_without);
     assert_eq!(without, [true, false, false, false, true]);
 
     with_requests(&node, &[Verb::Probe], |requests, lane| {
-        let mut exchange = Exchange::begin(&node, requests, lane);
+        let requests: Vec<&Request> = requests.iter().collect();
+        let batch = Batch::new(&requests);
+        let mut exchange = Exchange::new(&node, &batch, lane);
+        exchange.take_slot(lane.began);
         exchange.try_slot();
         assert_eq!(exchange.state, State::NoSlot);
         drop(taken);

@@ -1,6 +1,5 @@
 //! What goes on in the background: sends what a node is owed, and probes a node that failed until it answers.
 
-use std::iter;
 use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +7,10 @@ use std::time::Duration;
 use super::{Closing, LONGEST_TRY, Owed, REPEATED_FOR, Release, SILENT_FOR};
 use crate::clock::Timestamp;
 use crate::node::connection::OpenConnection;
+use crate::node::key_report::KeyReports;
 use crate::node::receipt::Undo;
-use crate::node::reply::Answers;
 use crate::node::request::Verb;
-use crate::node::round::{ask, ask_each};
+use crate::node::round::{Asked, ask_each, ask_one};
 use crate::node::{Node, command};
 use crate::wire::pack::Packed;
 
@@ -21,7 +20,7 @@ const LONGEST_PROBE_PAUSE: Duration = Duration::from_millis(200);
 impl Node {
     /// Repeats a release in the background until the node has answered it, but not before `from`, and not beyond the life of the
     /// key.
-    pub(crate) fn owe(&self, command: Arc<Packed>, from: Timestamp, life: Duration) {
+    pub(crate) fn owe(&self, command: Packed, from: Timestamp, life: Duration) {
         let span = life.saturating_add(self.timeout).min(REPEATED_FOR);
         let release = Release {
             command,
@@ -71,7 +70,7 @@ impl Node {
 
     /// One try: reads what has come on the connections with undos, and sends the releases whose time has come. Nothing is read or sent
     /// under the mutex.
-    fn pay(&self) {
+    fn pay(self: &Arc<Self>) {
         let now = self.now();
         let mut state = self.owed.lock();
         let closing = take(&mut state.closing);
@@ -121,7 +120,7 @@ impl Node {
 
     /// Sends releases, as many as go in one write, until the node does not answer one, or the try is over. Returns whether the node has
     /// answered any.
-    fn send_releases(&self, end: Timestamp) -> bool {
+    fn send_releases(self: &Arc<Self>, end: Timestamp) -> bool {
         let mut is_answered = false;
         // While the breaker is open, its probes ask whether the node is back.
         while self.is_well() {
@@ -133,8 +132,8 @@ impl Node {
             if releases.is_empty() {
                 break;
             }
-            let answers = self.ask_for(&releases);
-            let answered = self.owed.lock().end_write(&answers);
+            let reports = self.ask_for(&releases);
+            let answered = self.owed.lock().end_write(&reports);
             is_answered |= answered > 0;
             if answered < releases.len() {
                 break;
@@ -144,10 +143,11 @@ impl Node {
     }
 
     /// Sends releases in one write, and reads the replies.
-    fn ask_for(&self, releases: &[Packed]) -> Answers {
-        let asked = !releases.is_empty();
-        let heard = ask_each(iter::once((self, asked)), releases, &Verb::Drop);
-        heard.into_iter().flat_map(|one| one.answers).collect()
+    fn ask_for(self: &Arc<Self>, releases: &[Packed]) -> Vec<KeyReports> {
+        let asked = Asked::one(self);
+        let mut reports: Vec<KeyReports> = releases.iter().map(|_| asked.unasked()).collect();
+        ask_each(asked, releases, Verb::Drop, &mut reports);
+        reports
     }
 
     /// Whether the node is owed a release that may go before `until`.
@@ -173,8 +173,8 @@ impl Node {
                 return;
             }
             // A real command, because a stopped server still accepts connections.
-            let answer = ask(node, &command::probe(), &Verb::Probe);
-            if answer.result.is_err() {
+            let report = ask_one(node, &command::probe(), Verb::Probe);
+            if !report.has_replied {
                 let next = pause.saturating_mul(2).min(LONGEST_PROBE_PAUSE);
                 node.probe_after(next, opening);
             }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::super::doubles::{
     self, Event, Fails, Late, SECOND, Says, Server, closes, error, is_away,
 };
-use super::super::verbs::{release_all, release_and};
+use super::super::verbs::{Asked, release_all, release_and};
 use super::super::{Leftover, Node, Receipt};
 use super::*;
 use crate::error::{NodeError, Vote};
@@ -56,9 +56,9 @@ fn release_of(name: &str) -> Packed {
 
 /// Releases a lock, which the server does not answer.
 #[track_caller]
-fn fail_to_release(node: &Node, name: &str, life: Duration) {
-    let released = release_all([(node, true)].into_iter(), &release_of(name), life);
-    let vote = &released.nodes[0].vote;
+fn fail_to_release(node: &Arc<Node>, name: &str, life: Duration) {
+    let released = release_all(Asked::one(node), &release_of(name), life);
+    let vote = &*released[0].vote;
     assert!(matches!(vote, Vote::Failed(_)), "{vote}");
 }
 
@@ -82,7 +82,7 @@ fn a_release_is_repeated_until_the_node_has_answered_it_once() {
 #[test]
 fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
     let (server, node) = start(AWAY);
-    let nodes = [(&*node, true)].into_iter();
+    let nodes = Asked::one(&node);
     let until = node.now().saturating_add(SECOND * 60);
     release_and(nodes, &[release_of("rest")], |node| {
         node.owe(release_of("a").to_repeat(), until, SECOND * 60);
@@ -119,7 +119,7 @@ fn nothing_is_owed_to_a_node_that_is_away_when_all_keys_have_ended() {
 
 /// Asks for a lock of a server that is silent, so that an undo goes behind it.
 #[track_caller]
-fn undo(server: &Arc<Server>, node: &Node, name: &str) -> Receipt {
+fn undo(server: &Arc<Server>, node: &Arc<Node>, name: &str) -> Receipt {
     server.set(SILENT);
     let verb = doubles::acquire_of(&format!("job {name}"));
     let Leftover::Undone(receipt) = doubles::asked(node, &verb).leftover else {
@@ -152,10 +152,9 @@ fn an_answer_that_comes_too_late_is_noted_when_it_comes() {
     let (server, node) = start(WELL);
     *server.distance.lock() = SECOND + SECOND / 2;
     let late = doubles::asked(&node, &doubles::acquire_of("job"));
-    let Err(NodeError::TimedOut { took, .. }) = late.result else {
+    let Some(NodeError::TimedOut { took: None, .. }) = late.vote.failure() else {
         panic!("in time");
     };
-    assert_eq!(took, None);
     // The answer comes right behind the time-out, and is noticed at the next try.
     *server.distance.lock() = Duration::ZERO;
     server.clock.advance(FIRST_PAUSE);
@@ -214,7 +213,10 @@ fn an_undo_behind_a_reply_that_made_no_sense_is_never_answered() {
     for mood in moods {
         let (server, node) = start(mood);
         let answer = doubles::asked(&node, &doubles::acquire_of("job a"));
-        assert!(matches!(answer.result, Err(NodeError::Protocol { .. })));
+        assert!(matches!(
+            *answer.vote,
+            Vote::Failed(NodeError::Protocol { .. })
+        ));
         let Leftover::Undone(receipt) = answer.leftover else {
             panic!("it has no undo");
         };

@@ -6,36 +6,13 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::claim::{Claim, Names};
 use crate::error::{NodeError, Vote};
+use crate::node::key_report::{KeyReport, Said, SmallVote, Waiters};
 use crate::node::request::Verb;
 use crate::shown;
 use crate::value::Content;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 use crate::wire::transport::refusal;
-
-/// What a node says about one key.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    pub(crate) vote: Vote,
-    /// The value, if the node shows one.
-    pub(crate) content: Option<Content>,
-    /// Whether it is that of a reader who was looked for.
-    pub(crate) is_reader: bool,
-    /// Whether a client waits for the key; a release has woken it.
-    pub(crate) has_waiter: bool,
-}
-
-/// For which resources of a lock a client waits at a node, by their places: a bit for each. A release has woken it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Woken(pub(super) u64);
-
-/// What the rows of a reply come to.
-pub(super) struct Voted {
-    pub(super) vote: Vote,
-    pub(super) woken: Woken,
-    /// Whether the vote is about one key, and the row of another key is an error.
-    pub(super) hides_silence: bool,
-}
 
 /// Reads the rows of a reply to this command.
 #[derive(Clone, Copy)]
@@ -44,47 +21,34 @@ pub(super) struct Rows<'c> {
     pub(super) command: &'c Packed,
 }
 
-impl Row {
-    fn waited_for(vote: Vote) -> Self {
-        Self {
-            has_waiter: true,
-            ..vote.into()
-        }
-    }
-}
-
-impl From<Vote> for Row {
-    fn from(vote: Vote) -> Self {
-        Self {
-            vote,
-            content: None,
-            is_reader: false,
-            has_waiter: false,
-        }
-    }
-}
-
 impl Rows<'_> {
-    /// The vote of a node from its rows, and whom it has woken.
-    pub(super) fn vote(&self, reply: &Reply) -> Option<Voted> {
+    /// The vote of a node from its rows, and for which of the keys clients wait.
+    pub(super) fn vote(&self, reply: &Reply) -> Option<KeyReport> {
+        if self.command.keys == 1 {
+            return self
+                .row(reply)
+                .filter(|row| !matches!(row.vote, SmallVote::NotAsked));
+        }
         let rows = self.read(reply)?;
-        let is_silent = rows.iter().any(|row| row.vote.is_silent());
-        let waited_for = rows.iter().enumerate().filter(|(_, row)| row.has_waiter);
-        let woken = waited_for.fold(Woken::default(), |woken, (place, _)| woken.and(place));
-        let votes = rows.into_iter().map(|row| row.vote);
+        let has_error = rows.iter().any(|row| row.vote.is_silent());
+        let waited_for = rows.iter().enumerate().filter(|(_, row)| row.waiters.any());
+        let waiters = waited_for.fold(Waiters::default(), |all, (index, _)| all.and(index));
+        let votes = rows.into_iter().map(|row| row.vote.into());
         let vote = one_vote(votes, self.command.names.as_ref())?;
-        Some(Voted {
-            hides_silence: is_silent && !vote.is_silent(),
-            vote,
-            woken,
-        })
+        let hides_error = has_error && !vote.is_silent();
+        let mut report = KeyReport::of(vote);
+        report.waiters = waiters;
+        if hides_error {
+            report.rare().said = Said::ErrorOfAnotherKey;
+        }
+        Some(report)
     }
 
     /// A row for each key.
-    pub(super) fn read(&self, reply: &Reply) -> Option<SmallVec<[Row; 1]>> {
+    pub(super) fn read(&self, reply: &Reply) -> Option<SmallVec<[KeyReport; 1]>> {
         let keys = self.command.keys;
         if let Reply::Error(error) = reply {
-            return Some(smallvec![Vote::Failed(refusal(error)).into(); keys]);
+            return Some(smallvec![failed(refusal(error)); keys]);
         }
         if keys == 1 {
             return Some(smallvec![self.row(reply)?]);
@@ -93,30 +57,33 @@ impl Rows<'_> {
         items.iter().map(|item| self.row(item)).collect()
     }
 
-    fn row(&self, reply: &Reply) -> Option<Row> {
+    fn row(&self, reply: &Reply) -> Option<KeyReport> {
+        let report = |vote| Some(KeyReport::of(vote));
+        let waited_for = |vote| Some(KeyReport::of(vote).with_waiter(0));
         let items = match (reply, self.verb) {
-            (Reply::Error(error), _) => return Some(Vote::Failed(refusal(error)).into()),
-            (Reply::Int(1), Verb::Keep { .. }) => return Some(Vote::Granted.into()),
-            (Reply::Int(1), Verb::Drop) => return Some(Vote::Released.into()),
-            (Reply::Int(2), Verb::Keep { .. }) => return Some(Row::waited_for(Vote::Granted)),
-            (Reply::Int(2), Verb::Drop) => return Some(Row::waited_for(Vote::Released)),
-            (Reply::Int(0), Verb::Take(_)) => return Some(Vote::NotAsked.into()),
+            (Reply::Error(error), _) => return Some(failed(refusal(error))),
+            (Reply::Int(1), Verb::Keep { .. }) => return report(SmallVote::Granted),
+            (Reply::Int(1), Verb::Drop) => return report(SmallVote::Released),
+            (Reply::Int(2), Verb::Keep { .. }) => return waited_for(SmallVote::Granted),
+            (Reply::Int(2), Verb::Drop) => return waited_for(SmallVote::Released),
+            (Reply::Int(0), Verb::Take(_)) => return report(SmallVote::NotAsked),
             (Reply::Array(items), _) => items.as_slice(),
             _ => return None,
         };
-        let vote = match items {
-            [Reply::Int(-2)] if self.attempt().is_none() => Vote::Missing,
-            [Reply::Int(-3)] => Vote::Failed(NodeError::other_type()),
-            // Of a set of readers, the value is that of the last one.
+        Some(match items {
+            [Reply::Int(-2)] if self.attempt().is_none() => KeyReport::of(SmallVote::Missing),
+            [Reply::Int(-3)] => failed(NodeError::other_type()),
+            // The value is that of the last reader, if readers have the key.
             [Reply::Int(-1), Reply::Bulk(value)] => {
-                Vote::Failed(NodeError::never_expires(Some(value), None))
+                failed(NodeError::never_expires(Some(value), None))
             }
             _ if matches!(self.verb, Verb::Show) => return shown_row(items),
-            [Reply::Int(-1)] => Vote::Failed(NodeError::never_expires(None, None)),
-            [Reply::Int(left @ 0..), rest @ ..] => self.taken_by_another(millis(*left), rest)?,
+            [Reply::Int(-1)] => failed(NodeError::never_expires(None, None)),
+            [Reply::Int(left @ 0..), rest @ ..] => {
+                KeyReport::of(self.taken_by_another(millis(*left), rest)?)
+            }
             _ => return None,
-        };
-        Some(vote.into())
+        })
     }
 
     /// Reads what follows the time for which another holder has the key.
@@ -145,17 +112,15 @@ impl Rows<'_> {
 
     /// What is asked for, if anything is.
     fn attempt(&self) -> Option<&Claim> {
-        self.verb.repair().map(|repair| &repair.claim)
+        self.verb.attempt().map(|attempt| &attempt.claim)
     }
 }
 
 /// Reads what is shown of a key that is there. A last 1 tells that a client waits.
-fn shown_row(items: &[Reply]) -> Option<Row> {
+fn shown_row(items: &[Reply]) -> Option<KeyReport> {
     let vote = match items {
         [row @ .., Reply::Int(1)] if row.len() == 3 => {
-            let mut row = shown_row(row)?;
-            row.has_waiter = true;
-            return Some(row);
+            return shown_row(row).map(|row| row.with_waiter(0));
         }
         [
             Reply::Int(last @ 0..),
@@ -173,19 +138,17 @@ fn shown_row(items: &[Reply]) -> Option<Row> {
             Reply::Bulk(value),
         ] => return shown_value(*left, usize::try_from(*length).ok()?, value),
         [Reply::Bulk(kind), Reply::Bulk(value)] if kind == b"READER" => {
-            return Some(Row {
-                content: Some(Content::read(value)),
-                is_reader: true,
-                ..Vote::held(None).into()
-            });
+            let (content, is_reader) = (Content::read(value), true);
+            let value = Said::Value { content, is_reader };
+            return Some(KeyReport::saying(Vote::held(None), value));
         }
         _ => return None,
     };
-    Some(vote.into())
+    Some(KeyReport::of(vote))
 }
 
 /// Reads a value of this length, or its beginning.
-fn shown_value(left: i64, length: usize, value: &[u8]) -> Option<Row> {
+fn shown_value(left: i64, length: usize, value: &[u8]) -> Option<KeyReport> {
     if value.len() > length {
         return None;
     }
@@ -201,10 +164,12 @@ fn shown_value(left: i64, length: usize, value: &[u8]) -> Option<Row> {
             resource: None,
         }
     };
-    Some(Row {
-        content: Some(content),
-        ..vote.into()
-    })
+    let is_reader = false;
+    Some(KeyReport::saying(vote, Said::Value { content, is_reader }))
+}
+
+fn failed(error: NodeError) -> KeyReport {
+    KeyReport::of(Vote::Failed(error))
 }
 
 /// The vote of a node from its votes on each key, with the names of the resources if they are several. A key of another holder decides
@@ -230,31 +195,6 @@ pub(crate) fn one_vote(votes: impl Iterator<Item = Vote>, names: Option<&Names>)
         }
     }
     telling
-}
-
-impl Woken {
-    /// Also for the resource at this place.
-    pub(super) fn and(self, place: usize) -> Self {
-        Self(self.0 | bit(place))
-    }
-
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    pub(crate) fn has(self, place: usize) -> bool {
-        self.0 & bit(place) != 0
-    }
-
-    pub(crate) fn any(self) -> bool {
-        self.0 != 0
-    }
-}
-
-/// No lock is on more resources than there are bits.
-fn bit(place: usize) -> u64 {
-    let place = u32::try_from(place).unwrap_or(u32::MAX);
-    1_u64.checked_shl(place).unwrap_or_default()
 }
 
 pub(super) fn millis(number: i64) -> Duration {

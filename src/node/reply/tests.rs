@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::super::request::Attempt;
+use std::time::Duration;
+
+use super::super::attempt::Attempt;
 use super::*;
 use crate::claim::{Fence, Kind};
 use crate::clock::{FakeClock, Timestamp};
@@ -24,7 +26,7 @@ fn verb(letter: char) -> Verb {
             rules: Arc::clone(&RULES),
             token: FencingToken::new(1),
         });
-        Attempt::new(&claim, Duration::from_secs(1)).repair
+        Attempt::new(claim, Duration::from_secs(1))
     };
     match letter {
         'T' => Verb::Take(attempt(false, Kind::Lock)),
@@ -41,15 +43,13 @@ fn verb(letter: char) -> Verb {
         'B' => Verb::Probe,
         'L' => Verb::Look { permits: None },
         'M' => Verb::Look { permits: Some(3) },
-        'W' => Verb::Listen {
+        'W' => Verb::Listen(Arc::new(crate::node::request::Listen {
             bell: "bell".into(),
             until: Timestamp::from_nanos(0),
             patience: Duration::ZERO,
             given_up: None,
-        },
-        'k' => Verb::Ask(Question::Marker),
-        'i' => Verb::Ask(Question::Info("server")),
-        't' => Verb::Ask(Question::Time),
+        })),
+        'r' => Verb::Raw(|reply| matches!(reply, Reply::Nil | Reply::Bulk(_))),
         other => panic!("no verb {other}"),
     }
 }
@@ -61,30 +61,32 @@ fn told(command: &Packed, letter: char, reply: &str) -> Option<String> {
     let clock = Clock::from(FakeClock::new());
     let (reply, length) = parse(wire.as_bytes()).unwrap();
     assert_eq!(length, wire.len());
-    let said = Said::read(&verb(letter), command, &reply, &clock)?;
-    Some(shown(&said))
+    let mut report = read(&verb(letter), command, &reply, &clock)?;
+    Some(shown(&mut report))
 }
 
-fn shown(said: &Said) -> String {
-    match said {
-        Said::Vote(vote, woken) if woken.any() => format!("{vote}, woke {}", woken.0),
-        Said::Vote(vote, _) => vote.to_string(),
-        Said::Partly(vote, woken) => {
-            format!("partly: {}", shown(&Said::Vote(vote.clone(), *woken)))
+fn shown(report: &mut KeyReport) -> String {
+    let vote = match &*report.vote {
+        vote if report.waiters.any() => format!("{vote}, woke {}", report.waiters.0),
+        vote => vote.to_string(),
+    };
+    match report.take_said() {
+        Said::Nothing => vote,
+        Said::ErrorOfAnotherKey => format!("partly: {vote}"),
+        Said::NextVote(next) => {
+            let next = next.map(|next| next.to_string());
+            format!("{vote} / {}", next.unwrap_or("nothing".into()))
         }
-        Said::Passed(vote, woken, asked) => {
-            let released = shown(&Said::Vote(vote.clone(), *woken));
-            let asked = asked.as_ref().map(ToString::to_string);
-            format!("{released} / {}", asked.unwrap_or("nothing".into()))
-        }
-        Said::Shown(all) => {
+        Said::Keys(all) => {
             let each = all.iter().map(|one| {
-                let has_value = one.content.is_some();
-                let is_reader = if one.is_reader { " as a reader" } else { "" };
-                format!("{} {has_value}{is_reader}", one.vote)
+                let value = one.value();
+                let is_reader = value.is_some_and(|(_, is_reader)| is_reader);
+                let is_reader = if is_reader { " as a reader" } else { "" };
+                format!("{} {}{is_reader}", *one.vote, value.is_some())
             });
             each.collect::<Vec<_>>().join(" + ")
         }
+        Said::Value { .. } => panic!("a value of no key"),
         Said::Look(look) => format!(
             "{:?} {} {:?} at {}",
             look.state, look.is_announced, look.free, look.place
@@ -93,8 +95,7 @@ fn shown(said: &Said) -> String {
             let keys = page.keys.iter().map(|key| key.escape_ascii().to_string());
             format!("{}: {}", page.cursor, keys.collect::<Vec<_>>().join(" "))
         }
-        Said::Fact(fact) => format!("{fact:?}"),
-        Said::Rang(has_rung) => format!("rang: {has_rung}"),
+        Said::Raw(reply) => format!("{reply:?}"),
     }
 }
 
@@ -311,8 +312,8 @@ fn a_look_tells_of_a_lock_or_of_all_slots_and_a_bell_rings_or_does_not() {
         M *4 :1 :-2 :0 $3 000 => Free false [] at 0
         L ! :5|$-1|*4 :1 :-4 :0 $0 |*4 :1 :5 :2 $0 |*1 :5|*3 :1 :5 :1|*4 :1 :5 :1 :1|*4 :2 :5 :1 $0 |*4 :1 :-2 :0 $3 101
         M ! *4 :1 :-2 :0 $4 1010|*4 :1 :-2 :0 $2 10|*4 :1 :-2 :0 $3 1x1|*4 :1 :-2 :0 $0 \n
-        W *2 $4 bell $1 1 => rang: true
-        W *-1 => rang: false
+        W *2 $4 bell $1 1 => granted
+        W *-1 => no key
         W -OOM_no => the server answered OOM no ~
         W ! +OK|:1|$1 1
         ",
@@ -344,22 +345,14 @@ fn a_page_has_a_cursor_and_keys_of_any_bytes() {
 }
 
 #[test]
-fn a_fact_of_its_type_is_read_and_any_other_is_not() {
+fn a_raw_reply_is_handed_up_if_it_is_accepted_or_an_error() {
     assert_all(
         &of_one(),
         "
-        k $-1 => Nothing
-        k $3 a|b => Text(\"a|b\")
-        i $0  => Text(\"\")
-        i $2 ab => Text(\"ab\")
-        t *2 $1 5 $1 7 => Time(5000007)
-        k ! +OK|:1|*0
-        i ! $-1|+redis_version:7
-        t ! $-1|*-1|*1 $1 5|*2 :5 :7|*2 $2 -5 $1 7|*2 $1 5 $7 1000000|*2 $14 18446744073710 $1 0|*2 $1 5 $1 x
+        r $-1 => Nil
+        r $2 OK => Bulk([79, 75])
+        r -LOADING_wait => Error(~LOADING~wait~)
+        r ! +OK|:1|*0|*1 $-1
         ",
     );
-    for letter in "kit".chars() {
-        let refused = told(&of_one(), letter, "-ERR_no").unwrap();
-        assert!(refused.starts_with("Refusal("), "{refused}");
-    }
 }

@@ -11,11 +11,12 @@ use super::super::doubles::{
     self, Event, KEEP, Panics, Says, Server, acquire_of, asked, attempt_on, closes, node_on,
     number, number_of, release_of,
 };
+use super::super::key_report::{Leftover, waiters};
 use super::super::lanes;
 use super::super::lanes::Lanes;
-use super::super::reply::{Leftover, Said};
-use super::super::request::Places;
-use super::super::verbs::release_all;
+use super::super::verbs::{acquire, release_all};
+use std::iter;
+
 use super::*;
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::error::{NodeError, Vote};
@@ -56,31 +57,32 @@ fn set_distances<const N: usize>(servers: &[Arc<Server>; N], distances: [Duratio
 
 /// Which of the nodes answer an extension in time.
 fn extend<const N: usize>(nodes: &[Arc<Node>; N]) -> [bool; N] {
-    let asked = nodes.iter().map(|node| (&**node, true));
-    let (command, mut at) = (probe(), [false; N]);
-    for (is_in_time, (_, answer)) in at.iter_mut().zip(ask_all(asked, &command, &KEEP)) {
-        *is_in_time = answer.unwrap().result.is_ok();
-    }
-    at
+    let indexes = std::array::from_fn::<_, N, _>(|index| index);
+    let asked = Asked {
+        nodes,
+        indexes: &indexes,
+    };
+    let mut reports = asked.unasked();
+    ask(asked, &probe(), KEEP, &mut reports);
+    indexes.map(|index| reports[index].has_replied)
 }
 
 /// Takes a lane, if one is free.
 fn take_lane(lanes: &Lanes) -> Option<Lane<'_>> {
     let now = Timestamp::from_nanos(0);
     let applicant = Applicant {
-        places: &Places::new(),
+        indexes: &[],
         room: 0,
         since: now,
         until: now,
     };
-    let job = || Batched {
+    let request = || Request {
         packed: probe(),
         verb: KEEP,
         since: now,
-        caller: Caller::here(),
-        places: Places::new(),
+        caller: Some(Caller::here()),
     };
-    match lanes.enter(&applicant, &Clock::system(), job) {
+    match lanes.enter(&applicant, &Clock::system(), request) {
         Entry::Leads(lane, _) if !lane.is_given_back() => Some(lane),
         Entry::Leads(..) | Entry::Answered(_) => None,
     }
@@ -97,17 +99,19 @@ fn order<const N: usize>(closed: usize) -> Vec<usize> {
     let (servers, nodes) = cluster([Duration::ZERO; N], 1, says_one);
     servers[0].set(|_| Says(Reply::Int(2)));
     let release = || {
-        let all = nodes.iter().map(|node| (&**node, true));
-        release_all(all, &release_of("job"), MINUTE)
+        let indexes = std::array::from_fn::<_, N, _>(|index| index);
+        let asked = Asked {
+            nodes: &nodes,
+            indexes: &indexes,
+        };
+        release_all(asked, &release_of("job"), MINUTE)
     };
     release();
     let to_close = nodes.iter().take(closed);
     to_close.for_each(|node| node.retire(node.generation()));
     servers[0].sent.lock().clear();
     let released = release();
-    assert!(released.waiting.any());
-    let names = released.nodes.iter().map(|report| report.node.to_string());
-    assert!(names.eq((0..N).map(|place| format!("node-{place}"))));
+    assert!(waiters(&released).any());
     let sent = servers[0].sent.lock();
     sent.iter().map(|(place, _)| *place).collect()
 }
@@ -223,7 +227,7 @@ fn requests_of_several_threads_go_in_one_write_and_each_gets_its_own_answer_and_
     let waited = Duration::from_millis(20);
     let jobs = verbs.iter().map(|verb| || asked(&node, verb));
     let answers = together(&node, jobs, || pause(waited));
-    let answers: Vec<Answer> = answers.into_iter().flatten().collect();
+    let answers: Vec<KeyReport> = answers.into_iter().flatten().collect();
     assert!(answers.iter().all(|answer| answer.elapsed >= waited));
     let numbers: Vec<u128> = answers.into_iter().map(number_of).collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
@@ -245,7 +249,11 @@ fn a_write_has_no_more_than_so_many_commands_and_bytes_with_their_undos() {
         let key = |number| format!("{number:05} {}", "x".repeat(length));
         let jobs = (0..count).map(|number| {
             let node = &node;
-            move || node.acquire(&attempt_on(&key(number))).leftover
+            move || {
+                let mut reports = Asked::one(node).unasked();
+                acquire(Asked::one(node), &attempt_on(&key(number)), &mut reports);
+                reports.remove(0).leftover
+            }
         });
         let leftovers = together(&node, jobs, || ());
         assert!(
@@ -294,7 +302,7 @@ fn a_logger_that_takes_long_and_panics_on_the_thread_that_sends_holds_up_no_othe
     let (_server, node) = for_threads("slowly-logged", replies);
     let jobs = [(); 3].map(|()| {
         || {
-            let is_ok = asked(&node, &KEEP).result.is_ok();
+            let is_ok = asked(&node, &KEEP).has_replied;
             DONE.fetch_add(1, Ordering::SeqCst);
             is_ok
         }
@@ -310,9 +318,8 @@ fn a_logger_that_takes_long_and_panics_on_the_thread_that_sends_holds_up_no_othe
 fn of_a_release_that_a_thread_sent_which_then_panicked_a_missing_key_says_nothing() {
     let (_server, node) = for_threads("node", [Panics, number(-2), number(-2)]);
     let release = || {
-        let nodes = iter::once((&*node, true));
-        let mut released = release_all(nodes, &release_of("job"), MINUTE).nodes;
-        released.remove(0).vote
+        let mut released = release_all(Asked::one(&node), &release_of("job"), MINUTE);
+        Vote::from(released.remove(0).vote)
     };
     // One of them sends both releases and panics. The node may have executed that of the other one.
     let mut votes = together(&node, [release, release], || ());
@@ -333,20 +340,17 @@ fn what_a_thread_that_panicked_was_to_send_goes_also_where_a_majority_has_answer
         (Again::OnNewerThan(0), None),
         (Again::Never, None),
     ] {
-        let heard = nodes.iter().zip([Again::Never, Again::Never, last]);
-        let heard = heard.enumerate().map(|(place, (node, again))| {
-            let mut answer = Answer::lost(node.now());
-            answer.again = again;
-            if place < 2 {
-                answer.result = Ok(Said::Rang(true));
-            }
-            Heard {
-                node,
-                answers: iter::once(answer).collect(),
-            }
-        });
-        let asked = silent(&heard.collect(), &Verb::Drop);
-        let asked = asked.map(|nodes| nodes.iter().map(|(_, asked)| *asked).collect());
+        let asked = Asked {
+            nodes: &nodes,
+            indexes: &[0, 1, 2],
+        };
+        let mut reports = asked.unasked();
+        for (report, again) in reports.iter_mut().zip([Again::Never, Again::Never, last]) {
+            report.rare().again = again;
+        }
+        reports[2].has_replied = false;
+        let asked = silent(asked, &[reports], &Verb::Drop);
+        let asked = asked.map(|it| (0..3).map(|index| it.contains(&index)).collect());
         assert_eq!(asked, expected, "{last:?}");
     }
 }

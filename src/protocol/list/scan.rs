@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::node::Node;
-use crate::node::reply::Page;
+use crate::node::key_report::Page;
 
 /// A node that fails this often in a row is given up, and another one is scanned in its place.
 pub(super) const MOST_FAILURES: u32 = 3;
@@ -54,12 +54,13 @@ impl Scan {
     }
 
     /// Makes one step. Returns the keys with this prefix that it has found.
-    pub(super) fn step(&mut self, node: &Node, prefix: &str) -> Vec<Vec<u8>> {
+    pub(super) fn step(&mut self, node: &Arc<Node>, prefix: &str) -> Vec<Vec<u8>> {
         let (page, report) = node.scan(self.cursor.at, &pattern(prefix));
+        let elapsed = report.elapsed;
         self.note(page, report.server, prefix)
             .unwrap_or_else(|error| {
-                let report = node.report(Vote::Failed(error), report.elapsed, None);
-                self.end = Some(Err(report));
+                let failed = NodeReport::new(node.name(), Vote::Failed(error), elapsed);
+                self.end = Some(Err(failed));
                 Vec::new()
             })
     }

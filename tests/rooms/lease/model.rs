@@ -9,8 +9,9 @@ use loom::thread;
 use self::state::{LeaseState, Renewal};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp, at};
-use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::error::{Error, LossCause, Vote};
 use crate::node::Leftover;
+use crate::node::key_report::KeyReport;
 use crate::sync::model as sync;
 use crate::sync::model::{Condvar, MutexGuard};
 
@@ -50,8 +51,9 @@ fn while_renewed(
         let lease = lease();
         let (renewed, vote) = (Arc::clone(&lease), vote.clone());
         let renewal = thread::spawn(move || {
-            let report = NodeReport::new(&"a".into(), vote, Duration::ZERO);
-            renewed.extended(at(0)..at(1), validity, None, &mut vec![report; 3])
+            let reports = [(); 3].map(|()| KeyReport::unasked(vote.clone()));
+            let mut reports = reports.into_iter().collect();
+            renewed.extended(at(0)..at(1), validity, None, &mut reports)
         });
         act(&lease, renewal);
     });

@@ -15,6 +15,7 @@ use crate::claim::Claim;
 use crate::clock::{FakeClock, at};
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::node::Leftover;
+use crate::node::key_report::{KeyReport, KeyReports};
 
 /// The lock's first time to live, and how long before its end a loss is reported to those who wait.
 const TTL_MS: u64 = 100;
@@ -70,8 +71,8 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn reports(votes: &[Vote]) -> Vec<NodeReport> {
-    let report = |vote: &Vote| NodeReport::new(&"a".into(), vote.clone(), Duration::ZERO);
+fn reports(votes: &[Vote]) -> KeyReports {
+    let report = |vote: &Vote| KeyReport::unasked(vote.clone());
     votes.iter().map(report).collect()
 }
 
@@ -123,7 +124,8 @@ impl Compared {
 
     /// When the holder loses the lock.
     fn deadline(&self) -> u64 {
-        self.end - self.kept.map_or(0, |kept| kept.margin)
+        self.end
+            .saturating_sub(self.kept.map_or(0, |kept| kept.margin))
     }
 
     /// Loses the lock if it ends so soon.
@@ -200,7 +202,8 @@ impl Compared {
                 });
             }
             Event::RenewalFails => {
-                let silent = reports(&[Vote::Failed(NodeError::silence())]);
+                let silent = Vote::Failed(NodeError::silence());
+                let silent = [NodeReport::new(&"a".into(), silent, Duration::ZERO)];
                 self.lease.note_failed_renewal(&silent);
                 // There are no renewals without keep-alive.
                 self.has_failed = self.kept.is_some();

@@ -33,7 +33,7 @@ impl LockManager {
                 "{began} locks, and {ended} ends of locks: {ends:?}"
             ));
         }
-        self.cluster().each().find_map(crate::node::Node::remains)
+        self.cluster().each().find_map(|node| node.remains())
     }
 }
 

@@ -125,7 +125,11 @@ fn a_held_lock_is_confirmed_by_a_majority_and_lost_when_none_is_possible_for_cer
             }
         };
         let maybe = [Ours, Nothing, Spared];
-        assert_eq!(of_held(&nodes), expected(&maybe), "{round:?}");
+        assert_eq!(
+            of_held(nodes.iter().map(|node| &node.vote)),
+            expected(&maybe),
+            "{round:?}"
+        );
         let cause = loss(nodes.clone());
         assert_eq!(cause.nodes().len(), nodes.len());
         let is_taken = round.count(&[Anothers, NoLock]) > round.count(&[NoKey]);
@@ -138,7 +142,8 @@ fn a_held_lock_is_confirmed_by_a_majority_and_lost_when_none_is_possible_for_cer
             Verdict::Unknown if round.most_but(&[NoLock]) => ["unavailable", "unconfirmed"],
             Verdict::Unknown => ["unavailable", "not a lock"],
         };
-        let released = released(&job, waited, nodes.clone().into());
+        let votes = nodes.iter().map(|node| &node.vote);
+        let released = released(&job, waited, votes, || nodes.clone());
         let both = [confirm(&job, waited, nodes), released].map(told);
         assert_eq!(both, expected, "{round:?}");
     }
@@ -148,7 +153,7 @@ fn a_held_lock_is_confirmed_by_a_majority_and_lost_when_none_is_possible_for_cer
 fn an_attempt_has_failed_by_faults_only_if_they_alone_rule_a_majority_out() {
     for round in Round::all() {
         let nodes = round.nodes();
-        let tally = Tally::of(&nodes.iter().map(|node| &node.vote));
+        let tally = Tally::of(nodes.iter().map(|node| &node.vote));
         assert_eq!(tally.is_won(), round.most(&[Ours]), "{round:?}");
         let may_be_won = round.most(&[Ours, Unasked, Spared]);
         assert_eq!(tally.is_lost(), !may_be_won, "{round:?}");
@@ -174,7 +179,7 @@ fn where_a_writer_waits_a_reader_has_lost_whatever_the_other_nodes_say() {
             let mut nodes = round.nodes();
             let remaining = Duration::from_secs(1);
             nodes[place].vote = Vote::WriterWaits { remaining };
-            let tally = Tally::of(&nodes.iter().map(|node| &node.vote));
+            let tally = Tally::of(nodes.iter().map(|node| &node.vote));
             assert!(!tally.is_won() && tally.is_lost());
         }
     }
@@ -192,7 +197,7 @@ fn a_stale_proposal_and_a_writer_that_waits_are_refusals_and_an_abstention_is_a_
         (Vote::WriterWaits { remaining }, true, 0),
         (closed, false, 2),
     ] {
-        let tally = Tally::of(&[vote.clone(), vote, Vote::NotAsked].iter());
+        let tally = Tally::of([vote.clone(), vote, Vote::NotAsked].iter());
         assert!(tally.is_lost());
         assert_eq!((tally.is_taken(), tally.abstaining), (is_taken, abstaining));
     }
@@ -216,13 +221,10 @@ fn a_lock_is_taken_over_for_as_long_as_a_majority_has_it() {
         let expected = Duration::from_secs(seconds) * 9 / 10;
         // Whichever of the nodes has the longest time.
         for _ in 0..2 {
-            let kept = round.iter().map(|(says, seconds)| Kept {
-                // `Released` is no answer to this.
-                report: report(0, says.vote(0)),
-                left: Duration::from_secs(*seconds),
-            });
-            let kept: Vec<Kept> = kept.collect();
-            assert_eq!(validity(&kept, |time| time / 10), expected, "{round:?}");
+            let left = round.iter().filter(|(says, _)| *says == Ours);
+            let left = left.map(|(_, seconds)| Duration::from_secs(*seconds));
+            let validity = validity(round.len(), left.collect(), |time| time / 10);
+            assert_eq!(validity, expected, "{round:?}");
             round.reverse();
         }
     }

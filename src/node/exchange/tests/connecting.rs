@@ -1,7 +1,7 @@
 //! The time for a connection is not that of the command, unless the node is known to hang.
 
+use super::super::super::attempt::Attempt;
 use super::super::super::doubles::{self, KEEP, Late, SECOND, Server, answered, asked, listen};
-use super::super::super::request::Attempt;
 use super::*;
 use crate::claim::Claim;
 
@@ -23,14 +23,14 @@ fn far(connecting: Duration) -> (Arc<Server>, Arc<Node>) {
 
 /// What time-out a request has met, and how long it took.
 #[track_caller]
-fn silence(server: &Server, node: &Node, verb: &Verb) -> (Option<&'static str>, Duration) {
+fn silence(server: &Server, node: &Arc<Node>, verb: &Verb) -> (Option<&'static str>, Duration) {
     let before = server.clock.elapsed();
-    match asked(node, verb).result {
-        Ok(_) => panic!("an answer"),
-        Err(NodeError::TimedOut { option, .. }) => {
-            (option, server.clock.elapsed().saturating_sub(before))
+    match failure(&asked(node, verb)) {
+        None => panic!("an answer"),
+        Some(NodeError::TimedOut { option, .. }) => {
+            (*option, server.clock.elapsed().saturating_sub(before))
         }
-        Err(other) => panic!("{other}"),
+        Some(other) => panic!("{other}"),
     }
 }
 
@@ -86,7 +86,8 @@ fn a_silent_old_connection_does_not_make_a_node_one_that_hangs() {
     server.clock.advance(SUSPICIOUS_IDLE);
     server.events.lock().push_back(Late);
     let take = acquire_of("job");
-    let Err(error) = asked(&node, &take).result else {
+    let report = asked(&node, &take);
+    let Some(error) = failure(&report) else {
         panic!("an answer");
     };
     assert!(error.is_of_old_connection() && !node.is_well(), "{error}");
@@ -113,7 +114,7 @@ fn an_extension_gives_a_connection_no_more_time_than_its_lock_has_but_a_node_tim
 fn a_heal_gives_a_connection_as_little_time_as_an_extension_does() {
     let (server, node) = far(LIMIT + MOMENT);
     let by = node.now().saturating_add(SECOND * 2);
-    let heal = Verb::Take(Attempt::healing(&Claim::of_key("job"), SECOND * 30, by).repair);
+    let heal = Verb::Take(Attempt::healing(Claim::of_key("job"), SECOND * 30, by));
     assert_eq!(silence(&server, &node, &heal).1, SECOND * 2);
 }
 
@@ -131,7 +132,7 @@ fn a_node_that_does_not_answer_a_handshake_hangs_and_refuses_nothing() {
     for _ in 0..2 {
         let before = server.clock.elapsed();
         let verb = acquire_of("job");
-        assert!(asked(&node, &verb).result.is_err());
+        assert!(!asked(&node, &verb).has_replied);
         assert_eq!(server.clock.elapsed().saturating_sub(before), SECOND);
     }
     assert_eq!(server.connections(), 3);

@@ -1,6 +1,5 @@
 //! Releases that are repeated in batches: how many go in one write, and what comes while a try is under way.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -77,8 +76,8 @@ fn a_release_is_repeated_if_the_node_tells_of_one_key_alone() {
         .push_back(Says(Reply::Array(rows.into())));
     let names = ["job a", "job b"].map(Into::into).into();
     let release = command::release(&Claim::of_kind("job a", Kind::Several(names)));
-    let released = release_all([(&*node, true)].into_iter(), &release, SECOND * 60);
-    assert!(matches!(released.nodes[0].vote, Vote::Held { .. }));
+    let released = release_all(Asked::one(&node), &release, SECOND * 60);
+    assert!(matches!(*released[0].vote, Vote::Held { .. }));
     assert!(node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
     // The other row says as much as before.
     server.set(move |_| Says(Reply::Array(vec![Reply::Int(1), another_has_it.clone()])));
@@ -113,12 +112,15 @@ fn the_nodes_share_the_bytes_of_a_release() {
     let nodes = servers
         .each_ref()
         .map(|server| doubles::node(server, |_| ()));
-    let asked = nodes.iter().map(|node| (&**node, true));
+    let asked = Asked {
+        nodes: &nodes,
+        indexes: &[0, 1],
+    };
     release_all(asked, &release_of("a"), SECOND * 60);
     let [one, other] = nodes
         .each_ref()
-        .map(|node| Arc::clone(&node.owed.lock().releases[0].command));
-    assert!(Arc::ptr_eq(&one, &other));
+        .map(|node| node.owed.lock().releases[0].command.clone());
+    assert!(std::ptr::eq(&*one, &*other));
 }
 
 #[test]
@@ -130,7 +132,7 @@ fn an_undo_that_comes_while_others_are_read_goes_again_too() {
     let transport = silent.connect(now).unwrap();
     let mut connection = Box::new(OpenConnection::new(transport, 0, now));
     let other = release_of("b");
-    connection.send(&[Cow::Borrowed(&other)], now).unwrap();
+    connection.send([&other].into_iter(), now).unwrap();
     let late = Mutex::new(Some((connection, other)));
 
     undo(&server, &node, "a");

@@ -156,8 +156,7 @@ fn the_most_urgent_heals_go_first_and_those_that_may_decide_before_all_others() 
     let heal = |name: &str, end, votes: [Vote; 3]| {
         let lease = Arc::new(lease(name, end, ALL));
         let mut extension = Extension::new(&cluster, &lease, term, at(0));
-        let reports = votes.map(|vote| NodeReport::new(&"node".into(), vote, Duration::ZERO));
-        extension.nodes = reports.into();
+        extension.nodes = votes.map(KeyReport::unasked).into_iter().collect();
         extension
     };
     let silent = || Vote::Failed(NodeError::silence());

@@ -1,0 +1,366 @@
+//! What a node says of a request: the one type between a reply and the reports that people see.
+//!
+//! Every request of the plain path carries one report for each node, so a report is small. What few reports have is in a box.
+
+use std::io;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::receipt::Receipt;
+use crate::clock::Timestamp;
+use crate::error::{NodeError, NodeReport, Vote};
+use crate::value::Content;
+use crate::wire::resp::Reply;
+use crate::wire::transport::closed;
+
+/// What a node says of a key, or of the keys of one lock.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyReport {
+    pub(crate) vote: SmallVote,
+    /// For which resources of the lock a client waits. A release has woken these clients.
+    pub(crate) waiters: Waiters,
+    /// How long the node took, without the time that was spent on other nodes.
+    pub(crate) elapsed: Duration,
+    /// When the reply came, or the request was given up.
+    pub(super) at: Timestamp,
+    /// The run id of the server that answered, where it is known.
+    pub(crate) server: Option<Arc<str>>,
+    /// What the request may have left on the node.
+    pub(crate) leftover: Leftover,
+    /// Whether the node has replied. An error of the server is a reply.
+    pub(super) has_replied: bool,
+    pub(super) rare: Option<Box<Rare>>,
+}
+
+/// The reports of all nodes of a manager, in the canonical order.
+pub(crate) type KeyReports = SmallVec<[KeyReport; 5]>;
+
+/// What few reports have.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rare {
+    /// Why the request was sent more than once, if it was.
+    pub(super) first_failure: Option<NodeError>,
+    pub(super) again: Again,
+    pub(super) said: Said,
+}
+
+/// Whether the node is asked once more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Again {
+    #[default]
+    Never,
+    /// The connection was idle before and is silent now. It may be forgotten on the way, so a connection newer than this generation
+    /// is used, unless a majority has answered.
+    OnNewerThan(u64),
+    /// The thread that was to send has panicked.
+    Left,
+}
+
+/// What a reply says beside a vote.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Said {
+    #[default]
+    Nothing,
+    /// The vote is about one of several keys, and the node replied with an error about another one.
+    ErrorOfAnotherKey,
+    /// The reply to a pass: the vote on the attempt that went with the release. There is none if the release has woken a client,
+    /// because that client comes first.
+    NextVote(Option<SmallVote>),
+    /// A report for each key that was asked for.
+    Keys(Vec<KeyReport>),
+    /// The value of a key, and whether it is the value of a reader who was looked for.
+    Value {
+        content: Content,
+        is_reader: bool,
+    },
+    Look(LookReply),
+    Page(Page),
+    /// The reply to a question about the server itself.
+    Raw(Reply),
+}
+
+/// What a request may have left on a node.
+#[derive(Debug, Clone)]
+pub(crate) enum Leftover {
+    /// Nothing, now or later: the node was not asked, or no whole request has reached it.
+    None,
+    /// The node may have executed the request, so an acquire has to be released.
+    Possible,
+    /// An undo was sent behind the request. The node may execute both, at any later time before the undo is answered.
+    Undone(Receipt),
+}
+
+/// What a node says of a lock that a client waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LookReply {
+    /// The state of the lock; the state of the slot that is free first, if it is a semaphore.
+    pub(crate) state: LockState,
+    /// Whether a release of the lock is going to wake a client.
+    pub(crate) is_announced: bool,
+    /// The slots of the semaphore that the node would grant.
+    pub(crate) free: Vec<u32>,
+    /// The index of the resource that this is about: the first of several that is not free.
+    pub(crate) place: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockState {
+    /// The node would grant the lock.
+    Free,
+    /// The node would grant the lock, and no woken client has come for it. There is nobody to yield to.
+    Deserted,
+    /// The node has the lock for this long.
+    Held(Duration),
+    /// The node has a key that never expires.
+    Stuck,
+}
+
+/// What one step of a scan has found.
+#[derive(Debug, Clone)]
+pub(crate) struct Page {
+    /// Where the next step begins; 0 after the last one.
+    pub(crate) cursor: u64,
+    /// Keys that may be locks. Some may be there twice.
+    pub(crate) keys: Vec<Vec<u8>>,
+}
+
+/// A bit for each resource of a lock, by its index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Waiters(pub(super) u64);
+
+impl KeyReport {
+    /// The report that a reply leads to. The exchange adds the times, the server and what may be left.
+    pub(super) fn of(vote: impl Into<SmallVote>) -> Self {
+        Self {
+            vote: vote.into(),
+            waiters: Waiters::default(),
+            elapsed: Duration::ZERO,
+            at: Timestamp::from_nanos(0),
+            server: None,
+            leftover: Leftover::None,
+            has_replied: true,
+            rare: None,
+        }
+    }
+
+    /// The report of a node that has not replied, for this reason.
+    pub(super) fn failed(error: NodeError) -> Self {
+        let has_replied = false;
+        let vote = Vote::Failed(error);
+        Self {
+            has_replied,
+            ..Self::of(vote)
+        }
+    }
+
+    /// The report of a node that is not asked.
+    pub(crate) fn unasked(why_not: impl Into<SmallVote>) -> Self {
+        Self::of(why_not)
+    }
+
+    /// The report of a node that was not sent the request, because the thread that was to send has panicked.
+    pub(super) fn lost(at: Timestamp) -> Self {
+        let mut report = Self::failed(closed(io::ErrorKind::ConnectionAborted));
+        report.at = at;
+        report.rare().again = Again::Left;
+        report
+    }
+
+    /// The report of a reply that says more than a vote.
+    pub(super) fn saying(vote: impl Into<SmallVote>, said: Said) -> Self {
+        let mut report = Self::of(vote);
+        report.rare().said = said;
+        report
+    }
+
+    /// The report, which says that a client waits for the resource at this index, too.
+    pub(super) fn with_waiter(mut self, index: usize) -> Self {
+        self.waiters = self.waiters.and(index);
+        self
+    }
+
+    pub(super) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// Takes what the reply says beside the vote.
+    pub(super) fn take_said(&mut self) -> Said {
+        let rare = self.rare.as_mut();
+        rare.map(|rare| std::mem::take(&mut rare.said))
+            .unwrap_or_default()
+    }
+
+    pub(super) fn again(&self) -> Again {
+        self.rare.as_ref().map_or(Again::Never, |rare| rare.again)
+    }
+
+    /// Whether the node does not say what has become of a key that was released. An error, as while a server loads its data, does
+    /// not.
+    pub(super) fn is_silent(&self) -> bool {
+        let rare = self.rare.as_ref();
+        let hides_error = |rare: &Box<Rare>| matches!(rare.said, Said::ErrorOfAnotherKey);
+        !self.has_replied || self.vote.is_silent() || rare.is_some_and(hides_error)
+    }
+
+    /// Takes over the report of a second request, if the node has not replied to the first. The node may have executed the first
+    /// request already.
+    pub(super) fn replace(&mut self, mut again: Self) {
+        if let Some(failure) = self.vote.failure().filter(|_| !self.has_replied) {
+            again.elapsed = again.elapsed.saturating_add(self.elapsed);
+            let rare = again.rare();
+            rare.first_failure.get_or_insert_with(|| failure.clone());
+            *self = again;
+        }
+    }
+
+    /// The report on the attempt that went with a release.
+    pub(super) fn next_report(&mut self) -> Self {
+        let next = match self.take_said() {
+            Said::NextVote(next) => next.unwrap_or(SmallVote::NotAsked),
+            _ => self.vote.clone(),
+        };
+        let mut report = Self::of(next);
+        (report.elapsed, report.at) = (self.elapsed, self.at);
+        report.server = self.server.clone();
+        if !matches!(report.vote, SmallVote::NotAsked) {
+            report.leftover = self.leftover.clone();
+        }
+        report
+    }
+
+    /// When the reply came, or the request was given up.
+    pub(crate) fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// Takes the reply to a command of any kind.
+    pub(crate) fn reply(mut self) -> Result<Reply, NodeError> {
+        match self.take_said() {
+            Said::Raw(reply) => Ok(reply),
+            _ => Err(self.error()),
+        }
+    }
+
+    /// The failure, of a report that has none but was expected to say something else.
+    pub(super) fn error(self) -> NodeError {
+        match self.vote.into() {
+            Vote::Failed(error) => error,
+            _ => NodeError::protocol("the answer to another question"),
+        }
+    }
+
+    /// Whether the node may have a key of this attempt, which then has to be released.
+    pub(crate) fn may_have_key(&self) -> bool {
+        matches!(self.leftover, Leftover::Possible)
+    }
+
+    /// Whether the node was left out because its breaker is open.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.vote.is_left_out()
+    }
+
+    /// The value of the key, if the node shows one, and whether it is the value of a reader who was looked for.
+    pub(crate) fn value(&self) -> Option<(&Content, bool)> {
+        match &self.rare.as_ref()?.said {
+            Said::Value { content, is_reader } => Some((content, *is_reader)),
+            _ => None,
+        }
+    }
+
+    /// The report for people, of the node with this name.
+    pub(crate) fn into_report(self, node: &Arc<str>) -> NodeReport {
+        NodeReport {
+            node: Arc::clone(node),
+            vote: self.vote.into(),
+            elapsed: self.elapsed,
+            is_wanted: self.waiters.any(),
+        }
+    }
+}
+
+/// The votes of these reports.
+pub(crate) fn votes(reports: &[KeyReport]) -> impl DoubleEndedIterator<Item = &Vote> + Clone {
+    reports.iter().map(|report| &*report.vote)
+}
+
+/// For which resources clients wait at any of the nodes.
+pub(crate) fn waiters(reports: &[KeyReport]) -> Waiters {
+    let each = reports.iter().map(|report| report.waiters);
+    each.fold(Waiters::default(), Waiters::or)
+}
+
+/// A vote in few bytes: a vote that says more than one word is in a box.
+#[derive(Debug, Clone)]
+pub(crate) enum SmallVote {
+    Granted,
+    Released,
+    Missing,
+    NotAsked,
+    Other(Box<Vote>),
+}
+
+impl Deref for SmallVote {
+    type Target = Vote;
+
+    fn deref(&self) -> &Vote {
+        match self {
+            Self::Granted => &Vote::Granted,
+            Self::Released => &Vote::Released,
+            Self::Missing => &Vote::Missing,
+            Self::NotAsked => &Vote::NotAsked,
+            Self::Other(vote) => vote,
+        }
+    }
+}
+
+impl From<Vote> for SmallVote {
+    fn from(vote: Vote) -> Self {
+        match vote {
+            Vote::Granted => Self::Granted,
+            Vote::Released => Self::Released,
+            Vote::Missing => Self::Missing,
+            Vote::NotAsked => Self::NotAsked,
+            other => Self::Other(Box::new(other)),
+        }
+    }
+}
+
+impl From<SmallVote> for Vote {
+    fn from(vote: SmallVote) -> Self {
+        match vote {
+            SmallVote::Granted => Self::Granted,
+            SmallVote::Released => Self::Released,
+            SmallVote::Missing => Self::Missing,
+            SmallVote::NotAsked => Self::NotAsked,
+            SmallVote::Other(vote) => *vote,
+        }
+    }
+}
+
+impl Waiters {
+    /// These, and those for the resource at this index.
+    pub(super) fn and(self, index: usize) -> Self {
+        Self(self.0 | bit(index))
+    }
+
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn has(self, index: usize) -> bool {
+        self.0 & bit(index) != 0
+    }
+
+    pub(crate) fn any(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// No lock is on more resources than there are bits.
+fn bit(index: usize) -> u64 {
+    let index = u32::try_from(index).unwrap_or(u32::MAX);
+    1_u64.checked_shl(index).unwrap_or_default()
+}
