@@ -8,7 +8,7 @@
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
 //! - `attempt`: an attempt to take a lock, packed once. `request`: a command, and what follows from its verb.
 //! - `key_report`: what a node says of a request.
-//! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
+//! - `pool`: the slots for connections. `connection`: what a slot holds, and the rule for when it must not be used again.
 //! - `stranger`: commands on a connection without a login.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
 //!   `receipt` tells whether an undo can still delete a key.
@@ -19,7 +19,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
 
 mod attempt;
@@ -35,6 +34,7 @@ pub(crate) mod lanes;
 mod lanes_model;
 mod owed;
 mod pace;
+mod pool;
 mod receipt;
 mod reply;
 #[cfg(all(any(test, fuzzing), feature = "fake", target_os = "linux"))]
@@ -46,12 +46,12 @@ pub(crate) mod verbs;
 pub(crate) mod wait;
 
 pub(crate) use self::attempt::Attempt;
-use self::connection::Slots;
 use self::gate::Gate;
 pub(crate) use self::key_report::Leftover;
 use self::lanes::Lanes;
 use self::owed::Owed;
 use self::pace::Pace;
+use self::pool::Pool;
 pub(crate) use self::receipt::Receipt;
 pub(crate) use self::reply::one_vote;
 use crate::clock::{self, Clock, Timers, Timestamp};
@@ -66,7 +66,7 @@ const FIRST_PROBE: Duration = Duration::from_millis(20);
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {
     name: Arc<str>,
-    pool: Pool<Slots>,
+    pool: Pool,
     connector: Box<dyn Connect>,
     timeout: Duration,
     connect_timeout: Duration,
@@ -126,24 +126,10 @@ pub(crate) fn lanes(pool_size: u32) -> Lanes {
 
 impl Node {
     pub(crate) fn new(setup: Setup<'_>) -> Arc<Self> {
-        let slots = || {
-            Pool::builder()
-                .max_size(setup.pool_size)
-                // All slots are made now and none later, so that the thread is free for the probes.
-                .min_idle(None)
-                .idle_timeout(None)
-                .max_lifetime(None)
-                .test_on_check_out(false)
-                .error_handler(Box::new(NopErrorHandler))
-                .thread_pool(Arc::clone(setup.thread))
-        };
-        // Waits until they are made, or the first request could find none; not for ever, where the thread gets no time.
-        let pool = slots().build(Slots);
-        let pool = pool.unwrap_or_else(|_| slots().build_unchecked(Slots));
         Arc::new_cyclic(|me| Self {
             stats: NodeRecorder::new(&[("node", &setup.name)]),
             name: setup.name,
-            pool,
+            pool: Pool::new(setup.pool_size, setup.thread),
             connector: setup.connector,
             timeout: setup.timeout,
             connect_timeout: setup.connect_timeout,

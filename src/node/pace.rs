@@ -5,7 +5,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Both times are in microseconds + 1. Zero means that the time is not known.
+use crate::clock::Timestamp;
+
+/// Both times are in nanoseconds + 1. Zero means that the time is not known.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     answer: AtomicU64,
@@ -13,13 +15,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Notes how long an answer took, which may have come too late.
-    pub(super) fn note_answer(&self, took: Duration) {
-        note(&self.answer, took);
+    /// Notes an answer, which may have come too late.
+    pub(super) fn note_answer(&self, since: Timestamp, at: Timestamp) {
+        note(&self.answer, since, at);
     }
 
-    pub(super) fn note_connection(&self, took: Duration) {
-        note(&self.connection, took);
+    pub(super) fn note_connection(&self, since: Timestamp, at: Timestamp) {
+        note(&self.connection, since, at);
     }
 
     pub(super) fn answer(&self) -> Option<Duration> {
@@ -31,12 +33,12 @@ impl Pace {
     }
 }
 
-fn note(last: &AtomicU64, took: Duration) {
-    let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-    last.store(us.saturating_add(1), Ordering::Relaxed);
+fn note(last: &AtomicU64, since: Timestamp, at: Timestamp) {
+    let known = Timestamp::from_nanos(1).later_by(since, at);
+    last.store(known.as_nanos(), Ordering::Relaxed);
 }
 
 fn known(last: &AtomicU64) -> Option<Duration> {
-    let us = last.load(Ordering::Relaxed).checked_sub(1);
-    us.map(Duration::from_micros)
+    let nanos = last.load(Ordering::Relaxed).checked_sub(1);
+    nanos.map(Duration::from_nanos)
 }

@@ -91,7 +91,7 @@ impl Node {
                 .ok()
                 .map(|open| open.as_ref().map_or(0, Closing::asked));
             if still_asked.is_some_and(|still| still < asked) {
-                self.pace.note_answer(now.saturating_since(asked_at));
+                self.pace.note_answer(asked_at, now);
             }
             match read {
                 Ok(open) => left.closing.extend(open),
