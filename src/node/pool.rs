@@ -5,24 +5,28 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use r2d2::{ManageConnection, NopErrorHandler, PooledConnection};
 use scheduled_thread_pool::ScheduledThreadPool;
 
 use super::connection::OpenConnection;
-use crate::sync::{AtomicU32, Mutex};
+use crate::sync::Mutex;
 
 /// A slot that a request has.
 pub(super) type Slot = PooledConnection<Slots>;
 
 pub(super) struct Pool {
     slots: r2d2::Pool<Slots>,
-    /// Slots that no request has and that are not back in the pool of r2d2, which reads the clock three times for each slot.
-    idle: Mutex<Vec<Slot>>,
-    /// How many threads wait for r2d2 to give them a slot. While there is one, no slot becomes idle outside the pool of r2d2.
-    waiting: AtomicU32,
+    idle: Mutex<Idle>,
+}
+
+/// Slots that no request has and that are not back in the pool of r2d2, which reads the clock three times for each slot.
+#[derive(Default)]
+struct Idle {
+    slots: Vec<Slot>,
+    /// How many threads wait for r2d2 to give them a slot. While there is one, each slot goes back to r2d2.
+    waiting: u32,
 }
 
 impl Pool {
@@ -44,7 +48,6 @@ impl Pool {
         Self {
             slots: pool.unwrap_or_else(|_| slots().build_unchecked(Slots)),
             idle: Mutex::default(),
-            waiting: AtomicU32::new(0),
         }
     }
 
@@ -54,16 +57,21 @@ impl Pool {
 
     /// Takes a slot that is free now.
     pub(super) fn try_get(&self) -> Option<Slot> {
-        let idle = self.idle.lock().pop();
+        let idle = self.idle.lock().slots.pop();
         idle.or_else(|| self.slots.try_get())
     }
 
     /// Waits for a slot for this time at most.
     pub(super) fn get_within(&self, span: Duration) -> Option<Slot> {
-        // Before the look at the idle slots: whoever gives a slot back after this look sees that a thread waits.
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let slot = self.try_get().or_else(|| self.slots.get_timeout(span).ok());
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let mut idle = self.idle.lock();
+        if let Some(slot) = idle.slots.pop() {
+            return Some(slot);
+        }
+        idle.waiting = idle.waiting.saturating_add(1);
+        drop(idle);
+        let slot = self.slots.get_timeout(span).ok();
+        let mut idle = self.idle.lock();
+        idle.waiting = idle.waiting.saturating_sub(1);
         slot
     }
 
@@ -71,16 +79,19 @@ impl Pool {
     pub(super) fn give_back(&self, mut slot: Slot, connection: Option<Box<OpenConnection>>) {
         *slot = connection;
         let mut idle = self.idle.lock();
-        if self.waiting.load(Ordering::Relaxed) == 0 {
-            idle.push(slot);
+        if idle.waiting == 0 {
+            idle.slots.push(slot);
+        } else {
+            drop(idle);
+            // r2d2 wakes a thread that waits.
+            drop(slot);
         }
-        // Else the drop of the slot wakes the thread that waits.
     }
 
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
         let in_pool = self.slots.state().idle_connections;
-        usize::try_from(in_pool).unwrap() + self.idle.lock().len()
+        usize::try_from(in_pool).unwrap() + self.idle.lock().slots.len()
     }
 }
 
