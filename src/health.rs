@@ -1,7 +1,7 @@
-//! Pure: `Health`, judged from the answers of the servers.
+//! Pure: `Health`, judged from the replies of the servers.
 //!
-//! `answers` notes what a server answers; `facts` is the list of what that tells, with `info` for the fields of `INFO` and `marker` for
-//! the key of the fenced protocol; `findings` is the table of all findings; `table` is the output for people, and `serialise` for
+//! `answers` has the questions and notes the replies; `facts` is the list of what these tell, with `info` for the fields of `INFO`,
+//! `marker` for the key of the fenced protocol, and `stranger` for connections without a login; `findings` is the table of all findings; `table` is the output for people, and `serialise` for
 //! programs. `survey` counts the nodes of each held lock.
 
 use crate::fencing::Rules;
@@ -15,11 +15,13 @@ mod info;
 mod marker;
 #[cfg(feature = "serde")]
 mod serialise;
+mod stranger;
 pub(crate) mod survey;
 mod table;
 
-pub(crate) use self::facts::{Facts, Stranger};
+pub(crate) use self::facts::Facts;
 pub use self::finding::{Finding, Severity};
+pub(crate) use self::stranger::Stranger;
 pub(crate) use self::survey::Survey;
 
 /// What [`LockManager::health`](crate::LockManager::health) found: a snapshot of every node, and the findings.

@@ -8,7 +8,7 @@
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
 //! - `request`: a command, what follows from its verb, and what goes out where no reply comes.
 //! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
-//! - `stranger`: what a connection without a login may do.
+//! - `stranger`: commands on a connection without a login.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
 //!   `receipt` tells whether an undo can still delete a key.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
@@ -169,6 +169,11 @@ impl Node {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// How long the last connection took.
+    pub(crate) fn last_connection(&self) -> Option<Duration> {
+        self.pace.connection()
     }
 
     pub(crate) fn report(

@@ -3,28 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::marker::Marker;
+use super::marker::UNREADABLE;
 use crate::error::NodeError;
+use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
+use crate::wire::transport::refusal;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
+    /// The value of the key of the marker.
     Marker,
-    /// A section of `INFO`.
+    /// A section of `INFO`. Servers before 7.0 return only one at a time.
     Info(&'static str),
+    /// What the server's wall clock shows.
     Time,
-}
-
-/// An answer of the right type for its question.
-#[derive(Debug, Clone)]
-pub(crate) enum Statement {
-    /// There is no such key.
-    Nothing,
-    /// The value of a key, or a section of `INFO`.
-    Text(String),
-    /// What the server's wall clock shows, in microseconds since the Unix epoch.
-    Time(u64),
-    /// An error answer of the server.
-    Refusal(NodeError),
 }
 
 impl Question {
@@ -39,29 +31,52 @@ impl Question {
     ];
 
     /// The command, as an ACL names it.
-    fn command(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Marker => "GET",
             Self::Info(_) => "INFO",
             Self::Time => "TIME",
         }
     }
+
+    pub(crate) fn command(self, marker_key: &str) -> Packed {
+        let name = self.name().into();
+        match self {
+            Self::Marker => Packed::new("get", &[name, marker_key.into()]),
+            Self::Info(section) => Packed::new("info", &[name, section.into()]),
+            Self::Time => Packed::new("time", &[name]),
+        }
+    }
+
+    /// Whether a reply that is no error answers the question.
+    pub(crate) fn is_answer(self) -> fn(&Reply) -> bool {
+        match self {
+            Self::Marker => |reply| matches!(reply, Reply::Nil | Reply::Bulk(_)),
+            Self::Info(_) => |reply| matches!(reply, Reply::Bulk(_)),
+            Self::Time => |reply| micros(reply).is_some(),
+        }
+    }
+}
+
+/// Reads seconds and microseconds, each as text. Returns microseconds since the Unix epoch.
+fn micros(time: &Reply) -> Option<u64> {
+    let Reply::Array(parts) = time else {
+        return None;
+    };
+    let [Reply::Bulk(seconds), Reply::Bulk(micros)] = parts.as_slice() else {
+        return None;
+    };
+    let number = |digits: &[u8]| -> Option<u64> { str::from_utf8(digits).ok()?.parse().ok() };
+    let seconds_us = number(seconds)?.checked_mul(1_000_000)?;
+    let micros = number(micros).filter(|micros| *micros < 1_000_000)?;
+    seconds_us.checked_add(micros)
 }
 
 /// How long the clients wait, by their options `node_timeout` and `connect_timeout`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
     pub(crate) answer: Duration,
     pub(crate) connection: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            answer: Duration::MAX,
-            connection: Duration::MAX,
-        }
-    }
 }
 
 /// What one server has answered up to now.
@@ -69,14 +84,15 @@ impl Default for Limits {
 pub(crate) struct Answers {
     pub(super) node: Arc<str>,
     pub(super) trouble: Trouble,
-    pub(crate) limits: Limits,
+    pub(super) limits: Limits,
     /// How long the last connection took.
     pub(crate) connection: Option<Duration>,
     /// The shortest time that an answer took, with up to 2 ms for each other node that was slower.
     pub(super) round_trip: Option<Duration>,
     /// All sections of `INFO`, one after the other.
     pub(super) info: String,
-    pub(super) marker: Option<Marker>,
+    /// The value of the key of the marker.
+    pub(super) marker: Option<Reply>,
     pub(super) time: Option<Time>,
 }
 
@@ -112,9 +128,10 @@ pub(super) struct Trouble {
 }
 
 impl Answers {
-    pub(crate) fn of(node: Arc<str>) -> Self {
+    pub(crate) fn of(node: Arc<str>, limits: Limits) -> Self {
         Self {
             node,
+            limits,
             ..Self::default()
         }
     }
@@ -124,48 +141,46 @@ impl Answers {
         self.trouble.silence.is_none()
     }
 
-    /// Records the answer to a question, with the time of this client's wall clock in microseconds since the Unix
-    /// epoch, or why there is no answer. `elapsed` is the time since before the question was sent.
+    /// Records the reply to a question, or why there is none. `elapsed` is the time since before the question was sent, and
+    /// `client_us` is what this client's wall clock showed when the reply came, in microseconds since the Unix epoch.
     pub(crate) fn note(
         &mut self,
         question: Question,
         elapsed: Duration,
-        answer: Result<(Statement, u64), NodeError>,
+        client_us: u64,
+        reply: Result<Reply, NodeError>,
     ) {
-        let (statement, client_us) = match answer {
-            Ok(answer) => answer,
+        if reply.is_ok() {
+            let shortest = self.round_trip.unwrap_or(elapsed).min(elapsed);
+            self.round_trip = Some(shortest);
+        }
+        match (question, reply) {
             // The next question may be answered.
-            Err(error @ NodeError::Protocol { .. }) => {
+            (_, Err(error @ NodeError::Protocol { .. })) => {
                 self.trouble.unreadable.get_or_insert(error);
                 if question == Question::Marker {
-                    self.marker = Some(Marker::unreadable());
+                    self.marker = Some(UNREADABLE);
                 }
-                return;
             }
             // As a login may be, before the question.
-            Err(error @ NodeError::Refused { .. }) => {
+            (_, Err(error @ NodeError::Refused { .. })) => {
                 self.trouble.refusal.get_or_insert(error);
-                return;
             }
-            Err(error) => {
-                self.trouble.silence = Some(error);
-                return;
-            }
-        };
-        let shortest = self.round_trip.unwrap_or(elapsed).min(elapsed);
-        self.round_trip = Some(shortest);
-        match (question, statement) {
-            (_, Statement::Refusal(error)) => self.note_refusal(question, error),
-            (Question::Marker, Statement::Text(text)) => self.marker = Some(Marker::Text(text)),
-            (_, Statement::Nothing) => self.marker = Some(Marker::Absent),
-            (_, Statement::Text(section)) => self.info.extend([&section, "\n"]),
-            (_, Statement::Time(node_us)) => {
-                self.time = Some(Time {
+            (_, Err(error)) => self.trouble.silence = Some(error),
+            (_, Ok(Reply::Error(error))) => self.note_refusal(question, refusal(&error)),
+            (Question::Time, Ok(reply)) => {
+                self.time = micros(&reply).map(|node_us| Time {
                     node_us,
                     client_us,
                     elapsed,
                 });
             }
+            (Question::Marker, Ok(reply)) => self.marker = Some(reply),
+            (Question::Info(_), Ok(Reply::Bulk(section))) => {
+                let section = String::from_utf8_lossy(&section);
+                self.info.extend([&*section, "\n"]);
+            }
+            (Question::Info(_), Ok(_)) => {}
         }
     }
 
@@ -183,11 +198,11 @@ impl Answers {
         }
         let hidden = &mut self.trouble.hidden;
         if is_marker && is("WRONGTYPE") {
-            self.marker = Some(Marker::unreadable());
+            self.marker = Some(UNREADABLE);
         } else if !is_forbidden && !is_missing {
             self.trouble.refusal.get_or_insert(error);
-        } else if !hidden.contains(&question.command()) {
-            hidden.push(question.command());
+        } else if !hidden.contains(&question.name()) {
+            hidden.push(question.name());
         }
     }
 }

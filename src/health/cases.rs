@@ -9,11 +9,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answers::{Answers, Time};
+use super::answers::{Answers, Limits, Time};
 use super::facts::Trial;
-use super::marker::Marker;
 use super::*;
 use crate::error::{NodeError, Vote};
+use crate::wire::resp::Reply;
 
 mod slow;
 
@@ -23,19 +23,28 @@ const WELL: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master
 /// What the clock of a node shows.
 const NODE_US: u64 = 1_000_000;
 
+/// A node of which nothing is known, of clients that wait without end.
+pub(super) fn answers(name: &str) -> Answers {
+    let limits = Limits {
+        answer: Duration::MAX,
+        connection: Duration::MAX,
+    };
+    Answers::of(name.into(), limits)
+}
+
 /// A server of its own, of which nothing is wrong but for what these first lines of its `INFO` say.
 pub(super) fn node(name: &str, lines: &str) -> Answers {
     let lines = lines.replace(", ", "\r\n");
     Answers {
         round_trip: Some(Duration::from_micros(250)),
         info: format!("{lines}\r\nrun_id:{}\r\n{WELL}", run_id(name)),
-        marker: Some(Marker::Absent),
+        marker: Some(Reply::Nil),
         time: Some(Time {
             node_us: NODE_US,
             client_us: NODE_US + 125,
             elapsed: Duration::from_micros(250),
         }),
-        ..Answers::of(name.into())
+        ..answers(name)
     }
 }
 
@@ -53,7 +62,7 @@ pub(super) fn but(mut node: Answers, change: impl FnOnce(&mut Answers)) -> Answe
 /// A node that did not answer, for this reason; or that did, and says nothing.
 pub(super) fn silent(name: &str, silence: impl Into<Option<NodeError>>) -> Answers {
     let silence = silence.into();
-    but(Answers::of(name.into()), |it| it.trouble.silence = silence)
+    but(answers(name), |it| it.trouble.silence = silence)
 }
 
 pub(super) fn loading(node: Answers) -> Answers {
@@ -102,7 +111,9 @@ fn rules() -> Rules {
 /// A node that is well, with this text as its marker.
 fn marked(name: &str, marker: &str) -> Answers {
     let marker = marker.replace("own|", &format!("{}|", run_id(name)));
-    but(node(name, ""), |it| it.marker = Some(Marker::Text(marker)))
+    but(node(name, ""), |it| {
+        it.marker = Some(Reply::Bulk(marker.into()));
+    })
 }
 
 fn open(name: &str) -> Answers {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::answers::{Answers, Limits, Time, Trouble};
 use super::info::Info;
+use super::marker;
+use super::stranger::Stranger;
 use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
 
@@ -17,20 +19,10 @@ pub(crate) struct Facts {
     /// Whether the last snapshot or write failed. By default, Redis then refuses writes.
     pub(super) fails_to_save: bool,
     /// What a connection without a login may do, if clients have one.
-    pub(super) stranger: Option<Stranger>,
+    pub(crate) stranger: Option<Stranger>,
     pub(super) limits: Limits,
     /// What the answers tell.
     told: Vec<Fact>,
-}
-
-/// What a connection without a login may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stranger {
-    Writes,
-    Reads,
-    /// Commands that are about no key.
-    Runs,
-    Nothing,
 }
 
 /// The votes of a node on a trial lock: on the acquire and, if that was granted, on the extension and the release.
@@ -67,7 +59,7 @@ impl Facts {
         let run_id = info.run_id();
         let now_us = time.map(|time| time.node_us);
         let marker = answers.marker.as_ref();
-        let marker = marker.map(|marker| marker.state(run_id, now_us));
+        let marker = marker.map(|marker| marker::state(marker, run_id, now_us));
         let (quarantine, remaining_ms, settings) = marker.unwrap_or_default();
         let (ahead_us, uncertainty_us) = time.map(offset).unzip();
         Self {
@@ -77,8 +69,14 @@ impl Facts {
             stranger: None,
             limits: answers.limits,
             told: vec![
-                ("round_trip_us", shown(answers.round_trip.map(micros))),
-                ("connection_us", shown(answers.connection.map(micros))),
+                (
+                    "round_trip_us",
+                    shown(answers.round_trip.map(|took| took.as_micros())),
+                ),
+                (
+                    "connection_us",
+                    shown(answers.connection.map(|took| took.as_micros())),
+                ),
                 ("server", server),
                 ("version", version),
                 ("mode", info.text("redis_mode")),
@@ -211,10 +209,6 @@ impl Facts {
         }
     }
 
-    pub(crate) fn note_stranger(&mut self, stranger: Option<Stranger>) {
-        self.stranger = stranger;
-    }
-
     /// Records the result of the trial lock. If the lock is held, another URL of the same server has got it. If its token is stale,
     /// a larger token would get it. Neither is a trouble of the node.
     pub(crate) fn note_trial(&mut self, trial: &Trial) {
@@ -299,10 +293,6 @@ pub(crate) fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
     let voters = nodes.iter().filter(|node| node.can_vote(own));
     let server = |node: &'_ Facts| node.text("run_id").unwrap_or(&node.node).to_owned();
     voters.map(server).collect::<HashSet<_>>().len()
-}
-
-fn micros(time: Duration) -> u128 {
-    time.as_micros()
 }
 
 fn shown(value: Option<impl ToString>) -> Option<String> {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::facts::{Facts, Stranger, voters};
+use super::facts::{Facts, voters};
 use super::finding::{Finding, Severity};
+use super::stranger::Stranger;
 use super::survey::Survey;
 use crate::error::NodeError;
 use crate::fencing::Rules;

@@ -1,44 +1,37 @@
-//! The marker of a node: the key `<key_prefix>redlatch:node`, which clients of the fenced protocol write.
+//! The marker of a node: the key `<key_prefix>redlatch:node`, which clients of the fenced protocol write. The script
+//! `wire/scripts/marker.lua` reads the same text on the server, for the votes of the node.
 
 use super::info::printable;
+use crate::wire::resp::Reply;
 
-/// What is under the key.
-pub(super) enum Marker {
-    Absent,
-    Text(String),
-}
+/// What stands for something else than a text, or more than a reply may have.
+pub(super) const UNREADABLE: Reply = Reply::Bulk(Vec::new());
 
 /// What a marker says to clients that fence: the state of the node, for how many milliseconds it is in quarantine, and the settings
 /// of the clients that wrote the marker, if it is of this process.
 type State = (Option<&'static str>, Option<u64>, Option<String>);
 
-impl Marker {
-    /// Something else than a text, or more than a reply may have, is as unreadable as an empty text.
-    pub(super) fn unreadable() -> Self {
-        Self::Text(String::new())
-    }
-
-    /// What it says about the process with this `run_id`, at `now_us` by the node's wall clock.
-    pub(super) fn state(&self, run_id: Option<&str>, now_us: Option<u64>) -> State {
-        let only = |state| (Some(state), None, None);
-        let Self::Text(text) = self else {
-            // No client that fences has used the node, or it has lost its data: quarantine begins with the next lock.
-            return only("no_marker");
-        };
-        let Some((of_process, settings, open_us)) = parse(text) else {
-            // The node does not vote until the key is deleted.
-            return only("unreadable");
-        };
-        let settings = Some(printable(settings));
-        let left_us = now_us.map(|now_us| open_us.saturating_sub(now_us));
-        match (run_id, left_us) {
-            (None, _) => (None, None, None),
-            // Of an earlier process, or copied from another server: quarantine begins with the next lock.
-            (Some(run_id), _) if run_id != of_process => only("other_process"),
-            (_, None) => (None, None, settings),
-            (_, Some(0)) => (Some("open"), None, settings),
-            (_, Some(us)) => (Some("quarantined"), Some(us.div_ceil(1_000)), settings),
-        }
+/// What the value of the key says about the process with this `run_id`, at `now_us` by the node's wall clock.
+pub(super) fn state(marker: &Reply, run_id: Option<&str>, now_us: Option<u64>) -> State {
+    let only = |state| (Some(state), None, None);
+    let Reply::Bulk(text) = marker else {
+        // No client that fences has used the node, or it has lost its data: quarantine begins with the next lock.
+        return only("no_marker");
+    };
+    let text = String::from_utf8_lossy(text);
+    let Some((of_process, settings, open_us)) = parse(&text) else {
+        // The node does not vote until the key is deleted.
+        return only("unreadable");
+    };
+    let settings = Some(printable(settings));
+    let left_us = now_us.map(|now_us| open_us.saturating_sub(now_us));
+    match (run_id, left_us) {
+        (None, _) => (None, None, None),
+        // Of an earlier process, or copied from another server: quarantine begins with the next lock.
+        (Some(run_id), _) if run_id != of_process => only("other_process"),
+        (_, None) => (None, None, settings),
+        (_, Some(0)) => (Some("open"), None, settings),
+        (_, Some(us)) => (Some("quarantined"), Some(us.div_ceil(1_000)), settings),
     }
 }
 

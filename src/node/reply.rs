@@ -20,7 +20,6 @@ use super::request::Verb;
 use crate::claim::Claim;
 use crate::clock::{Clock, Timestamp};
 use crate::error::{NodeError, Vote};
-use crate::health::answers::{self, Question};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 use crate::wire::transport::{closed, refusal};
@@ -29,9 +28,9 @@ use crate::wire::transport::{closed, refusal};
 pub(crate) struct Answer {
     /// What the node says, or why it says nothing.
     pub(super) result: Result<Said, NodeError>,
-    pub(super) elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// When it came.
-    pub(super) at: Timestamp,
+    pub(crate) at: Timestamp,
     /// The run id of the server that answered, where it is known.
     pub(super) server: Option<Arc<str>>,
     /// What the request may have left on the node.
@@ -89,6 +88,14 @@ impl Answer {
         }
     }
 
+    /// The reply to a command of any kind.
+    pub(crate) fn reply(self) -> Result<Reply, NodeError> {
+        if let Said::Raw(reply) = self.result? {
+            return Ok(reply);
+        }
+        Err(Said::misplaced())
+    }
+
     /// Takes over the answer to a second request, if there was none to the first. The node may have executed the first already.
     pub(super) fn replace(&mut self, mut again: Self) {
         if let Err(failure) = &self.result {
@@ -115,7 +122,8 @@ pub(crate) enum Said {
     Shown(Vec<Row>),
     Look(LookReply),
     Page(Page),
-    Fact(answers::Statement),
+    /// The reply as it came.
+    Raw(Reply),
     /// Whether the bell has rung that the node was to wait for.
     Rang(bool),
 }
@@ -172,7 +180,10 @@ impl Said {
             (Verb::Keep { .. } | Verb::Drop, _) => rows.vote(reply).map(Said::from),
             (Verb::Pass(repair), _) => passed(&rows, reply, &repair.claim, clock),
             (Verb::Show, _) => Some(Said::Shown(rows.read(reply)?.into_vec())),
-            (Verb::Ask(question), _) => fact(*question, reply).map(Said::Fact),
+            (Verb::Raw(is_answer), _) => {
+                let is_read = matches!(reply, Reply::Error(_)) || is_answer(reply);
+                is_read.then(|| Said::Raw(reply.clone()))
+            }
             (_, Reply::Error(error)) => Some(Vote::Failed(refusal(error)).into()),
             (Verb::Open(_), Reply::Okay) | (Verb::Probe, Reply::Int(1)) => {
                 Some(Vote::Granted.into())
@@ -197,7 +208,7 @@ impl Said {
             Self::Vote(vote, woken) | Self::Partly(vote, woken) | Self::Passed(vote, woken, _) => {
                 (vote, woken)
             }
-            Self::Shown(_) | Self::Look(_) | Self::Page(_) | Self::Fact(_) | Self::Rang(_) => {
+            Self::Shown(_) | Self::Look(_) | Self::Page(_) | Self::Raw(_) | Self::Rang(_) => {
                 (Vote::Failed(Self::misplaced()), Woken::default())
             }
         }
@@ -310,30 +321,6 @@ fn page(items: &[Reply]) -> Option<Page> {
         cursor,
         keys: keys.collect::<Option<_>>()?,
     })
-}
-
-/// Reads what a server says of itself.
-fn fact(question: Question, reply: &Reply) -> Option<answers::Statement> {
-    match (question, reply) {
-        (_, Reply::Error(error)) => Some(answers::Statement::Refusal(refusal(error))),
-        (Question::Marker, Reply::Nil) => Some(answers::Statement::Nothing),
-        (Question::Marker | Question::Info(_), Reply::Bulk(text)) => Some(
-            answers::Statement::Text(String::from_utf8_lossy(text).into_owned()),
-        ),
-        (Question::Time, Reply::Array(parts)) => time(parts),
-        _ => None,
-    }
-}
-
-/// Reads seconds and microseconds, each as text.
-fn time(parts: &[Reply]) -> Option<answers::Statement> {
-    let [Reply::Bulk(seconds), Reply::Bulk(micros)] = parts else {
-        return None;
-    };
-    let number = |digits: &[u8]| -> Option<u64> { str::from_utf8(digits).ok()?.parse().ok() };
-    let seconds_us = number(seconds)?.checked_mul(1_000_000)?;
-    let micros = number(micros).filter(|micros| *micros < 1_000_000)?;
-    seconds_us.checked_add(micros).map(answers::Statement::Time)
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use super::gate::Manner;
 use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::fencing::{FENCE_IDLE, Rules};
-use crate::health::answers::Question;
 use crate::spans::Caller;
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
 /// What a command is for. The verb decides how the command is repeated, waited for and undone, and what a reply means.
 #[derive(Debug, Clone)]
@@ -39,9 +39,10 @@ pub(super) enum Verb {
     Scan,
     /// Reads or sets the marker of a node of the fenced protocol.
     Open(Arc<Rules>),
-    /// Asks the server about itself. The breaker hears of neither answers nor malformed replies: a server that answers may
-    /// have its writes paused, and one with an unknown reply may still give locks.
-    Ask(Question),
+    /// Asks what is no matter of locks. Whoever asks reads the reply, which this accepts or which is an error. The breaker hears of
+    /// neither answers nor malformed replies: a server that answers may have its writes paused, and one with an unknown reply may
+    /// still give locks.
+    Raw(fn(&Reply) -> bool),
     /// Asks how long a client has to wait; of a semaphore, for any of so many permits.
     Look { permits: Option<u32> },
     /// Asks for the breaker whether the node is back.
@@ -92,7 +93,7 @@ impl Verb {
             | Self::Show
             | Self::Scan
             | Self::Open(_)
-            | Self::Ask(_) => Manner::Insists,
+            | Self::Raw(_) => Manner::Insists,
         }
     }
 
@@ -111,7 +112,7 @@ impl Verb {
     pub(super) fn asked_again_after(&self) -> Option<Duration> {
         match self {
             Self::Drop => Some(Duration::ZERO),
-            Self::Keep { .. } | Self::Show | Self::Scan | Self::Open(_) | Self::Ask(_) => {
+            Self::Keep { .. } | Self::Show | Self::Scan | Self::Open(_) | Self::Raw(_) => {
                 Some(SUSPICIOUS_IDLE)
             }
             Self::Take(_)
@@ -159,7 +160,7 @@ impl Verb {
 
     /// Whether the answer says nothing about the node as a place for locks.
     pub(super) fn is_about_health(&self) -> bool {
-        matches!(self, Self::Ask(_))
+        matches!(self, Self::Raw(_))
     }
 }
 

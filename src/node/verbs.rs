@@ -1,5 +1,5 @@
-//! The verbs: what nodes say to acquires, extensions, releases and passes, what they have under keys, and what they say of themselves.
-//! Each goes to all nodes that are asked before any reply is read: one round trip for all.
+//! The verbs: what nodes say to acquires, extensions, releases and passes, what they have under keys, and what they reply to any other
+//! command. Each goes to all nodes that are asked before any reply is read: one round trip for all.
 
 use std::cell::OnceCell;
 use std::slice;
@@ -16,10 +16,9 @@ use super::round::{Heard, ask, ask_all, ask_each};
 use crate::clock::Timestamp;
 use crate::error::{NodeError, NodeReport, NodeReports, Vote, one_vote_each};
 use crate::fencing::Rules;
-use crate::health::Facts;
-use crate::health::answers::{Answers, Limits, Question};
 use crate::value::Content;
 use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
 /// A node's answer to an acquire.
 pub(crate) struct Ballot {
@@ -282,54 +281,17 @@ pub(crate) fn show_all<'n>(
         .collect()
 }
 
-/// Asks every node every question about itself. Each question goes to all nodes before any reply to it is read: one round trip a
-/// question. A node that does not answer is asked nothing more.
+/// Sends a command of any kind to every node that is asked. Returns the answer of each node that is asked, with a reply that is an
+/// error or that `is_answer` accepts.
 ///
 /// Ignores breakers, because its purpose is to find out what is wrong with a node. Takes no connection beside a pool that is
 /// used up.
-pub(crate) fn question_all<'n>(
-    nodes: impl Iterator<Item = &'n Node>,
-    marker_key: &str,
-) -> Vec<Facts> {
-    let none = |node: &'n Node| {
-        let mut answers = Answers::of(Arc::clone(node.name()));
-        answers.limits = Limits {
-            answer: node.timeout,
-            connection: node.connect_timeout,
-        };
-        (node, answers)
-    };
-    let mut all: Vec<(&Node, Answers)> = nodes.map(none).collect();
-    for question in Question::ALL {
-        let command = match question {
-            Question::Marker => Packed::new("get", &["GET".into(), marker_key.into()]),
-            // Servers before 7.0 return only one section at a time.
-            Question::Info(section) => Packed::new("info", &["INFO".into(), section.into()]),
-            Question::Time => Packed::new("time", &["TIME".into()]),
-        };
-        let asked = all.iter().map(|(node, it)| (*node, it.is_to_be_asked()));
-        let asked: Vec<_> = asked.collect();
-        let verb = Verb::Ask(question);
-        let answers = ask_all(asked.into_iter(), &command, &verb);
-        for ((node, answer), (_, so_far)) in answers.zip(&mut all) {
-            let Some(answer) = answer else {
-                continue;
-            };
-            // What the wall clock showed when the reply came.
-            let ago = node.now().saturating_since(answer.at).as_micros();
-            let wall = node.clock.wall_micros();
-            let then = wall.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
-            let result = match answer.result {
-                Ok(Said::Fact(content)) => Ok((content, then)),
-                Ok(_) => Err(Said::misplaced()),
-                Err(error) => Err(error),
-            };
-            so_far.note(question, answer.elapsed, result);
-        }
-    }
-    let answers = all.into_iter().map(|(node, mut answers)| {
-        answers.connection = node.pace.connection();
-        answers
-    });
-    answers.map(Facts::of).collect()
+pub(crate) fn raw_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)>,
+    command: &Packed,
+    is_answer: fn(&Reply) -> bool,
+) -> Vec<Option<Answer>> {
+    let verb = Verb::Raw(is_answer);
+    let answers = ask_all(nodes, command, &verb);
+    answers.map(|(_, answer)| answer).collect()
 }

@@ -13,11 +13,12 @@ use crate::claim::{Kind, Resource};
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::MARKER;
-use crate::health::Health;
+use crate::health::answers::{Answers, Limits, Question};
 use crate::health::facts::{self, Facts, Trial};
-use crate::node::command;
+use crate::health::{Health, Stranger};
 use crate::node::request::Attempt;
-use crate::node::verbs::{Ballots, acquire_all, extend_all, question_all, show_all};
+use crate::node::verbs::{Ballots, acquire_all, extend_all, raw_all, show_all};
+use crate::node::{Node, command};
 use crate::quorum::Term;
 use crate::token::Token;
 
@@ -29,17 +30,45 @@ const FIRST_TTL: Duration = Duration::from_millis(900);
 
 /// Asks all nodes, tries a lock at those that may vote, and looks at the locks that are held.
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
-    let mut nodes = question_all(cluster.each(), &cluster.key(MARKER));
-    let key = key_of_trial(cluster)?;
+    let mut nodes = question(cluster);
+    let as_stranger = Stranger::commands(&key_of_trial(cluster)?);
     for (node, facts) in cluster.each().zip(&mut nodes) {
         if facts.answers() {
-            facts.note_stranger(node.stranger(&key));
+            let replies = node.ask_without_login(&as_stranger);
+            facts.stranger = replies.map(|replies| Stranger::of(&replies));
         }
     }
     try_a_lock(cluster, &mut nodes)?;
     let rules = cluster.rules.as_deref();
     let survey = survey(cluster, facts::voters(&nodes, rules))?;
     Ok(Health::of(nodes, rules, &survey))
+}
+
+/// Asks every node every question about itself. Each question goes to all nodes before any reply to it is read: one round trip a
+/// question. A node that does not answer is asked nothing more.
+fn question(cluster: &Cluster) -> Vec<Facts> {
+    let limits = Limits {
+        answer: cluster.options.node_timeout,
+        connection: cluster.options.connect_timeout(),
+    };
+    let answers = |node: &Node| Answers::of(Arc::clone(node.name()), limits);
+    let mut all: Vec<Answers> = cluster.each().map(answers).collect();
+    for question in Question::ALL {
+        let command = question.command(&cluster.key(MARKER));
+        let asked = places(&all, Answers::is_to_be_asked);
+        let answers = raw_all(cluster.asking(&asked), &command, question.is_answer());
+        for (so_far, answer) in all.iter_mut().zip(answers) {
+            let Some(answer) = answer else { continue };
+            let ago = cluster.clock.now().saturating_since(answer.at).as_micros();
+            let wall_us = cluster.clock.wall_micros();
+            let then_us = wall_us.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
+            so_far.note(question, answer.elapsed, then_us, answer.reply());
+        }
+    }
+    for (node, answers) in cluster.each().zip(&mut all) {
+        answers.connection = node.last_connection();
+    }
+    all.into_iter().map(Facts::of).collect()
 }
 
 /// A key that nobody else has.

@@ -5,42 +5,50 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::super::cases::answers;
 use super::super::facts::{Facts, unit};
 use super::super::info::LONGEST_TEXT;
 use super::*;
+use crate::wire::resp::{ServerError, parse};
 
 const RUN_ID: &str = "9f4e9028a4c6fdeae4b34d905e3e1b63e64a24b3";
 const NOW_US: u64 = 1_700_000_000_000_000;
 const SERVER: Question = Question::Info("server");
 
-type Reply = Result<Statement, NodeError>;
-
 /// The facts after these replies, each of which took less time than the one before.
-fn facts(replies: Vec<(Question, Reply)>) -> Facts {
-    let mut answers = Answers::of("h:1".into());
+fn facts(replies: Vec<(Question, Result<Reply, NodeError>)>) -> Facts {
+    let mut answers = answers("h:1");
     for (i, (question, reply)) in (1..).zip(replies) {
-        let elapsed = Duration::from_micros(1000_u64.checked_div(i).unwrap());
-        answers.note(
-            question,
-            elapsed,
-            reply.map(|statement| (statement, NOW_US)),
+        let is_answer =
+            |reply: &Reply| matches!(reply, Reply::Error(_)) || question.is_answer()(reply);
+        assert!(
+            reply.as_ref().is_ok_and(is_answer) || reply.is_err(),
+            "{reply:?}"
         );
+        let elapsed = Duration::from_micros(1000_u64.checked_div(i).unwrap());
+        answers.note(question, elapsed, NOW_US, reply);
     }
     Facts::of(answers)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as the reply that it stands for")]
-fn text(text: &str) -> Reply {
-    Ok(Statement::Text(text.into()))
+fn text(text: &str) -> Result<Reply, NodeError> {
+    Ok(Reply::Bulk(text.into()))
 }
 
-fn refused(question: Question, code: &str) -> (Question, Reply) {
-    let (code, message) = (code.into(), "no".into());
-    let error = NodeError::Refused { code, message };
-    (question, Ok(Statement::Refusal(error)))
+/// The server's clock shows so many microseconds.
+#[expect(clippy::unnecessary_wraps, reason = "as the reply that it stands for")]
+fn time(us: u64) -> Result<Reply, NodeError> {
+    let parts = [us / 1_000_000, us % 1_000_000].map(|part| Reply::Bulk(part.to_string().into()));
+    Ok(Reply::Array(parts.into()))
 }
 
-fn unreadable() -> Reply {
+fn refused(question: Question, code: &str) -> (Question, Result<Reply, NodeError>) {
+    let error = ServerError::new(&format!("{code} no"));
+    (question, Ok(Reply::Error(error)))
+}
+
+fn unreadable() -> Result<Reply, NodeError> {
     Err(NodeError::protocol("nonsense"))
 }
 
@@ -132,7 +140,7 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
         (after_one(Err(NodeError::silence())), "timed_out 7 - 1000"),
         (after_one(Err(broken)), "failed 7 - 1000"),
         // The round trip is the shortest.
-        (after_one(Ok(Statement::Time(NOW_US))), "up 7 - 500"),
+        (after_one(time(NOW_US)), "up 7 - 500"),
     ] {
         let facts = facts(replies);
         let names = "state version quarantine round_trip_us";
@@ -165,15 +173,52 @@ fn a_marker_says_whether_the_process_may_vote() {
     cases.extend(garbage.map(|marker| (marker, "unreadable - -")));
     let names = "quarantine quarantine_remaining_ms settings";
     let server = || (SERVER, text(&format!("run_id:{RUN_ID}")));
-    let time = || (Question::Time, Ok(Statement::Time(NOW_US)));
+    let now = || (Question::Time, time(NOW_US));
     for (marker, expected) in cases {
-        let facts = facts(vec![(Question::Marker, text(&marker)), server(), time()]);
+        let facts = facts(vec![(Question::Marker, text(&marker)), server(), now()]);
         assert_eq!(told(&facts, names), expected, "{marker}");
     }
     // It says nothing where the process or the time is hidden.
     let marker = || (Question::Marker, text(&marker("5:3|1|new")));
     assert_eq!(told(&facts(vec![marker(), server()]), names), "- - 5:3");
-    assert_eq!(told(&facts(vec![marker(), time()]), names), "- - -");
+    assert_eq!(told(&facts(vec![marker(), now()]), names), "- - -");
+}
+
+/// Questions, and then a reply to each of them as it is on the wire, but with spaces for the ends of lines; or `!` and replies that are
+/// no answers.
+const REPLIES: &str = "
+M $-1
+MI $0 
+MI $3 a|b
+T *2 $1 5 $1 7
+T *2 $1 0 $6 999999
+M ! +OK|:1|*0|*1 $-1
+I ! $-1|+redis_version:7|*0
+T ! $-1|*-1|*1 $1 5|*2 :5 :7|*2 $2 -5 $1 7|*2 $1 5 $7 1000000|*2 $14 18446744073710 $1 0|*2 $1 5 $1 x|*3 $1 5 $1 7 $1 9";
+
+#[test]
+fn a_reply_of_its_type_answers_a_question_and_any_other_does_not() {
+    for row in REPLIES.lines().skip(1) {
+        let (questions, replies) = row.split_once(' ').unwrap();
+        let wrong = replies.strip_prefix("! ");
+        for reply in wrong
+            .unwrap_or(replies)
+            .split(if wrong.is_some() { "|" } else { "\n" })
+        {
+            let wire = format!("{}\r\n", reply.replace(' ', "\r\n"));
+            let (reply, _) = parse(wire.as_bytes()).unwrap();
+            for question in questions.chars() {
+                let is_answer = match question {
+                    'M' => Question::Marker.is_answer(),
+                    'I' => SERVER.is_answer(),
+                    _ => Question::Time.is_answer(),
+                };
+                assert_eq!(is_answer(&reply), wrong.is_none(), "{question} {reply:?}");
+            }
+        }
+    }
+    let time = parse(b"*2\r\n$1\r\n5\r\n$1\r\n7\r\n").unwrap().0;
+    assert_eq!(micros(&time), Some(5_000_007));
 }
 
 const ANY_SECTION: &str = "((redis_version|valkey_version|dragonfly_version|server_name|executable|redis_mode|run_id|\
@@ -192,7 +237,7 @@ proptest! {
         let facts = facts(vec![
             (Question::Marker, text(&marker)),
             (SERVER, text(&section)),
-            (Question::Time, Ok(Statement::Time(node_us))),
+            (Question::Time, time(node_us)),
         ]);
         for (name, fact) in facts.all() {
             let Some(text) = fact.filter(|_| unit(name).is_none()) else { continue };
