@@ -4,21 +4,10 @@ use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{ListedLock, LockStatus};
+use super::{ListedLock, LockStatus, Parts};
 use crate::error::{NodeError, NodeReport, Vote};
-use crate::holder::Holder;
 
-/// What a status and a vote tell alike.
-#[derive(Default)]
-struct Told<'a> {
-    token: Option<&'a str>,
-    remaining: Option<Duration>,
-    holder: Option<&'a Holder>,
-    /// How many readers there are, and when the last of them ends.
-    read: Option<(u64, Duration)>,
-}
-
-impl Told<'_> {
+impl Parts<'_> {
     fn serialize<S: SerializeStruct>(&self, fields: &mut S) -> Result<(), S::Error> {
         fields.serialize_field("token", &self.token)?;
         fields.serialize_field("remaining_ms", &self.remaining.map(milliseconds))?;
@@ -41,28 +30,8 @@ const FIELDS: usize = 9;
 
 impl LockStatus {
     fn serialize_fields<S: SerializeStruct>(&self, fields: &mut S) -> Result<(), S::Error> {
-        let mut told = Told::default();
-        let state = match self {
-            Self::Held { .. } => "held",
-            Self::Resting { .. } => "resting",
-            Self::Read {
-                readers,
-                remaining,
-                last,
-                ..
-            } => {
-                (told.remaining, told.read) = (Some(*remaining), Some((*readers, *last)));
-                "read"
-            }
-            Self::Free { .. } => "free",
-            Self::Blocked { .. } => "blocked",
-            Self::Unknown { .. } => "unknown",
-        };
-        if let Some((token, remaining, holder)) = self.owner() {
-            (told.token, told.remaining, told.holder) = (Some(token), Some(remaining), holder);
-        }
-        fields.serialize_field("state", state)?;
-        told.serialize(fields)?;
+        fields.serialize_field("state", &self.name().to_lowercase())?;
+        self.parts().serialize(fields)?;
         fields.serialize_field("wanted", &self.is_wanted())?;
         fields.serialize_field("margin", &self.margin())?;
         fields.serialize_field("nodes", self.nodes())
@@ -82,18 +51,16 @@ impl Serialize for ListedLock {
 
 impl Serialize for NodeReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut told = Told::default();
-        let mut error = None;
+        let (mut parts, mut error) = (Parts::default(), None);
+        parts.holder = self.vote.holder();
         let view = match &self.vote {
             Vote::Held {
                 token,
                 remaining,
-                holder,
                 resting,
                 ..
             } => {
-                (told.token, told.remaining) = (token.as_deref(), *remaining);
-                told.holder = holder.as_ref();
+                (parts.token, parts.remaining) = (token.as_deref(), *remaining);
                 if *resting { "resting" } else { "held" }
             }
             Vote::Read {
@@ -102,11 +69,11 @@ impl Serialize for NodeReport {
                 last,
                 ..
             } => {
-                (told.remaining, told.read) = (*first, Some((*readers, *last)));
+                (parts.remaining, parts.read) = (*first, Some((*readers, *last)));
                 "read"
             }
             Vote::WriterWaits { remaining } => {
-                told.remaining = Some(*remaining);
+                parts.remaining = Some(*remaining);
                 "writer_waits"
             }
             Vote::Missing => "free",
@@ -127,7 +94,7 @@ impl Serialize for NodeReport {
         let mut node = serializer.serialize_struct("NodeReport", 10)?;
         node.serialize_field("node", &*self.node)?;
         node.serialize_field("view", view)?;
-        told.serialize(&mut node)?;
+        parts.serialize(&mut node)?;
         node.serialize_field("wanted", &self.is_wanted)?;
         node.serialize_field("error", &error)?;
         node.serialize_field("elapsed_us", &elapsed)?;

@@ -31,18 +31,20 @@ pub(super) fn survey(cluster: &Cluster, voters: usize) -> Result<Survey, Error> 
     let is_late = |begun| cluster.clock.now().saturating_since(begun) >= LONGEST;
     let mut thin: Vec<ListedLock> = Vec::new();
     while let Some(locks) = list.step(cluster) {
-        for lock in locks {
-            match lock {
-                Ok(lock) if is_a_lock(&lock.status) => {
-                    survey.held = survey.held.saturating_add(1);
-                    thin.extend(Some(lock).filter(|lock| is_thin(&lock.status)));
-                }
-                Ok(_) => {}
-                Err(Error::Incomplete { nodes, .. }) => survey.note_failed(&nodes),
-                Err(error) => return Err(error),
+        let locks = match locks {
+            Ok(locks) => locks,
+            Err(Error::Incomplete { nodes, .. }) => {
+                survey.note_failed(&nodes);
+                break;
             }
+            Err(error) => return Err(error),
+        };
+        let locks = locks.into_iter().filter(|lock| is_a_lock(&lock.status));
+        for lock in locks {
+            survey.held = survey.held.saturating_add(1);
+            thin.extend(Some(lock).filter(|lock| is_thin(&lock.status)));
         }
-        if survey.why_not.is_none() && is_late(started) {
+        if is_late(started) {
             survey.note_late();
             break;
         }
