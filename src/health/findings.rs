@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::answers::Trouble;
 use super::facts::{Facts, voters};
 use super::finding::{Finding, Severity};
 use super::stranger::Stranger;
@@ -65,7 +66,7 @@ findings! { nodes, own, survey:
     evicts Critical, policy in each(nodes, |node| other(node, "eviction", "noeviction")) =>
         "deletes keys, and so locks, when its memory is full ({policy})",
         "run CONFIG SET maxmemory-policy noeviction, and set the same in its configuration";
-    unreachable Warning, error in each(nodes, |node| node.trouble.silence.as_ref()) =>
+    unreachable Warning, error in each(nodes, |node| node.trouble(Trouble::Silent)) =>
         "{error}", advice_on_silence(Some(error));
     slow Critical, it in each(nodes, |node| slow(node, "round_trip_us").filter(|_| node.is_too_slow() && are_too_slow(nodes))) =>
         "an answer takes {it}, so no majority answers in time", RAISE_NODE_TIMEOUT;
@@ -80,16 +81,16 @@ findings! { nodes, own, survey:
     refuses Warning, error in each(nodes, |node| refusal(node, own).filter(NodeError::is_silence)) =>
         "answers questions, but not a request for a lock: {error}",
         "check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync";
-    forbidden Critical, error in each(nodes, |node| node.trouble.forbidden.as_ref()) =>
+    forbidden Critical, error in each(nodes, |node| node.trouble(Trouble::Forbidden)) =>
         "the user may not take a lock: {error}", "allow the command, or look as the user of the programs that lock";
-    untried Warning, error in each(nodes, |node| node.trouble.untried.as_ref()) =>
+    untried Warning, error in each(nodes, |node| node.trouble(Trouble::Untried)) =>
         "could not try whether it gives locks: {error}",
         "allow the key pattern of the key_prefix, or look as the user of the programs that lock";
-    not_extended Warning, error in each(nodes, |node| node.trouble.not_extended.as_ref()) =>
+    not_extended Warning, error in each(nodes, |node| node.trouble(Trouble::NotExtended)) =>
         "does not extend a lock: {error}",
         "until that is fixed, each lock that is kept alive for longer than its ttl loses this node; an extension needs EVAL, \
          GET, PTTL and PEXPIRE";
-    not_released Warning, error in each(nodes, |node| node.trouble.not_released.as_ref()) =>
+    not_released Warning, error in each(nodes, |node| node.trouble(Trouble::NotReleased)) =>
         "does not release a lock: {error}",
         "until that is fixed, a lock stays there for its ttl, however soon it is released";
     open_to_all Warning, () in those(nodes, |node| node.stranger == Some(Stranger::Writes)) =>
@@ -113,19 +114,19 @@ findings! { nodes, own, survey:
     quarantined Warning, _ in each(nodes, |node| marker(node, own).filter(|state| *state == "unreadable")) =>
         "the key of its marker holds something else, so it does not vote",
         "find out who wrote the key, then delete it; after a quarantine the node votes again";
-    unreadable Warning, error in each(nodes, |node| node.trouble.unreadable.as_ref().filter(|_| node.answers())) =>
+    unreadable Warning, error in each(nodes, |node| node.trouble(Trouble::Unreadable).filter(|_| node.answers())) =>
         "{error}", "check that it is a Redis server, and that nothing in between changes its answers";
     open_to_all Notice, () in those(nodes, |node| node.stranger == Some(Stranger::Reads)) =>
         "a connection without a login may read", "close the user default (ACL SETUSER default reset)";
     open_to_all Notice, () in those(nodes, |node| node.stranger == Some(Stranger::Runs)) =>
         "a connection without a login may run commands, perhaps FLUSHALL", "close the user default (ACL SETUSER default reset)";
     // A program that never reads may have a user without these rights.
-    no_readers Notice, error in each(nodes, |node| node.trouble.no_readers.as_ref()) =>
+    no_readers Notice, error in each(nodes, |node| node.trouble(Trouble::NoReaders)) =>
         "read locks fail (rw_lock, --shared): {error}",
         "if programs take them, allow TIME, TYPE, ZADD, ZREM, ZSCORE, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREMRANGEBYSCORE, PEXPIREAT, and \
          with Protocol::Fenced INCR";
     // A node without usable answers has its own finding instead.
-    hidden Notice, commands in each(nodes, |node| Some(node.trouble.hidden.join(" and ")).filter(|it| !it.is_empty() && node.answers())) =>
+    hidden Notice, commands in each(nodes, |node| Some(node.hidden.join(" and ")).filter(|it| !it.is_empty() && node.answers())) =>
         "does not tell everything", format!("to see it, allow the user {commands}");
 }
 
@@ -198,7 +199,7 @@ fn with<'n>(nodes: &'n [Facts], name: &str) -> impl Iterator<Item = (&'n Facts, 
 
 /// Whether no majority answers within the node timeout.
 fn are_too_slow(nodes: &[Facts]) -> bool {
-    let in_time = |node: &&Facts| node.trouble.silence.is_none() && !node.is_too_slow();
+    let in_time = |node: &&Facts| node.trouble(Trouble::Silent).is_none() && !node.is_too_slow();
     !is_reached(nodes.len(), nodes.iter().filter(in_time).count())
 }
 
@@ -261,8 +262,8 @@ fn advice_on_silence(error: Option<&NodeError>) -> &'static str {
 /// An error that a lock would get as well, or why the lock that was tried got no vote, or why these facts rule out a vote for a client
 /// with these rules.
 fn refusal(node: &Facts, own: Option<&Rules>) -> Option<NodeError> {
-    let refusal = node.trouble.refusal.clone();
-    let refusal = refusal.filter(|_| node.trouble.silence.is_none());
+    let refusal = node.trouble(Trouble::Refuses).cloned();
+    let refusal = refusal.filter(|_| node.trouble(Trouble::Silent).is_none());
     refusal.or_else(|| node.objection(own?))
 }
 

@@ -1,50 +1,27 @@
 //! `Health` as text for people: the table, the findings and the verdict.
 
-use std::fmt::{self, Write};
-use std::iter;
+use std::fmt;
 use std::time::Duration;
 
 use super::Health;
+use super::answers::Trouble;
 use super::facts::Facts;
-
-/// What a node has in a column, if it is known.
-type Cell = fn(&Facts) -> Option<String>;
-
-/// The columns, each with its heading.
-const COLUMNS: [(&str, Cell); 11] = [
-    ("NODE", |node| Some(node.node.to_string())),
-    ("STATE", |node| Some(state(node))),
-    ("ROUND TRIP", |node| {
-        Some(format!("{:.1?}", node.span("round_trip_us")?))
-    }),
-    ("SERVER", server),
-    ("ROLE", |node| known(node, "role")),
-    ("RUN ID", |node| {
-        Some(node.text("run_id")?.chars().take(8).collect())
-    }),
-    ("UP", |node| node.span("uptime_s").map(age)),
-    ("EVICTION", |node| known(node, "eviction")),
-    ("PERSISTENCE", |node| known(node, "persistence")),
-    ("CLOCK", Facts::clock),
-    ("MARKER", marker),
-];
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = vec![String::new(); self.nodes.len().saturating_add(1)];
-        for (heading, cell) in COLUMNS {
-            let of_nodes = self.nodes.iter().map(|node| {
-                let is_silent = node.trouble.silence.is_some();
-                cell(node).unwrap_or_else(|| if is_silent { "-" } else { "unknown" }.into())
-            });
-            let cells: Vec<String> = iter::once(heading.to_owned()).chain(of_nodes).collect();
-            let widths = cells.iter().map(|cell| cell.chars().count());
-            let width = widths.max().unwrap_or_default();
-            for (line, cell) in lines.iter_mut().zip(cells) {
-                write!(line, "{cell:<width$}  ")?;
-            }
-        }
-        for line in lines {
+        let nodes: Vec<_> = self.nodes.iter().map(cells).collect();
+        let headings = nodes.first().cloned().unwrap_or_default();
+        let mut rows = vec![headings.map(|(heading, _)| heading.to_owned())];
+        rows.extend(nodes.into_iter().map(|cells| cells.map(|(_, cell)| cell)));
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            let widths = cells.map(|cell| cell.chars().count());
+            widths.max().unwrap_or_default()
+        };
+        for row in &rows {
+            let cells = row.iter().enumerate();
+            let cells = cells.map(|(column, cell)| format!("{cell:<0$}", width(column)));
+            let line = cells.collect::<Vec<_>>().join("  ");
             writeln!(f, "{}", line.trim_end())?;
         }
         for finding in &self.findings {
@@ -72,31 +49,37 @@ fn margin(failures: i64) -> String {
     }
 }
 
-fn known(node: &Facts, name: &str) -> Option<String> {
-    node.text(name).map(str::to_owned)
-}
-
-fn state(node: &Facts) -> String {
-    match node.state() {
-        "up" => "up".into(),
+/// The cells of a node, each under the heading of its column.
+fn cells(node: &Facts) -> [(&'static str, String); 11] {
+    let known = |name| node.text(name).map(str::to_owned);
+    let state = match node.state() {
         "timed_out" => "SILENT".into(),
+        "up" => "up".into(),
         state => state.to_uppercase(),
-    }
-}
-
-fn server(node: &Facts) -> Option<String> {
-    let server: Vec<&str> = ["server", "version"]
-        .into_iter()
-        .filter_map(|name| node.text(name))
-        .collect();
-    (!server.is_empty()).then(|| server.join(" "))
-}
-
-fn marker(node: &Facts) -> Option<String> {
-    let Some(left) = node.span("quarantine_remaining_ms") else {
-        return Some(node.text("quarantine")?.replace('_', " "));
     };
-    Some(format!("quarantine {left:.0?}"))
+    let round_trip = node.span("round_trip_us");
+    let server = ["server", "version"].map(|name| node.text(name));
+    let server: Vec<&str> = server.into_iter().flatten().collect();
+    let quarantine = node.span("quarantine_remaining_ms");
+    let quarantine = quarantine.map(|left| format!("quarantine {left:.0?}"));
+    let marker = || Some(known("quarantine")?.replace('_', " "));
+    let run_id = known("run_id").map(|id| id.chars().take(8).collect());
+    let is_silent = node.trouble(Trouble::Silent).is_some();
+    let unknown = if is_silent { "-" } else { "unknown" };
+    [
+        ("NODE", Some(node.node.to_string())),
+        ("STATE", Some(state)),
+        ("ROUND TRIP", round_trip.map(|time| format!("{time:.1?}"))),
+        ("SERVER", (!server.is_empty()).then(|| server.join(" "))),
+        ("ROLE", known("role")),
+        ("RUN ID", run_id),
+        ("UP", node.span("uptime_s").map(age)),
+        ("EVICTION", known("eviction")),
+        ("PERSISTENCE", known("persistence")),
+        ("CLOCK", node.clock()),
+        ("MARKER", quarantine.or_else(marker)),
+    ]
+    .map(|(heading, cell)| (heading, cell.unwrap_or_else(|| unknown.into())))
 }
 
 /// The two largest units of a long time.

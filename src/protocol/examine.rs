@@ -90,7 +90,7 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     }
     let mut resource = Resource::of_key(&key_of_trial(cluster)?);
     let trials = whole_life(cluster, &Arc::new(resource.clone()), &tried)?;
-    let is_whole = places(&trials, Trial::is_whole);
+    let is_whole = places(&trials, |trial| trial.iter().all(Vote::is_granted));
     for (node, trial) in nodes.iter_mut().zip(trials) {
         match rules {
             Some(rules) if node.is_to_begin(Some(rules), is_in_use) => {
@@ -142,10 +142,7 @@ fn whole_life(
     }
     let released = bid.call_off(&ballots, &attempt);
     let votes = ballots.into_iter().zip(extended).zip(released);
-    let trials = votes.map(|((taken, extended), released)| Trial {
-        taken: taken.report.vote,
-        extended,
-        released: released.vote,
-    });
+    let trials =
+        votes.map(|((taken, extended), released)| [taken.report.vote, extended, released.vote]);
     Ok(trials.collect())
 }
