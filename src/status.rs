@@ -179,14 +179,12 @@ impl LockStatus {
     /// Whether a node has what the status is about: the key of the holder, all readers, or any key where it is unknown who has the
     /// lock.
     pub(crate) fn is_on(&self, node: &NodeReport) -> bool {
-        match (self, &node.vote) {
-            (
-                Self::Held { token, .. } | Self::Resting { token, .. },
-                Vote::Held { token: its, .. },
-            ) => its.as_ref() == Some(token),
-            (Self::Read { readers, .. }, Vote::Read { readers: its, .. }) => its >= readers,
-            (Self::Held { .. } | Self::Resting { .. } | Self::Read { .. }, _) => false,
-            (_, vote) => vote.is_refusal(),
+        let parts = self.parts();
+        match (&node.vote, parts.token, parts.read) {
+            (Vote::Held { token, .. }, Some(ours), _) => token.as_deref() == Some(ours),
+            (Vote::Read { readers, .. }, _, Some((ours, _))) => *readers >= ours,
+            (vote, None, None) => vote.is_refusal(),
+            _ => false,
         }
     }
 

@@ -87,10 +87,8 @@ impl List {
             return Ok(Vec::new());
         }
         let failed: Vec<_> = self.scans.iter().filter_map(Scan::failure).collect();
-        if quorum::is_ruled_out(nodes, failed.len()) {
-            return Err(self.incomplete(cluster, failed));
-        }
-        let scans = cluster.each().zip(&mut self.scans);
+        let may_end = !quorum::is_ruled_out(nodes, failed.len());
+        let scans = cluster.each().zip(&mut self.scans).filter(|_| may_end);
         let open = scans.filter_map(|(node, scan)| Some((scan.rank(node.is_well())?, node, scan)));
         let Some((_, node, scan)) = open.min_by_key(|(rank, ..)| *rank) else {
             return Err(self.incomplete(cluster, failed));
