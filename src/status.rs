@@ -250,7 +250,7 @@ impl LockStatus {
 struct Parts<'a> {
     token: Option<&'a str>,
     remaining: Option<Duration>,
-    /// Who has the lock, or had it last.
+    /// The client that has the lock, or had it last.
     holder: Option<&'a Holder>,
     /// How many readers there are, and when the last of them ends.
     read: Option<(u64, Duration)>,

@@ -146,7 +146,7 @@ impl Answers {
         !self.troubles.contains_key(&Trouble::Silent)
     }
 
-    /// Records the reply to a question, or why there is none. `elapsed` is the time since before the question was sent, and
+    /// Records the reply to a question, or the error in its place. `elapsed` is the time since before the question was sent, and
     /// `client_us` is what this client's wall clock showed when the reply came, in microseconds since the Unix epoch.
     pub(crate) fn note(
         &mut self,

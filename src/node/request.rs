@@ -39,7 +39,7 @@ pub(super) enum Verb {
     Scan,
     /// Reads or sets the marker of a node of the fenced protocol.
     Open(Arc<Rules>),
-    /// Asks what is no matter of locks. Whoever asks reads the reply, which this accepts or which is an error. The breaker hears of
+    /// Asks what is no matter of locks. The caller reads the reply: an error, or what this function accepts. The breaker hears of
     /// neither answers nor malformed replies: a server that answers may have its writes paused, and one with an unknown reply may
     /// still give locks.
     Raw(fn(&Reply) -> bool),
