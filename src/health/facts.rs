@@ -100,6 +100,11 @@ impl Facts {
         fact?.1.as_deref()
     }
 
+    /// Whether a fact is known and has one of these values.
+    pub(super) fn is_one_of(&self, name: &str, values: &[&str]) -> bool {
+        self.text(name).is_some_and(|value| values.contains(&value))
+    }
+
     /// A fact that is a number; `i64::MAX` if it is larger.
     pub(super) fn number(&self, name: &str) -> Option<i64> {
         Some(self.text(name)?.parse().unwrap_or(i64::MAX))
@@ -135,7 +140,7 @@ impl Facts {
     }
 
     pub(super) fn is_replica(&self) -> bool {
-        matches!(self.text("role"), Some("replica" | "active_replica"))
+        self.is_one_of("role", &["replica", "active_replica"])
     }
 
     /// By how much the node's clock is ahead of this client's, and how much more or less that may be.
@@ -158,13 +163,9 @@ impl Facts {
     pub(super) fn can_vote(&self, own: Option<&Rules>) -> bool {
         let is_open = matches!(self.text("quarantine"), Some("open") | None);
         let may_vote = |rules| is_open && self.objection(rules).is_none();
-        let is_sentinel = self.text("mode") == Some("sentinel");
-        let is_up = self.state() == "up";
-        is_up
-            && !self.is_too_slow()
-            && !self.is_replica()
-            && !is_sentinel
-            && own.is_none_or(may_vote)
+        let is_master = !self.is_replica() && !self.is_one_of("mode", &["sentinel"]);
+        let is_in_time = self.state() == "up" && !self.is_too_slow();
+        is_in_time && is_master && own.is_none_or(may_vote)
     }
 
     /// Whether a lock is to be tried at the node, by a client with these rules, or without rules by one of the classic protocol:
@@ -239,12 +240,10 @@ impl Facts {
             let reason = "INFO has shown none".into();
             return Some(NodeError::Unidentified { reason });
         }
-        let settings = self.text("settings");
-        if let Some(theirs) = settings.filter(|theirs| **theirs != *rules.config) {
-            return Some(NodeError::ConfigMismatch {
-                ours: rules.config.clone(),
-                theirs: theirs.into(),
-            });
+        let other = self.text("settings").filter(|it| **it != *rules.config);
+        if let Some(theirs) = other.map(Into::into) {
+            let ours = rules.config.clone();
+            return Some(NodeError::ConfigMismatch { ours, theirs });
         }
         let is_behind = self.number("clock_ahead_us")? < 0;
         let difference = self.span("clock_ahead_us")?;

@@ -46,11 +46,11 @@ findings! { nodes, own, survey:
     settings_differ Warning, it in different_settings(nodes, own) =>
         "the clients have different settings (nodes, quorum, max_ttl): {it}", "give all clients the same";
     // With fencing, a node that has forgotten its keys does not vote twice.
-    forgets Warning, () in those(nodes, |node| own.is_none() && node.can_vote(None) && has_no_aof(node)) =>
+    forgets Warning, () in those(nodes, |node| own.is_none() && node.can_vote(None) && node.is_one_of("persistence", &["off", "rdb"])) =>
         "without an append-only file a restart forgets locks, which others may then get as well",
         "set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
          ttl, or use the fenced protocol";
-    marked Notice, () in those(nodes, |node| own.is_none() && is_marked(node)) =>
+    marked Notice, () in those(nodes, |node| own.is_none() && node.is_one_of("quarantine", &["open", "quarantined", "other_process"])) =>
         "clients that fence have been here",
         "to see what they meet, look with the fenced protocol (redlatch health --fenced)";
     thin Warning, it in thin(nodes, survey) =>
@@ -212,15 +212,6 @@ fn slow(node: &Facts, name: &str) -> Option<String> {
     let took = node.span(name)?;
     let is_more = took > limit.checked_div(2).unwrap_or_default();
     is_more.then(|| format!("{}, and the {option} is {limit:?}", span(took)))
-}
-
-fn has_no_aof(node: &Facts) -> bool {
-    matches!(node.text("persistence"), Some("off" | "rdb"))
-}
-
-fn is_marked(node: &Facts) -> bool {
-    let state = node.text("quarantine");
-    matches!(state, Some("open" | "quarantined" | "other_process"))
 }
 
 /// A fact that is known and is not as it should be.

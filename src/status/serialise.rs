@@ -51,17 +51,18 @@ impl Serialize for ListedLock {
 
 impl Serialize for NodeReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (mut parts, mut error) = (Parts::default(), None);
-        parts.holder = self.vote.holder();
-        let view = match &self.vote {
+        let mut parts = Parts::default();
+        let (view, error) = match &self.vote {
             Vote::Held {
                 token,
                 remaining,
+                holder,
                 resting,
                 ..
             } => {
                 (parts.token, parts.remaining) = (token.as_deref(), *remaining);
-                if *resting { "resting" } else { "held" }
+                parts.holder = holder.as_ref();
+                (if *resting { "resting" } else { "held" }, None)
             }
             Vote::Read {
                 readers,
@@ -70,25 +71,18 @@ impl Serialize for NodeReport {
                 ..
             } => {
                 (parts.remaining, parts.read) = (*first, Some((*readers, *last)));
-                "read"
+                ("read", None)
             }
             Vote::WriterWaits { remaining } => {
                 parts.remaining = Some(*remaining);
-                "writer_waits"
+                ("writer_waits", None)
             }
-            Vote::Missing => "free",
-            Vote::Failed(failed) => {
-                let view;
-                (view, error) = failure(failed);
-                view
-            }
-            Vote::Stale { .. } => {
-                error = Some(self.vote.to_string());
-                "stale"
-            }
-            Vote::Granted => "granted",
-            Vote::Released => "released",
-            Vote::NotAsked => "not_asked",
+            Vote::Missing => ("free", None),
+            Vote::Failed(error) => failure(error),
+            Vote::Stale { .. } => ("stale", Some(self.vote.to_string())),
+            Vote::Granted => ("granted", None),
+            Vote::Released => ("released", None),
+            Vote::NotAsked => ("not_asked", None),
         };
         let elapsed = u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX);
         let mut node = serializer.serialize_struct("NodeReport", 10)?;
