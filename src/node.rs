@@ -8,7 +8,7 @@
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
 //! - `request`: a command, what follows from its verb, and what goes out where no reply comes.
 //! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
-//! - `stranger`: commands on a connection without a login.
+//! - `without_login`: commands on a connection without a login.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
 //!   `receipt` tells whether an undo can still delete a key.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
@@ -38,9 +38,9 @@ pub(crate) mod reply;
 pub(crate) mod reply_path;
 pub(crate) mod request;
 mod round;
-mod stranger;
 pub(crate) mod verbs;
 pub(crate) mod wait;
+mod without_login;
 
 use self::connection::Slots;
 use self::gate::Gate;

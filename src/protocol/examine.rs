@@ -30,7 +30,7 @@ const FIRST_TTL: Duration = Duration::from_millis(900);
 
 /// Asks all nodes, tries a lock at those that may vote, and looks at the locks that are held.
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
-    let mut nodes = question(cluster);
+    let mut nodes = ask_questions(cluster);
     let as_stranger = Stranger::commands(&key_of_trial(cluster)?);
     for (node, facts) in cluster.each().zip(&mut nodes) {
         if facts.answers() {
@@ -46,7 +46,7 @@ pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
 
 /// Asks every node every question about itself. Each question goes to all nodes before any reply to it is read: one round trip a
 /// question. A node that does not answer is asked nothing more.
-fn question(cluster: &Cluster) -> Vec<Facts> {
+fn ask_questions(cluster: &Cluster) -> Vec<Facts> {
     let limits = Limits {
         answer: cluster.options.node_timeout,
         connection: cluster.options.connect_timeout(),
