@@ -2,14 +2,14 @@
 //!
 //! From the top down:
 //!
-//! - `verbs`, `wait`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says is read there and
-//!   nowhere else.
+//! - `verbs`, `wait`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says of locks is read
+//!   there and nowhere else. The reply to a raw command is handed up as it came.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
 //! - `attempt`: an attempt to take a lock, packed once. `request`: a command, and what follows from its verb.
 //! - `key_report`: what a node says of a request.
 //! - `pool`: the slots for connections. `connection`: what a slot holds, and the rule for when it must not be used again.
-//! - `stranger`: commands on a connection without a login.
+//! - `without_login`: commands on a connection without a login.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
 //!   `receipt` tells whether an undo can still delete a key.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
@@ -41,9 +41,9 @@ mod reply;
 pub(crate) mod reply_path;
 mod request;
 mod round;
-mod stranger;
 pub(crate) mod verbs;
 pub(crate) mod wait;
+mod without_login;
 
 pub(crate) use self::attempt::Attempt;
 use self::gate::Gate;
