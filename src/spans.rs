@@ -23,6 +23,9 @@ use self::none::{Value, display};
 use crate::callbacks::{despite_panics, unless_it_panics};
 use crate::holder::Holder;
 
+/// Whether there are spans at all.
+pub(crate) const ARE_ON: bool = cfg!(feature = "tracing");
+
 /// A span of the program's subscriber. Every call of the subscriber may panic.
 #[derive(Debug)]
 pub(crate) struct Span {

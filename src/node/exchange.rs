@@ -39,7 +39,7 @@ use super::request::{Batch, Request, SUSPICIOUS_IDLE};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::log_lines;
-use crate::spans::NodeSpan;
+use crate::spans::{self, NodeSpan};
 
 mod reading;
 mod sending;
@@ -164,9 +164,11 @@ impl<'x> Exchange<'x> {
         self.slot = slot;
         self.generation = self.node.generation();
         (self.since, self.sent_at) = (now, now);
-        for (one, request) in self.requests.iter_mut().zip(self.batch.requests) {
-            let caller = request.caller.as_ref();
-            one.span = caller.map(|caller| NodeSpan::new(&self.node.name, caller));
+        if spans::ARE_ON {
+            for (one, request) in self.requests.iter_mut().zip(self.batch.requests) {
+                let caller = request.caller.as_ref();
+                one.span = caller.map(|caller| NodeSpan::new(&self.node.name, caller));
+            }
         }
         self.state = State::Idle;
     }
@@ -358,9 +360,9 @@ impl<'x> Exchange<'x> {
     /// The slot goes back to its pool, with the connection if that may be used again.
     fn end(&mut self) {
         self.keep_undos();
-        for one in &mut self.requests {
-            // It ends with its own node, also if another one of the round hangs.
-            one.span = None;
+        if spans::ARE_ON {
+            // Each span ends with its own node, even if another node of the round hangs.
+            self.requests.iter_mut().for_each(|one| one.span = None);
         }
         let connection = self.connection.take().filter(|it| it.is_idle());
         if let Some(slot) = self.slot.take() {

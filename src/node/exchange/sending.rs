@@ -8,6 +8,7 @@ use crate::error::NodeError;
 use crate::node::connection::OpenConnection;
 use crate::node::gate::{Manner, Passage};
 use crate::node::request::{Request, Verb};
+use crate::spans;
 use crate::wire::pack::Packed;
 
 /// How long a node may take for a question about itself.
@@ -19,9 +20,11 @@ impl Exchange<'_> {
         if self.state != State::Idle {
             return;
         }
-        for (one, request) in self.requests.iter().zip(self.batch.requests) {
-            if let Some(span) = &one.span {
-                span.command(request.packed.name);
+        if spans::ARE_ON {
+            for (one, request) in self.requests.iter().zip(self.batch.requests) {
+                if let Some(span) = &one.span {
+                    span.command(request.packed.name);
+                }
             }
         }
         self.sent_at = now.unwrap_or_else(|| self.node.now());
