@@ -133,9 +133,8 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn cluster_on(n: usize, clock: &FakeClock) -> Vec<Self> {
-        (0..n)
-            .map(|_| Self::with_clock(Some(clock.clone())))
-            .collect()
+        let node = |_| Self::with_clock(Some(clock.clone()));
+        (0..n).map(node).collect()
     }
 
     fn with_clock(fake_clock: Option<FakeClock>) -> Self {
@@ -192,9 +191,7 @@ impl FakeNode {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn hold(&self, resource: &str, token: &str, ttl: Duration) {
-        let mut state = self.server.state.lock();
-        let until = self.time(&state).saturating_add(ttl);
-        state.store.put(resource, token, until);
+        self.with_store(|store, now| store.put(resource, token, now.saturating_add(ttl)));
     }
 
     /// Returns the token of a key, as [`LockGuard::token`](crate::LockGuard::token) does, or the value of another
@@ -212,9 +209,7 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn token_of(&self, resource: &str) -> Option<String> {
-        let mut state = self.server.state.lock();
-        let now = self.time(&state);
-        let text = state.store.value(resource, now)?;
+        let text = self.with_store(|store, now| store.value(resource, now))?;
         let content = Content::read(text.as_bytes());
         Some(content.token(|| text.clone()))
     }
@@ -232,12 +227,10 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn ttl_of(&self, resource: &str) -> Option<Duration> {
-        let mut state = self.server.state.lock();
-        let now = self.time(&state);
-        state
-            .store
-            .get(resource, now)
-            .map(|entry| entry.until.saturating_sub(now))
+        self.with_store(|store, now| {
+            let entry = store.get(resource, now)?;
+            Some(entry.until.saturating_sub(now))
+        })
     }
 
     /// The key of the canonical order: nodes that were made first come first.
@@ -247,6 +240,13 @@ impl FakeNode {
 
     pub(crate) fn fake_clock(&self) -> Option<&FakeClock> {
         self.server.fake_clock.as_ref()
+    }
+
+    /// Runs this with the keys, and the time on the node's own clock.
+    fn with_store<T>(&self, run: impl FnOnce(&mut Store, Duration) -> T) -> T {
+        let mut state = self.server.state.lock();
+        let now = self.time(&state);
+        run(&mut state.store, now)
     }
 
     fn time(&self, state: &NodeState) -> Duration {
@@ -260,11 +260,9 @@ impl FakeNode {
         if let Some(reply) = state.store.serve(connection, command, now) {
             self.reply(state, connection, reply, Duration::ZERO);
         }
-        let is_real = matches!(self.server.clock, Clock::System(_));
-        let way = if is_real {
-            WAY_OF_A_WAKE
-        } else {
-            Duration::ZERO
+        let way = match self.server.clock {
+            Clock::System(_) => WAY_OF_A_WAKE,
+            Clock::Virtual(_) => Duration::ZERO,
         };
         for (connection, reply) in state.store.woken(now) {
             self.reply(state, connection, reply, way);

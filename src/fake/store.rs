@@ -98,8 +98,8 @@ impl Store {
     }
 
     pub(crate) fn value(&mut self, key: &str, now: Duration) -> Option<String> {
-        let text = self.get(key, now)?.text();
-        text.map(str::to_owned)
+        let text = self.get(key, now)?.text().ok()?;
+        Some(text.to_owned())
     }
 
     /// The readers of a lock that have not ended, and when the last ms of each begins, on the node's own clock: in that ms, the

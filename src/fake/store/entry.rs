@@ -47,11 +47,10 @@ impl Entry {
         i64::try_from(left.as_millis()).unwrap_or(i64::MAX)
     }
 
-    pub(crate) fn text(&self) -> Option<&str> {
-        if let Content::Text(text) = &self.content {
-            Some(text)
-        } else {
-            None
+    pub(super) fn text(&self) -> Result<&str, Reply> {
+        match &self.content {
+            Content::Text(text) => Ok(text),
+            Content::Members(..) | Content::List(_) => Err(wrong_type()),
         }
     }
 }
