@@ -10,7 +10,7 @@ impl Node {
     /// comes in time. The commands are about a key that nobody has, and create no key.
     pub(crate) fn stranger(&self, key: &str) -> Option<Stranger> {
         let deadline = self.now().saturating_add(self.timeout);
-        let mut transport = self.connector.connect_without_login(deadline)?.ok()?;
+        let mut transport = self.connector.connect_without_login(deadline)?;
         let commands = [
             &["DEL", key][..],
             &["SET", key, "x", "XX", "PX", "1"],

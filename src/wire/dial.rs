@@ -58,11 +58,10 @@ pub(super) fn first_of(
         }
         // WSAPoll does not tell of a connection that failed before Windows 10 2004.
         if cfg!(windows) {
-            let failed = pending
-                .iter()
-                .enumerate()
-                .find_map(|(place, (socket, _))| Some((place, socket.take_error().ok()??)));
-            if let Some((place, error)) = failed {
+            let error_of = |(place, (socket, _)): (usize, &(Socket, SocketAddr))| {
+                Some((place, socket.take_error().ok()??))
+            };
+            if let Some((place, error)) = pending.iter().enumerate().find_map(error_of) {
                 pending.remove(place);
                 (failure, next_at) = (error, now);
                 continue;

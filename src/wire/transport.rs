@@ -45,11 +45,8 @@ pub(crate) trait Transport: Send {
 pub(crate) trait Connect: Send + Sync {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError>;
 
-    /// Opens a connection without the login of the others. Returns None if the others don't log in.
-    fn connect_without_login(
-        &self,
-        _deadline: Timestamp,
-    ) -> Option<Result<Box<dyn Transport>, NodeError>> {
+    /// Opens a connection without the login of the others. Returns None if the others don't log in, or if it fails.
+    fn connect_without_login(&self, _deadline: Timestamp) -> Option<Box<dyn Transport>> {
         None
     }
 
