@@ -14,6 +14,8 @@ mod message;
 mod node;
 mod report;
 mod reports;
+#[cfg(test)]
+mod sizes;
 mod unanswered;
 mod words;
 
