@@ -33,7 +33,10 @@ impl LockManager {
                 "{began} locks, and {ended} ends of locks: {ends:?}"
             ));
         }
-        self.cluster().each().find_map(crate::node::Node::remains)
+        self.shared
+            .cluster()
+            .each()
+            .find_map(crate::node::Node::remains)
     }
 }
 
