@@ -297,10 +297,8 @@ impl LockManager {
         if !guard.is_read() {
             // Where another thread of this manager is asking for the lock, that thread keeps its turn.
             let lines = lines(&guard.lease.claim.resource);
-            let turns = lines
-                .iter()
-                .filter_map(|line| self.shared.queue.try_enter(line));
-            guard.keep_turns(turns.collect());
+            let try_enter = |line: &Arc<str>| self.shared.queue.try_enter(line);
+            guard.keep_turns(lines.iter().filter_map(try_enter).collect());
         }
         Ok(guard)
     }

@@ -232,9 +232,10 @@ impl Connector {
         let connected = self.over(plain, log_in, deadline);
         if let (Some(resolver), Some(address)) = (&self.resolver, address) {
             let is_dead = |error: &NodeError| error.is_silence() || error.is_broken();
-            resolver.note(match &connected {
-                Err(error) if is_dead(error) => Last::Failed(address),
-                Ok(_) | Err(_) => Last::Worked(address),
+            let has_worked = !connected.as_ref().is_err_and(is_dead);
+            resolver.note(Last {
+                address,
+                has_worked,
             });
         }
         connected
