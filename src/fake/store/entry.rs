@@ -69,20 +69,6 @@ impl Content {
         matches!(self, Self::Members(Kind::Sorted, _))
     }
 
-    /// As a server lists it.
-    #[cfg(test)]
-    pub(super) fn parts(&self) -> Vec<String> {
-        match self {
-            Self::Text(text) => vec![text.clone()],
-            Self::Members(Kind::Set, members) => members.keys().cloned().collect(),
-            Self::List(elements) => elements.iter().cloned().collect(),
-            Self::Members(Kind::Sorted, members) => within(members, &(i64::MIN..=i64::MAX))
-                .into_iter()
-                .map(|(score, member)| format!("{score} {member}"))
-                .collect(),
-        }
-    }
-
     /// Whether nothing is left, so that Redis deletes the key.
     pub(super) fn is_empty(&self) -> bool {
         match self {
