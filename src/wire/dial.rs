@@ -49,12 +49,12 @@ pub(super) fn first_of(
             if pending.len() > MOST_AT_ONCE {
                 pending.remove(0);
             }
-            if pending.is_empty() {
-                continue;
-            }
         }
         if pending.is_empty() {
-            return Err(failure);
+            match to_try.len() {
+                0 => return Err(failure),
+                _ => continue,
+            }
         }
         // WSAPoll does not tell of a connection that failed before Windows 10 2004.
         if cfg!(windows) {

@@ -58,10 +58,8 @@ pub(super) fn wait_for_one<'s, S: AsFd + 's>(
 
 /// Whether none of these sockets has something to read, or is at its end. Asks for all of them at once.
 pub(crate) fn are_quiet<'s>(sockets: impl Iterator<Item = &'s TcpStream>) -> bool {
-    matches!(
-        wait_for_one(sockets, PollFlags::IN, Duration::ZERO),
-        Ok(None)
-    )
+    let ready = wait_for_one(sockets, PollFlags::IN, Duration::ZERO);
+    matches!(ready, Ok(None))
 }
 
 /// Reads what is there, without waiting.

@@ -60,10 +60,8 @@ pub(crate) trait Connect: Send + Sync {
 pub(crate) const NO_REPLY: &str = "bytes that are no Redis reply";
 
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
-    )
+    let kind = error.kind();
+    kind == io::ErrorKind::TimedOut || kind == io::ErrorKind::WouldBlock
 }
 
 /// The error for a connection that could not be made.
