@@ -13,7 +13,7 @@ pub(crate) enum Reply {
     Int(i64),
     Bulk(Vec<u8>),
     Array(Vec<Self>),
-    /// Boxed, because most replies are none.
+    /// Boxed, because a reply is rarely an error.
     Error(Box<ServerError>),
 }
 

@@ -57,11 +57,8 @@ impl World {
     }
 
     fn patience(&self, span: Duration) -> Patience {
-        let end = self.cluster().clock.now().saturating_add(span);
-        Patience {
-            end: Some(end),
-            ..FOREVER
-        }
+        let end = Some(self.cluster().clock.now().saturating_add(span));
+        Patience { end, ..FOREVER }
     }
 
     /// Waits for an attempt. Returns which nodes it asks, and when.
