@@ -70,7 +70,7 @@ struct Server {
 
 struct NodeState {
     store: Store,
-    /// How far the node's own clock is ahead.
+    /// How far the node's own clock is ahead of the manager's, which began later than the Unix epoch.
     ahead: Duration,
     fault: Fault,
     /// Commands that arrived while the node hangs, each with its connection.
@@ -141,10 +141,11 @@ impl FakeNode {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let clock = fake_clock.clone().map_or_else(Clock::system, Clock::from);
+        let wall = Duration::from_micros(clock.wall_micros());
         let now = Duration::from_nanos(clock.now().as_nanos());
         let state = NodeState {
-            store: Store::of(Process::new(id, now, clock.wall_micros())),
-            ahead: Duration::ZERO,
+            store: Store::of(Process::new(id, wall)),
+            ahead: wall.saturating_sub(now),
             fault: Fault::None,
             backlog: VecDeque::new(),
             connections: HashMap::new(),

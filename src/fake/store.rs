@@ -18,7 +18,7 @@ pub(crate) mod process;
 #[cfg(test)]
 mod tests;
 
-/// Keys with a time to live, on the node's own clock.
+/// Keys with a time to live, on the node's own clock: it shows the time since the Unix epoch.
 #[derive(Clone)]
 pub(crate) struct Store {
     keys: HashMap<String, Entry>,

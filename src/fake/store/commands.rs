@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use super::Store;
 use super::entry::{
-    Content, Entry, Kind, Members, bulk, count, error, integer, within, wrong_type,
+    Content, Entry, Kind, Members, bulk, count, end_of_ms, error, integer, whole_ms, within,
+    wrong_type,
 };
+use super::process::Process;
 use crate::wire::resp::Reply;
 
 mod scan;
@@ -61,7 +63,7 @@ impl Store {
                 self.ends_in(key, ttl_ms, now)?
             }
             ["PEXPIREAT", key, end] => {
-                let left_ms = integer(end)?.saturating_sub(self.process.wall_ms(now));
+                let left_ms = integer(end)?.saturating_sub(whole_ms(now));
                 self.ends_in(key, left_ms, now)?
             }
             ["RPUSH", key, elements @ ..] => {
@@ -78,7 +80,7 @@ impl Store {
             ["SCAN", cursor, "MATCH", pattern, "COUNT", count] => {
                 self.scan(cursor, pattern, count)?
             }
-            ["TIME"] => self.process.time(now),
+            ["TIME"] => Process::time(now),
             ["INFO", section] => self.process.info(section, now),
             other => self.of_members(other)?,
         })
@@ -216,12 +218,12 @@ impl Store {
 
     /// Has a key end so many ms later, or at once. A sorted set is there until its last ms is over.
     fn ends_in(&mut self, key: &str, left_ms: i64, now: Duration) -> CommandResult {
-        let last_ms = self.process.wall_ms(now).saturating_add(left_ms);
+        let last_ms = whole_ms(now).saturating_add(left_ms);
         let Some(entry) = self.keys.get_mut(key) else {
             return Ok(Reply::Int(0));
         };
         entry.until = if entry.content.is_sorted() && left_ms > 0 {
-            self.process.after(last_ms)
+            end_of_ms(last_ms)
         } else {
             end(left_ms, now, "pexpireat")?
         };
@@ -241,8 +243,7 @@ fn bad_end(command: &str) -> Reply {
 /// When a key ends that has so many ms left: at once, if they are not above zero. In milliseconds it has to fit an `i64`, as in
 /// Redis.
 fn end(ttl_ms: i64, now: Duration, command: &str) -> Result<Duration, Reply> {
-    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-    if now_ms.checked_add(ttl_ms).is_none() {
+    if whole_ms(now).checked_add(ttl_ms).is_none() {
         return Err(bad_end(command));
     }
     let ttl = Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0));

@@ -44,7 +44,7 @@ impl Entry {
             // It ends after the ms that it was told, and the clock may be within one.
             left = left.saturating_sub(Duration::from_nanos(1));
         }
-        i64::try_from(left.as_millis()).unwrap_or(i64::MAX)
+        whole_ms(left)
     }
 
     pub(super) fn text(&self) -> Result<&str, Reply> {
@@ -88,6 +88,16 @@ pub(super) fn within<'m>(
     let mut found: Vec<_> = found.filter(|(score, _)| scores.contains(score)).collect();
     found.sort_unstable();
     found
+}
+
+/// The ms of the wall clock in which this is.
+pub(super) fn whole_ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// When this ms of the wall clock is over.
+pub(super) fn end_of_ms(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0).saturating_add(1))
 }
 
 pub(super) fn error(message: &str) -> Reply {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Store;
-use super::entry::{Content, Entry, Kind, within};
+use super::entry::{Content, Entry, Kind, end_of_ms, whole_ms, within};
 
 impl Store {
     /// Takes the keys of an earlier moment.
@@ -38,14 +38,14 @@ impl Store {
         lock: &str,
         now: Duration,
     ) -> Option<impl Iterator<Item = (&str, Duration)>> {
-        let now_ms = self.process.wall_ms(now);
+        let now_ms = whole_ms(now);
         self.get(lock, now)?;
         let Content::Members(Kind::Sorted, readers) = &self.keys.get(lock)?.content else {
             return None;
         };
         let readers = readers.iter().filter(move |(_, end)| **end > now_ms);
-        let last_ms = |end: i64| self.process.after(end.saturating_sub(1));
-        Some(readers.map(move |(value, end)| (value.as_str(), last_ms(*end))))
+        let last_ms = |end: &i64| end_of_ms(end.saturating_sub(1));
+        Some(readers.map(move |(value, end)| (value.as_str(), last_ms(end))))
     }
 }
 
