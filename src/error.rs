@@ -14,6 +14,8 @@ mod message;
 mod node;
 mod report;
 mod reports;
+#[cfg(test)]
+mod sizes;
 mod unanswered;
 mod words;
 
@@ -268,9 +270,8 @@ impl Error {
     }
 
     pub(crate) fn no_randomness(source: getrandom::Error) -> Self {
-        Self::NoRandomness {
-            source: Arc::new(source.into()),
-        }
+        let source = Arc::new(source.into());
+        Self::NoRandomness { source }
     }
 
     /// The same error, for a thread that waited for the one which met it, in the line of `in_the_way`, and that asks for

@@ -70,7 +70,7 @@ struct Server {
 
 struct NodeState {
     store: Store,
-    /// How far the node's own clock is ahead.
+    /// How far the node's own clock is ahead of the manager's, which began later than the Unix epoch.
     ahead: Duration,
     fault: Fault,
     /// Commands that arrived while the node hangs, each with its connection.
@@ -133,19 +133,19 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn cluster_on(n: usize, clock: &FakeClock) -> Vec<Self> {
-        (0..n)
-            .map(|_| Self::with_clock(Some(clock.clone())))
-            .collect()
+        let node = |_| Self::with_clock(Some(clock.clone()));
+        (0..n).map(node).collect()
     }
 
     fn with_clock(fake_clock: Option<FakeClock>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let clock = fake_clock.clone().map_or_else(Clock::system, Clock::from);
+        let wall = Duration::from_micros(clock.wall_micros());
         let now = Duration::from_nanos(clock.now().as_nanos());
         let state = NodeState {
-            store: Store::of(Process::new(id, now, clock.wall_micros())),
-            ahead: Duration::ZERO,
+            store: Store::of(Process::new(id, wall)),
+            ahead: wall.saturating_sub(now),
             fault: Fault::None,
             backlog: VecDeque::new(),
             connections: HashMap::new(),
@@ -192,9 +192,7 @@ impl FakeNode {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn hold(&self, resource: &str, token: &str, ttl: Duration) {
-        let mut state = self.server.state.lock();
-        let until = self.time(&state).saturating_add(ttl);
-        state.store.put(resource, token, until);
+        self.with_store(|store, now| store.put(resource, token, now.saturating_add(ttl)));
     }
 
     /// Returns the token of a key, as [`LockGuard::token`](crate::LockGuard::token) does, or the value of another
@@ -212,9 +210,7 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn token_of(&self, resource: &str) -> Option<String> {
-        let mut state = self.server.state.lock();
-        let now = self.time(&state);
-        let text = state.store.value(resource, now)?;
+        let text = self.with_store(|store, now| store.value(resource, now))?;
         let content = Content::read(text.as_bytes());
         Some(content.token(|| text.clone()))
     }
@@ -232,12 +228,10 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn ttl_of(&self, resource: &str) -> Option<Duration> {
-        let mut state = self.server.state.lock();
-        let now = self.time(&state);
-        state
-            .store
-            .get(resource, now)
-            .map(|entry| entry.until.saturating_sub(now))
+        self.with_store(|store, now| {
+            let entry = store.get(resource, now)?;
+            Some(entry.until.saturating_sub(now))
+        })
     }
 
     /// The key of the canonical order: nodes that were made first come first.
@@ -247,6 +241,13 @@ impl FakeNode {
 
     pub(crate) fn fake_clock(&self) -> Option<&FakeClock> {
         self.server.fake_clock.as_ref()
+    }
+
+    /// Runs this with the keys, and the time on the node's own clock.
+    fn with_store<T>(&self, run: impl FnOnce(&mut Store, Duration) -> T) -> T {
+        let mut state = self.server.state.lock();
+        let now = self.time(&state);
+        run(&mut state.store, now)
     }
 
     fn time(&self, state: &NodeState) -> Duration {
@@ -260,11 +261,9 @@ impl FakeNode {
         if let Some(reply) = state.store.serve(connection, command, now) {
             self.reply(state, connection, reply, Duration::ZERO);
         }
-        let is_real = matches!(self.server.clock, Clock::System(_));
-        let way = if is_real {
-            WAY_OF_A_WAKE
-        } else {
-            Duration::ZERO
+        let way = match self.server.clock {
+            Clock::System(_) => WAY_OF_A_WAKE,
+            Clock::Virtual(_) => Duration::ZERO,
         };
         for (connection, reply) in state.store.woken(now) {
             self.reply(state, connection, reply, way);

@@ -287,7 +287,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn adopt(&self, lease: &Lease) -> Result<LockGuard, Error> {
-        let cluster = self.cluster().refuse_fork()?;
+        let cluster = self.cluster()?;
         let rests_until = protocol::adopt::rests_until(cluster, lease);
         let won = protocol::adopt::adopt(cluster, lease)?;
         let mut guard = LockGuard::new(&self.shared, won);
@@ -297,22 +297,21 @@ impl LockManager {
         if !guard.is_read() {
             // Where another thread of this manager is asking for the lock, that thread keeps its turn.
             let lines = lines(&guard.lease.claim.resource);
-            let turns = lines
-                .iter()
-                .filter_map(|line| self.shared.queue.try_enter(line));
-            guard.keep_turns(turns.collect());
+            let try_enter = |line: &Arc<str>| self.shared.queue.try_enter(line);
+            guard.keep_turns(lines.iter().filter_map(try_enter).collect());
         }
         Ok(guard)
     }
 
-    pub(crate) fn cluster(&self) -> &Cluster {
-        self.shared.cluster()
+    /// Returns the nodes, unless this process has inherited the manager through `fork`.
+    pub(crate) fn cluster(&self) -> Result<&Cluster, Error> {
+        self.shared.cluster().refuse_fork()
     }
 }
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cluster, mut shown) = (self.cluster(), f.debug_struct("LockManager"));
+        let (cluster, mut shown) = (self.shared.cluster(), f.debug_struct("LockManager"));
         if cluster.is_forked() {
             // Whether a node is well is behind a mutex, which a thread of the parent may have had at the fork.
             let names = cluster.nodes().iter().map(|node| node.name());

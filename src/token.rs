@@ -63,9 +63,8 @@ impl fmt::Debug for Hint<'_> {
 }
 
 fn hex_digit(nibble: u8) -> u8 {
-    char::from_digit(u32::from(nibble), 16)
-        .and_then(|digit| u8::try_from(digit).ok())
-        .unwrap_or(b'0')
+    let digits = b"0123456789abcdef";
+    digits.get(usize::from(nibble)).copied().unwrap_or(b'0')
 }
 
 #[cfg(test)]

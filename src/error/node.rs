@@ -312,9 +312,11 @@ impl NodeError {
 
     /// A key that never expires, and its value as far as that is known.
     pub(crate) fn never_expires(value: Option<&[u8]>, length: Option<usize>) -> Self {
-        let reason = match value.map_or(Content::Foreign, Content::read) {
-            Content::Held(_) | Content::Resting(_) => LOST_ITS_TTL,
-            Content::Foreign => "never expires",
+        let is_lock = value.is_some_and(|value| Content::read(value) != Content::Foreign);
+        let reason = if is_lock {
+            LOST_ITS_TTL
+        } else {
+            "never expires"
         };
         Self::not_a_lock(reason, length)
     }

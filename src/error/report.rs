@@ -189,6 +189,14 @@ impl Vote {
         }
     }
 
+    pub(super) fn readers(&self) -> Option<u64> {
+        if let Self::Read { readers, .. } = self {
+            Some(*readers)
+        } else {
+            None
+        }
+    }
+
     pub(crate) fn holder(&self) -> Option<&Holder> {
         if let Self::Held { holder, .. } = self {
             holder.as_ref()

@@ -32,13 +32,7 @@ impl Told<'_> {
 
     /// The largest number of readers that a node names, unless more nodes say that somebody has the lock alone.
     pub(super) fn readers(self) -> Option<u64> {
-        let named = self.0.iter().filter_map(|report| match report {
-            NodeReport {
-                vote: Vote::Read { readers, .. },
-                ..
-            } => Some(*readers),
-            NodeReport { .. } => None,
-        });
+        let named = self.0.iter().filter_map(|report| report.vote.readers());
         let alone = self.count(|vote| matches!(vote, Vote::Held { .. }) && !is_terse(vote));
         let is_read = named.clone().count() >= alone;
         named.max().filter(|_| is_read)
@@ -52,13 +46,7 @@ impl Told<'_> {
 
 /// Whether a vote tells no more than that another holder has a key.
 fn is_terse(vote: &Vote) -> bool {
-    matches!(
-        vote,
-        Vote::Held {
-            remaining: None,
-            ..
-        }
-    )
+    matches!(vote, Vote::Held { remaining, .. } if remaining.is_none())
 }
 
 /// In one line. What several nodes say in the same words is told once, with their names.

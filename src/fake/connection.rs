@@ -63,11 +63,10 @@ impl Transport for FakeConnection {
             return Err(NodeError::silence());
         }
         let replies = state.connections.get_mut(&self.id);
-        let reply = replies.and_then(VecDeque::pop_front);
-        reply.map_or_else(
-            || Err(closed(io::ErrorKind::UnexpectedEof)),
-            |(_, reply)| Ok(reply),
-        )
+        match replies.and_then(VecDeque::pop_front) {
+            Some((_, reply)) => Ok(reply),
+            None => Err(closed(io::ErrorKind::UnexpectedEof)),
+        }
     }
 
     fn has_surplus(&self) -> bool {

@@ -137,7 +137,7 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn flush(&self) {
-        self.server.state.lock().store.forget();
+        self.with_store(|store, _| store.forget());
     }
 
     /// Restarts the node with every key persisted: the connections are gone, and no fault is left.

@@ -1,22 +1,24 @@
 //! The keys of a fake node. It executes commands, and the very scripts that servers execute.
 
-#[cfg(test)]
-use std::collections::BTreeMap;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-pub(crate) use self::entry::{Content, Entry};
+use self::entry::{Content, Entry};
+#[cfg(test)]
+pub(crate) use self::inspect::pack;
 use self::process::Process;
 
 mod blocked;
 mod commands;
 mod entry;
+#[cfg(test)]
+mod inspect;
 mod interpreter;
 pub(crate) mod process;
 #[cfg(test)]
 mod tests;
 
-/// Keys with a time to live, on the node's own clock.
+/// Keys with a time to live, on the node's own clock: it shows the time since the Unix epoch.
 #[derive(Clone)]
 pub(crate) struct Store {
     keys: HashMap<String, Entry>,
@@ -55,36 +57,8 @@ impl Store {
         self.scripts.clear();
     }
 
-    /// Takes the keys of an earlier moment.
-    #[cfg(test)]
-    pub(crate) fn go_back(&mut self, earlier: Self) {
-        self.keys = earlier.keys;
-    }
-
-    /// Which process has the keys.
-    #[cfg(test)]
-    pub(crate) fn run_id(&self) -> String {
-        self.process.run_id()
-    }
-
     pub(crate) fn forget(&mut self) {
         self.keys.clear();
-    }
-
-    /// As `SCRIPT FLUSH`.
-    #[cfg(test)]
-    pub(crate) fn forget_scripts(&mut self) {
-        self.scripts.clear();
-    }
-
-    /// What is under each key that has not ended, in the order of Redis, and its time to live in ms.
-    #[cfg(test)]
-    pub(crate) fn contents(&self, now: Duration) -> BTreeMap<String, (Vec<String>, i64)> {
-        let entries = self.keys.iter().filter(|(_, entry)| entry.until > now);
-        let shown = |(key, entry): (&String, &Entry)| {
-            (key.clone(), (entry.content.parts(), entry.pttl(now)))
-        };
-        entries.map(shown).collect()
     }
 
     pub(crate) fn get(&mut self, key: &str, now: Duration) -> Option<&mut Entry> {
@@ -98,26 +72,8 @@ impl Store {
     }
 
     pub(crate) fn value(&mut self, key: &str, now: Duration) -> Option<String> {
-        let text = self.get(key, now)?.text();
-        text.map(str::to_owned)
-    }
-
-    /// The readers of a lock that have not ended, and when the last ms of each begins, on the node's own clock: in that ms, the
-    /// end of another reader may delete the key. None if it is not read.
-    #[cfg(test)]
-    pub(crate) fn readers(
-        &mut self,
-        lock: &str,
-        now: Duration,
-    ) -> Option<impl Iterator<Item = (&str, Duration)>> {
-        let now_ms = self.process.wall_ms(now);
-        self.get(lock, now)?;
-        let Content::Members(entry::Kind::Sorted, readers) = &self.keys.get(lock)?.content else {
-            return None;
-        };
-        let readers = readers.iter().filter(move |(_, end)| **end > now_ms);
-        let last_ms = |end: i64| self.process.after(end.saturating_sub(1));
-        Some(readers.map(move |(value, end)| (value.as_str(), last_ms(*end))))
+        let text = self.get(key, now)?.text().ok()?;
+        Some(text.to_owned())
     }
 
     fn sweep(&mut self, key: &str, now: Duration) {
@@ -125,13 +81,4 @@ impl Store {
             self.keys.remove(key);
         }
     }
-}
-
-#[cfg(test)]
-pub(crate) fn pack(words: &[impl redis::ToRedisArgs]) -> Vec<u8> {
-    let mut command = redis::Cmd::new();
-    for word in words {
-        command.arg(word);
-    }
-    command.get_packed_command()
 }

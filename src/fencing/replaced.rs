@@ -13,7 +13,7 @@ use crate::wire::resp::Reply;
 
 /// A server whose wall clock shows the time of each command.
 fn server(number: u64) -> Store {
-    Store::of(Process::new(number, Duration::ZERO, 0))
+    Store::of(Process::new(number, Duration::ZERO))
 }
 
 /// An attempt by a client whose clock shows `wall`, on a server whose clock shows `now`.

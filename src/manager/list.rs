@@ -89,10 +89,10 @@ impl LockManager {
         prefix: &str,
         mut on_progress: F,
     ) -> Result<impl Iterator<Item = Result<ListedLock, Error>> + Send + use<F>, Error> {
-        let mut list = List::new(self.cluster().refuse_fork()?, prefix)?;
+        let mut list = List::new(self.cluster()?, prefix)?;
         let manager = self.clone();
         let batches = from_fn(move || {
-            let locks = list.step(manager.cluster())?;
+            let locks = list.step(manager.shared.cluster())?;
             on_progress(list.share());
             let locks = locks.map_or_else(
                 |error| vec![Err(error)],

@@ -49,7 +49,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn status(&self, resource: &str) -> Result<LockStatus, Error> {
-        protocol::look::status(self.cluster().refuse_fork()?, resource)
+        protocol::look::status(self.cluster()?, resource)
     }
 
     /// Releases the lock on `resource` that has this token, for an operator who knows that its holder no longer runs.
@@ -92,7 +92,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn release(&self, resource: &str, token: &str) -> Result<(), Error> {
-        let cluster = self.cluster().refuse_fork()?;
+        let cluster = self.cluster()?;
         protocol::release::release_by_token(cluster, resource, None, token)
     }
 
@@ -121,7 +121,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), Error> {
-        protocol::flush::flush(self.cluster().refuse_fork()?, timeout)
+        protocol::flush::flush(self.cluster()?, timeout)
     }
 
     /// Examines every node, and tells what is wrong with it and what to do.
@@ -169,7 +169,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn health(&self) -> Result<Health, Error> {
-        protocol::examine::examine(self.cluster().refuse_fork()?)
+        protocol::examine::examine(self.cluster()?)
     }
 
     /// Opens the nodes of a brand-new deployment of [`Protocol::Fenced`](crate::Protocol::Fenced), so that they vote at
@@ -208,7 +208,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn open_nodes(&self) -> Result<(), Error> {
-        protocol::open::open(self.cluster().refuse_fork()?)
+        protocol::open::open(self.cluster()?)
     }
 
     /// Returns what this manager and its clones have done up to now, and how long their calls for locks took.
@@ -230,7 +230,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn stats(&self) -> Stats {
-        let cluster = self.cluster();
+        let cluster = self.shared.cluster();
         let waits = if cluster.is_forked() {
             // A thread of the parent may have held their mutex at the fork, and nobody unlocks it in the child.
             None

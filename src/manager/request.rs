@@ -263,7 +263,7 @@ impl<'a> LockRequest<'a> {
     /// Without a timeout, it waits for as long as the builder says. All options are checked before anything is sent.
     fn take(&self, timeout: Option<Duration>) -> Result<LockGuard, Error> {
         let shared = &self.manager.shared;
-        let cluster = shared.cluster().refuse_fork()?;
+        let cluster = self.manager.cluster()?;
         let options = &cluster.options;
         if let Some(minimum) = self.at_least {
             if self.kind == Kind::Read {

@@ -71,7 +71,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn semaphore_status(&self, name: &str, permits: u32) -> Result<Vec<LockStatus>, Error> {
-        let cluster = self.cluster().refuse_fork()?;
+        let cluster = self.cluster()?;
         check_permits(permits)?;
         protocol::look::status_of_slots(cluster, name, permits)
     }
@@ -100,7 +100,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn release_slot(&self, name: &str, slot: u32, token: &str) -> Result<(), Error> {
-        let cluster = self.cluster().refuse_fork()?;
+        let cluster = self.cluster()?;
         if slot >= MOST_PERMITS {
             let reason = format!(
                 "no semaphore has slot {slot}; give one of 0 to 255, as its status shows it"

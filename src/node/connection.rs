@@ -64,7 +64,7 @@ enum Server {
     /// The run id, if the server has given one.
     Known(Option<Arc<str>>),
     /// The server answered with this error, and may close the connection next.
-    Refused(ServerError),
+    Refused(Box<ServerError>),
 }
 
 impl OpenConnection {

@@ -9,7 +9,7 @@ impl Node {
     /// does not come in time.
     pub(crate) fn ask_without_login(&self, commands: &[Packed]) -> Option<Vec<Reply>> {
         let deadline = self.now().saturating_add(self.timeout);
-        let mut transport = self.connector.connect_without_login(deadline)?.ok()?;
+        let mut transport = self.connector.connect_without_login(deadline)?;
         let packed: Vec<u8> = commands.iter().flat_map(|it| it.bytes.clone()).collect();
         transport.send(&packed, deadline).ok()?;
         let replies = commands.iter().map(|_| transport.recv(deadline).ok());

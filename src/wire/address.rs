@@ -206,31 +206,13 @@ struct Connector {
 
 impl Connect for Connector {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
-        let (socket, address) = self.dial(deadline).map_err(unconnected)?;
-        let plain = Plain::over(socket, &self.clock).map_err(unconnected)?;
-        let connected = self.over(plain, LogIn::AsTold, deadline);
-        if let (Some(resolver), Some(address)) = (&self.resolver, address) {
-            let is_dead = |error: &NodeError| error.is_silence() || error.is_broken();
-            resolver.note(match &connected {
-                Err(error) if is_dead(error) => Last::Failed(address),
-                Ok(_) | Err(_) => Last::Worked(address),
-            });
-        }
-        connected
+        self.open(LogIn::AsTold, deadline)
     }
 
-    fn connect_without_login(
-        &self,
-        deadline: Timestamp,
-    ) -> Option<Result<Box<dyn Transport>, NodeError>> {
+    fn connect_without_login(&self, deadline: Timestamp) -> Option<Box<dyn Transport>> {
         let has_password = self.address.0.redis_settings().password().is_some();
         let has_login = has_password || self.security.credentials.is_some();
-        let connect = || {
-            let (socket, _) = self.dial(deadline).map_err(unconnected)?;
-            let plain = Plain::over(socket, &self.clock).map_err(unconnected)?;
-            self.over(plain, LogIn::Never, deadline)
-        };
-        has_login.then(connect)
+        has_login.then(|| self.open(LogIn::Never, deadline).ok())?
     }
 }
 
@@ -243,6 +225,21 @@ enum LogIn {
 }
 
 impl Connector {
+    fn open(&self, log_in: LogIn, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        let (socket, address) = self.dial(deadline).map_err(unconnected)?;
+        let plain = Plain::over(socket, &self.clock).map_err(unconnected)?;
+        let connected = self.over(plain, log_in, deadline);
+        if let (Some(resolver), Some(address)) = (&self.resolver, address) {
+            let is_dead = |error: &NodeError| error.is_silence() || error.is_broken();
+            let has_worked = !connected.as_ref().is_err_and(is_dead);
+            resolver.note(Last {
+                address,
+                has_worked,
+            });
+        }
+        connected
+    }
+
     /// A connected socket; and its address, unless it is a Unix socket.
     fn dial(&self, deadline: Timestamp) -> io::Result<(RawSocket, Option<SocketAddr>)> {
         if let Some(path) = self.address.path() {

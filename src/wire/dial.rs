@@ -49,20 +49,19 @@ pub(super) fn first_of(
             if pending.len() > MOST_AT_ONCE {
                 pending.remove(0);
             }
-            if pending.is_empty() {
-                continue;
-            }
         }
         if pending.is_empty() {
-            return Err(failure);
+            match to_try.len() {
+                0 => return Err(failure),
+                _ => continue,
+            }
         }
         // WSAPoll does not tell of a connection that failed before Windows 10 2004.
         if cfg!(windows) {
-            let failed = pending
-                .iter()
-                .enumerate()
-                .find_map(|(place, (socket, _))| Some((place, socket.take_error().ok()??)));
-            if let Some((place, error)) = failed {
+            let error_of = |(place, (socket, _)): (usize, &(Socket, SocketAddr))| {
+                Some((place, socket.take_error().ok()??))
+            };
+            if let Some((place, error)) = pending.iter().enumerate().find_map(error_of) {
                 pending.remove(place);
                 (failure, next_at) = (error, now);
                 continue;

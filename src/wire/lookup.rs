@@ -40,20 +40,20 @@ struct Lookups {
 
 /// The address of a host that was connected to last.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Last {
-    Worked(SocketAddr),
-    /// It took the connection, and then said nothing.
-    Failed(SocketAddr),
+pub(crate) struct Last {
+    pub(crate) address: SocketAddr,
+    /// Otherwise it took the connection, and then said nothing.
+    pub(crate) has_worked: bool,
 }
 
 impl Last {
     /// The order in which the addresses are tried: the one that worked first, and the one that failed last. Families take turns,
     /// because often one of them as a whole does not work.
     fn order(last: Option<Self>, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-        let first = match last {
-            Some(Self::Worked(address)) => Some(address),
-            Some(Self::Failed(_)) | None => addresses.first().copied(),
-        };
+        let is_last = |address: &SocketAddr| last.is_some_and(|last| last.address == *address);
+        let has_worked = last.is_some_and(|last| last.has_worked);
+        let worked = last.filter(|_| has_worked).map(|last| last.address);
+        let first = worked.or(addresses.first().copied());
         let is_first =
             |address: &SocketAddr| first.is_some_and(|first| first.is_ipv6() == address.is_ipv6());
         let (ours, others): (Vec<_>, Vec<_>) = addresses.iter().copied().partition(is_first);
@@ -62,11 +62,7 @@ impl Last {
             ordered.extend(ours.get(place));
             ordered.extend(others.get(place));
         }
-        ordered.sort_by_key(|address| match last {
-            Some(Self::Worked(worked)) if worked == *address => 0,
-            Some(Self::Failed(failed)) if failed == *address => 2,
-            _ => 1,
-        });
+        ordered.sort_by_key(|address| is_last(address) != has_worked);
         ordered
     }
 }
@@ -159,8 +155,14 @@ mod tests {
 
     #[test]
     fn the_address_that_worked_is_first_and_its_family_before_the_other() {
-        let worked = |name| Some(Last::Worked(one(name)));
-        let failed = |name| Some(Last::Failed(one(name)));
+        let last = |name, has_worked| {
+            let address = one(name);
+            Some(Last {
+                address,
+                has_worked,
+            })
+        };
+        let (worked, failed) = (|name| last(name, true), |name| last(name, false));
         for (last, addresses, order) in [
             (None, "", ""),
             (None, "abc", "abc"),

@@ -13,7 +13,8 @@ pub(crate) enum Reply {
     Int(i64),
     Bulk(Vec<u8>),
     Array(Vec<Self>),
-    Error(ServerError),
+    /// Boxed, because a reply is rarely an error.
+    Error(Box<ServerError>),
 }
 
 /// An error that a server answers with.
@@ -27,12 +28,11 @@ pub(crate) struct ServerError {
 
 impl ServerError {
     /// Takes a line without its mark.
-    pub(crate) fn new(line: &str) -> Self {
+    #[expect(clippy::unnecessary_box_returns, reason = "as a reply has it")]
+    pub(crate) fn new(line: &str) -> Box<Self> {
         let (code, message) = line.split_once(' ').unwrap_or((line, ""));
-        Self {
-            code: code.to_owned(),
-            message: message.to_owned(),
-        }
+        let (code, message) = (code.to_owned(), message.to_owned());
+        Box::new(Self { code, message })
     }
 }
 
@@ -191,10 +191,10 @@ pub(crate) fn of_redis(value: &redis::Value) -> Option<Reply> {
         Value::Int(number) => Reply::Int(*number),
         Value::BulkString(bytes) => Reply::Bulk(bytes.clone()),
         Value::Array(items) => Reply::Array(items.iter().map(of_redis).collect::<Option<_>>()?),
-        Value::ServerError(error) => Reply::Error(ServerError {
+        Value::ServerError(error) => Reply::Error(Box::new(ServerError {
             code: error.code().to_owned(),
             message: error.details().unwrap_or_default().to_owned(),
-        }),
+        })),
         Value::Map(_) | _ => return None,
     })
 }

@@ -199,9 +199,6 @@ pub(crate) fn is_missing(reply: &Reply) -> bool {
     let Reply::Error(error) = reply else {
         return false;
     };
-    match error.code.as_str() {
-        "NOSCRIPT" => true,
-        "NOPERM" => error.message.contains("'evalsha'"),
-        _ => false,
-    }
+    let is_forbidden = error.code == "NOPERM" && error.message.contains("'evalsha'");
+    error.code == "NOSCRIPT" || is_forbidden
 }

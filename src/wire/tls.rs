@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::client::{ClientConfig, ClientConnection};
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
@@ -107,9 +108,8 @@ impl Tls {
     /// The settings for connections. The error says what can't be used.
     pub(crate) fn config(&self) -> Result<TlsConfig, String> {
         // The crypto provider that the program has chosen, if it has.
-        let provider = CryptoProvider::get_default().cloned();
-        let provider =
-            provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
+        let chosen = CryptoProvider::get_default().cloned();
+        let provider = chosen.unwrap_or_else(|| Arc::new(default_provider()));
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("{error}"))?
@@ -118,9 +118,8 @@ impl Tls {
             None => config.with_no_client_auth(),
             Some((chain, key)) => {
                 let chain = certificates(chain, "client_certificate")?;
-                let key = PrivateKeyDer::from_pem_slice(key).map_err(
-                    |_| "client_certificate: there is no private key in the second PEM text",
-                )?;
+                let no_key = "client_certificate: there is no private key in the second PEM text";
+                let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| no_key)?;
                 let config = config.with_client_auth_cert(chain, key);
                 config.map_err(|error| format!("client_certificate: {error}"))?
             }
@@ -227,8 +226,8 @@ impl TlsStream {
     /// Writes the records that are ready.
     fn flush(&mut self, deadline: Timestamp) -> io::Result<()> {
         while self.tls.wants_write() {
-            self.tls
-                .write_tls(&mut self.plain.bounded(deadline, deadline))?;
+            let mut plain = self.plain.bounded(deadline, deadline);
+            self.tls.write_tls(&mut plain)?;
         }
         Ok(())
     }
@@ -292,11 +291,8 @@ impl Stream for TlsStream {
             match self.take_in(now, now) {
                 Ok(Some(1..)) => {}
                 Ok(None) => {
-                    return self
-                        .tls
-                        .reader()
-                        .fill_buf()
-                        .is_err_and(|it| is_timeout(&it));
+                    let waiting = self.tls.reader().fill_buf().map(<[u8]>::len);
+                    return waiting.is_err_and(|error| is_timeout(&error));
                 }
                 Ok(Some(0)) | Err(_) => return false,
             }

@@ -49,11 +49,8 @@ pub(crate) trait Transport: Send {
 pub(crate) trait Connect: Send + Sync {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError>;
 
-    /// Opens a connection without the login of the others. Returns None if the others don't log in.
-    fn connect_without_login(
-        &self,
-        _deadline: Timestamp,
-    ) -> Option<Result<Box<dyn Transport>, NodeError>> {
+    /// Opens a connection without the login of the others. Returns None if the others don't log in, or if it fails.
+    fn connect_without_login(&self, _deadline: Timestamp) -> Option<Box<dyn Transport>> {
         None
     }
 
@@ -67,10 +64,8 @@ pub(crate) trait Connect: Send + Sync {
 pub(crate) const NO_REPLY: &str = "bytes that are no Redis reply";
 
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
-    )
+    let kind = error.kind();
+    kind == io::ErrorKind::TimedOut || kind == io::ErrorKind::WouldBlock
 }
 
 /// The error for a connection that could not be made.

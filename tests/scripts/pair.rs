@@ -158,7 +158,7 @@ impl Real {
 
 /// A store whose own clock is its wall clock.
 fn store() -> Store {
-    Store::of(Process::new(0, Duration::ZERO, 0))
+    Store::of(Process::new(0, Duration::ZERO))
 }
 
 /// A reply as text; of an error its first word.

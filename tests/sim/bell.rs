@@ -67,7 +67,7 @@ impl State {
     pub(super) fn listens_on(&mut self, connection: usize) {
         let node = &self.nodes[self.network.connections[connection].node];
         let until = node.store.listens_until(connection);
-        let until = until.map(|until| node.clock.when(nanos(until)));
+        let until = until.map(|until| node.when(until));
         if let Some(until) = until.filter(|until| *until > self.now) {
             self.push(until, Event::Unblock(connection));
         }

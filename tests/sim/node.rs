@@ -11,6 +11,9 @@ use crate::node::command::MarkerAction;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
+/// What the clock of a store shows when that of its node shows zero.
+const EPOCH: Duration = Duration::from_micros(VIRTUAL_EPOCH_US);
+
 pub(super) struct Node {
     pub(super) clock: Clockwork,
     pub(super) store: Store,
@@ -38,11 +41,11 @@ pub(super) struct Executed {
 impl Node {
     /// The node with this number, on a clock of its own; open, where the protocol has that.
     pub(super) fn new(number: u64, clock: Clockwork, plan: &Plan) -> Self {
-        let mut store = Store::of(Process::new(number, Duration::ZERO, VIRTUAL_EPOCH_US));
+        let mut store = Store::of(Process::new(number, EPOCH));
         if let Some(rules) = plan.rules().filter(|_| plan.workload != Workload::New) {
             let open = command::open(&rules, MarkerAction::Open);
             let open = open.in_full();
-            let shows = Duration::from_nanos(clock.shows(0));
+            let shows = EPOCH + Duration::from_nanos(clock.shows(0));
             assert_eq!(store.execute(&open, shows), Reply::Okay);
         }
         Self {
@@ -121,7 +124,12 @@ impl Node {
 
     /// Redis counts in milliseconds, so that a key may live for up to one less than it was told.
     pub(super) fn time(&self, now: Nanos) -> Duration {
-        Duration::from_millis(self.clock.shows(now) / 1_000_000)
+        EPOCH + Duration::from_millis(self.clock.shows(now) / 1_000_000)
+    }
+
+    /// The first true time at which the clock of the store shows this or more.
+    pub(super) fn when(&self, time: Duration) -> Nanos {
+        self.clock.when(nanos(time.saturating_sub(EPOCH)))
     }
 
     pub(super) fn execute(&mut self, message: &Message, now: Nanos) -> Executed {
@@ -150,7 +158,7 @@ impl Node {
         let time = self.time(now);
         let reply = self.store.serve(connection, &message.bytes, time);
         let until = self.store.listens_until(connection).unwrap_or(time);
-        (reply, self.clock.when(nanos(until)))
+        (reply, self.when(until))
     }
 
     /// The connections of the clients that the last command has woken.
@@ -188,6 +196,6 @@ impl Node {
     pub(super) fn expiry(&mut self, key: &str, token: &str, now: Nanos) -> Option<Nanos> {
         let contents = self.contents(key, now);
         let own = contents.entry(token)?;
-        Some(self.clock.when(nanos(own.until)))
+        Some(self.when(own.until))
     }
 }

@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use super::Store;
 use super::entry::{
-    Content, Entry, Kind, Members, bulk, count, error, integer, within, wrong_type,
+    Content, Entry, Kind, Members, bulk, count, end_of_ms, error, integer, whole_ms, within,
+    wrong_type,
 };
+use super::process::Process;
 use crate::wire::resp::Reply;
 
 mod scan;
+
+/// The reply to a command, or the error in its place.
+type CommandResult = Result<Reply, Reply>;
 
 impl Store {
     /// Executes one command. Replies with an error to what Redis does not accept, and to what nobody sends.
@@ -29,7 +34,7 @@ impl Store {
         reply
     }
 
-    fn answer(&mut self, words: &[&str], now: Duration) -> Result<Reply, Reply> {
+    fn answer(&mut self, words: &[&str], now: Duration) -> CommandResult {
         Ok(match words {
             ["GET", key] => self.text(key)?.map_or(Reply::Nil, bulk),
             ["MGET", keys @ ..] => {
@@ -58,7 +63,7 @@ impl Store {
                 self.ends_in(key, ttl_ms, now)?
             }
             ["PEXPIREAT", key, end] => {
-                let left_ms = integer(end)?.saturating_sub(self.process.wall_ms(now));
+                let left_ms = integer(end)?.saturating_sub(whole_ms(now));
                 self.ends_in(key, left_ms, now)?
             }
             ["RPUSH", key, elements @ ..] => {
@@ -75,14 +80,14 @@ impl Store {
             ["SCAN", cursor, "MATCH", pattern, "COUNT", count] => {
                 self.scan(cursor, pattern, count)?
             }
-            ["TIME"] => self.process.time(now),
+            ["TIME"] => Process::time(now),
             ["INFO", section] => self.process.info(section, now),
             other => self.of_members(other)?,
         })
     }
 
     /// The commands for sets, and for sorted ones.
-    fn of_members(&mut self, words: &[&str]) -> Result<Reply, Reply> {
+    fn of_members(&mut self, words: &[&str]) -> CommandResult {
         Ok(match words {
             ["SADD", key, member] => {
                 let members = self.members(key, Kind::Set)?;
@@ -112,30 +117,12 @@ impl Store {
                 let last = members.last().copied().map(with_score);
                 Reply::Array(last.into_iter().flatten().collect())
             }
-            [
-                "ZRANGEBYSCORE",
-                key,
-                min,
-                max,
-                with_scores @ ..,
-                "LIMIT",
-                from,
-                limit,
-            ] => {
-                let found = within(self.members(key, Kind::Sorted)?, &scores(min, max)?);
-                let number = |text| Ok(usize::try_from(integer(text)?).unwrap_or(usize::MAX));
-                let found = found.into_iter().skip(number(from)?).take(number(limit)?);
-                Reply::Array(match with_scores {
-                    [] => found.map(|(_, member)| bulk(member)).collect(),
-                    ["WITHSCORES"] => found.flat_map(with_score).collect(),
-                    _ => return Err(error("syntax error")),
-                })
-            }
+            ["ZRANGEBYSCORE", key, range @ ..] => self.range(key, range)?,
             _ => return Err(error("a command that a fake node does not know")),
         })
     }
 
-    fn increment(&mut self, key: &str) -> Result<Reply, Reply> {
+    fn increment(&mut self, key: &str) -> CommandResult {
         let more = integer(self.text(key)?.unwrap_or("0"))?.checked_add(1);
         let more = more.ok_or_else(|| error("increment or decrement would overflow"))?;
         let entry = self.keys.get(key);
@@ -144,46 +131,48 @@ impl Store {
         Ok(Reply::Int(more))
     }
 
-    fn zadd(
-        &mut self,
-        key: &str,
-        options: &[&str],
-        score: &str,
-        member: &str,
-    ) -> Result<Reply, Reply> {
+    fn range(&mut self, key: &str, range: &[&str]) -> CommandResult {
+        let [min, max, with_scores @ .., "LIMIT", from, limit] = range else {
+            return Err(syntax_error());
+        };
+        let found = within(self.members(key, Kind::Sorted)?, &scores(min, max)?);
+        let number = |text| Ok(usize::try_from(integer(text)?).unwrap_or(usize::MAX));
+        let found = found.into_iter().skip(number(from)?).take(number(limit)?);
+        Ok(Reply::Array(match with_scores {
+            [] => found.map(|(_, member)| bulk(member)).collect(),
+            ["WITHSCORES"] => found.flat_map(with_score).collect(),
+            _ => return Err(syntax_error()),
+        }))
+    }
+
+    fn zadd(&mut self, key: &str, options: &[&str], score: &str, member: &str) -> CommandResult {
         let score = integer(score).map_err(|_| error("value is not a valid float"))?;
         let members = self.members(key, Kind::Sorted)?;
         let old = members.get(member).copied();
         let score = match options {
             [] => score,
             ["NX"] => old.unwrap_or(score),
-            _ => return Err(error("syntax error")),
+            _ => return Err(syntax_error()),
         };
         members.insert(member.to_owned(), score);
         Ok(Reply::Int(old.is_none().into()))
     }
 
     fn text(&self, key: &str) -> Result<Option<&str>, Reply> {
-        let entry = self.keys.get(key);
-        entry
-            .map(|entry| entry.text().ok_or_else(wrong_type))
-            .transpose()
+        self.keys.get(key).map(Entry::text).transpose()
     }
 
     /// What is under a key; where nothing is, this, which goes again if it stays empty.
     fn or_empty(&mut self, key: &str, content: Content) -> &mut Content {
-        let entry = self.keys.entry(key.to_owned()).or_insert(Entry {
-            content,
-            until: Entry::NEVER,
-        });
-        &mut entry.content
+        let until = Entry::NEVER;
+        let entry = self.keys.entry(key.to_owned());
+        &mut entry.or_insert(Entry { content, until }).content
     }
 
     fn list(&mut self, key: &str) -> Result<&mut VecDeque<String>, Reply> {
-        if let Content::List(list) = self.or_empty(key, Content::List(VecDeque::new())) {
-            Ok(list)
-        } else {
-            Err(wrong_type())
+        match self.or_empty(key, Content::List(VecDeque::new())) {
+            Content::List(list) => Ok(list),
+            Content::Members(..) | Content::Text(_) => Err(wrong_type()),
         }
     }
 
@@ -195,40 +184,28 @@ impl Store {
     }
 
     /// Takes such members away. Returns how many they were.
-    fn remove(
-        &mut self,
-        key: &str,
-        kind: Kind,
-        goes: impl Fn(&str, i64) -> bool,
-    ) -> Result<Reply, Reply> {
+    fn remove(&mut self, key: &str, kind: Kind, goes: impl Fn(&str, i64) -> bool) -> CommandResult {
         let members = self.members(key, kind)?;
         let before = members.len();
         members.retain(|member, score| !goes(member, *score));
         Ok(count(before.saturating_sub(members.len())))
     }
 
-    fn set(
-        &mut self,
-        key: &str,
-        value: &str,
-        options: &[&str],
-        now: Duration,
-    ) -> Result<Reply, Reply> {
+    fn set(&mut self, key: &str, value: &str, options: &[&str], now: Duration) -> CommandResult {
         let is_there = self.keys.contains_key(key);
-        let (condition, ttl) = match options {
-            [] => (None, None),
-            ["PX", ttl] => (None, Some(ttl)),
-            [condition] => (Some(*condition), None),
-            [condition, "PX", ttl] | ["PX", ttl, condition] => (Some(*condition), Some(ttl)),
-            _ => return Err(error("syntax error")),
-        };
-        let may_set = match condition {
-            None => true,
-            Some("NX") => !is_there,
-            Some("XX") => is_there,
-            Some(_) => return Err(error("syntax error")),
-        };
-        let until = ttl.map_or(Ok(Entry::NEVER), |ttl| end(integer(ttl)?, now, "set"))?;
+        let (mut may_set, mut until) = (true, Entry::NEVER);
+        let mut options = options.iter();
+        while let Some(option) = options.next() {
+            match *option {
+                "NX" => may_set = !is_there,
+                "XX" => may_set = is_there,
+                "PX" => {
+                    let ttl = options.next().ok_or_else(syntax_error)?;
+                    until = end(integer(ttl)?, now, "set")?;
+                }
+                _ => return Err(syntax_error()),
+            }
+        }
         if until <= now {
             return Err(bad_end("set"));
         }
@@ -240,19 +217,23 @@ impl Store {
     }
 
     /// Has a key end so many ms later, or at once. A sorted set is there until its last ms is over.
-    fn ends_in(&mut self, key: &str, left_ms: i64, now: Duration) -> Result<Reply, Reply> {
-        let last_ms = self.process.wall_ms(now).saturating_add(left_ms);
+    fn ends_in(&mut self, key: &str, left_ms: i64, now: Duration) -> CommandResult {
+        let last_ms = whole_ms(now).saturating_add(left_ms);
         let Some(entry) = self.keys.get_mut(key) else {
             return Ok(Reply::Int(0));
         };
         entry.until = if entry.content.is_sorted() && left_ms > 0 {
-            self.process.after(last_ms)
+            end_of_ms(last_ms)
         } else {
             end(left_ms, now, "pexpireat")?
         };
         self.sweep(key, now);
         Ok(Reply::Int(1))
     }
+}
+
+fn syntax_error() -> Reply {
+    error("syntax error")
 }
 
 fn bad_end(command: &str) -> Reply {
@@ -262,8 +243,7 @@ fn bad_end(command: &str) -> Reply {
 /// When a key ends that has so many ms left: at once, if they are not above zero. In milliseconds it has to fit an `i64`, as in
 /// Redis.
 fn end(ttl_ms: i64, now: Duration, command: &str) -> Result<Duration, Reply> {
-    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-    if now_ms.checked_add(ttl_ms).is_none() {
+    if whole_ms(now).checked_add(ttl_ms).is_none() {
         return Err(bad_end(command));
     }
     let ttl = Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0));

@@ -44,14 +44,13 @@ impl Entry {
             // It ends after the ms that it was told, and the clock may be within one.
             left = left.saturating_sub(Duration::from_nanos(1));
         }
-        i64::try_from(left.as_millis()).unwrap_or(i64::MAX)
+        whole_ms(left)
     }
 
-    pub(crate) fn text(&self) -> Option<&str> {
-        if let Content::Text(text) = &self.content {
-            Some(text)
-        } else {
-            None
+    pub(super) fn text(&self) -> Result<&str, Reply> {
+        match &self.content {
+            Content::Text(text) => Ok(text),
+            Content::Members(..) | Content::List(_) => Err(wrong_type()),
         }
     }
 }
@@ -68,20 +67,6 @@ impl Content {
 
     pub(super) fn is_sorted(&self) -> bool {
         matches!(self, Self::Members(Kind::Sorted, _))
-    }
-
-    /// As a server lists it.
-    #[cfg(test)]
-    pub(super) fn parts(&self) -> Vec<String> {
-        match self {
-            Self::Text(text) => vec![text.clone()],
-            Self::Members(Kind::Set, members) => members.keys().cloned().collect(),
-            Self::List(elements) => elements.iter().cloned().collect(),
-            Self::Members(Kind::Sorted, members) => within(members, &(i64::MIN..=i64::MAX))
-                .into_iter()
-                .map(|(score, member)| format!("{score} {member}"))
-                .collect(),
-        }
     }
 
     /// Whether nothing is left, so that Redis deletes the key.
@@ -103,6 +88,16 @@ pub(super) fn within<'m>(
     let mut found: Vec<_> = found.filter(|(score, _)| scores.contains(score)).collect();
     found.sort_unstable();
     found
+}
+
+/// The ms of the wall clock in which this is.
+pub(super) fn whole_ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// When this ms of the wall clock is over.
+pub(super) fn end_of_ms(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0).saturating_add(1))
 }
 
 pub(super) fn error(message: &str) -> Reply {

@@ -12,20 +12,13 @@ pub(crate) struct Process {
     life: u64,
     /// When this life began, on the node's own clock.
     born: Duration,
-    /// What the wall clock shows at the zero of the node's own clock, in microseconds since the Unix epoch.
-    epoch_us: u64,
 }
 
 impl Process {
-    /// The first life of the process of a node; `now` is on the node's own clock, and `wall_us` the same moment on the
-    /// wall clock.
-    pub(crate) fn new(node: u64, now: Duration, wall_us: u64) -> Self {
-        Self {
-            node,
-            life: 0,
-            born: now,
-            epoch_us: wall_us.saturating_sub(micros(now)),
-        }
+    /// The first life of the process of a node.
+    pub(crate) fn new(node: u64, born: Duration) -> Self {
+        let life = 0;
+        Self { node, life, born }
     }
 
     pub(super) fn restart(&mut self, now: Duration) {
@@ -39,25 +32,8 @@ impl Process {
         format!("{:020x}{:020x}", self.node.wrapping_add(1), self.life)
     }
 
-    fn wall_micros(&self, now: Duration) -> u64 {
-        self.epoch_us.saturating_add(micros(now))
-    }
-
-    /// What the wall clock shows, in whole ms since the Unix epoch.
-    pub(super) fn wall_ms(&self, now: Duration) -> i64 {
-        i64::try_from(self.wall_micros(now) / 1000).unwrap_or(i64::MAX)
-    }
-
-    /// When this ms of the wall clock is over, on the node's own clock.
-    pub(super) fn after(&self, wall_ms: i64) -> Duration {
-        let next = u64::try_from(wall_ms).unwrap_or(0).saturating_add(1);
-        let since_epoch = next.saturating_mul(1000);
-        Duration::from_micros(since_epoch.saturating_sub(self.epoch_us))
-    }
-
-    pub(super) fn time(&self, now: Duration) -> Reply {
-        let wall = Duration::from_micros(self.wall_micros(now));
-        let parts = [wall.as_secs(), u64::from(wall.subsec_micros())];
+    pub(super) fn time(now: Duration) -> Reply {
+        let parts = [now.as_secs(), u64::from(now.subsec_micros())];
         let parts = parts.map(|part| Reply::Bulk(part.to_string().into_bytes()));
         Reply::Array(parts.into())
     }
@@ -79,8 +55,4 @@ impl Process {
         };
         Reply::Bulk(text.into_bytes())
     }
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }

@@ -14,7 +14,7 @@ const NOW: Duration = Duration::from_secs(1_700_000_000);
 
 /// A store with one key.
 fn occupied() -> Store {
-    let mut store = Store::of(Process::new(0, Duration::ZERO, 0));
+    let mut store = Store::of(Process::new(0, Duration::ZERO));
     store.put("held", "token", Duration::MAX);
     store
 }

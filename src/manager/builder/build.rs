@@ -97,8 +97,7 @@ impl Builder {
             let connector = node.connector(&clock, lookups.as_ref(), &security);
             (node.name().into(), connector)
         });
-        let connectors = connectors.collect();
-        self.assemble(connectors, clock)
+        self.assemble(connectors.collect(), clock.clone())
     }
 
     /// Makes the manager over nodes in the canonical order, each with its name and its connector.
@@ -111,22 +110,20 @@ impl Builder {
         let thread = one_thread("redlatch").map_err(Error::no_thread)?;
         let timers = Timers::new(&clock, &thread);
         let common_lanes = Arc::new(lanes(options.pool_size));
-        let nodes = nodes
-            .into_iter()
-            .map(|(name, connector)| {
-                Node::new(Setup {
-                    name,
-                    connector,
-                    pool_size: options.pool_size,
-                    common_lanes: Arc::clone(&common_lanes),
-                    timeout: options.node_timeout,
-                    connect_timeout: options.connect_timeout(),
-                    clock: &clock,
-                    timers: &timers,
-                    thread: &thread,
-                })
+        let node = |(name, connector)| {
+            Node::new(Setup {
+                name,
+                connector,
+                pool_size: options.pool_size,
+                common_lanes: Arc::clone(&common_lanes),
+                timeout: options.node_timeout,
+                connect_timeout: options.connect_timeout(),
+                clock: &clock,
+                timers: &timers,
+                thread: &thread,
             })
-            .collect();
+        };
+        let nodes = nodes.into_iter().map(node).collect();
         let shared = Shared::new(Cluster::new(nodes, clock, options));
         Ok(LockManager { shared })
     }
@@ -164,9 +161,7 @@ impl Builder {
         let label = self.holder.clone().transpose();
         options.holder = label.map_err(|reason| Error::invalid("holder", reason))?;
         options.term_of("max_ttl", max_ttl)?;
-        options.default_ttl = self
-            .default_ttl
-            .unwrap_or_else(|| options.default_ttl.min(options.max_ttl));
+        options.default_ttl = self.default_ttl.unwrap_or(options.default_ttl.min(max_ttl));
         options.term_of("default_ttl", options.default_ttl)?;
         Ok(options)
     }

@@ -165,7 +165,7 @@ impl Compared {
             });
         }
         let margin = kept.map_or(0, |kept| kept.margin);
-        let is_late = end <= self.now || self.end.max(end) - margin <= self.now;
+        let is_late = end <= self.now || self.end.max(end).saturating_sub(margin) <= self.now;
         if count(|vote| matches!(vote, Vote::Granted)) < 2 || is_late {
             return false;
         }

@@ -33,7 +33,8 @@ impl LockManager {
                 "{began} locks, and {ended} ends of locks: {ends:?}"
             ));
         }
-        self.cluster().each().find_map(|node| node.remains())
+        let cluster = self.shared.cluster();
+        cluster.each().find_map(|node| node.remains())
     }
 }
 

@@ -3,13 +3,13 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::super::entry::{bulk, error, integer};
-use super::Store;
+use super::{CommandResult, Store};
 use crate::wire::resp::Reply;
 
 impl Store {
     /// The keys come in the order of their hashes, which is another one in each process. The cursor is the hash of the next key with
     /// its bits reversed, because the cursors of Redis grow in that way.
-    pub(super) fn scan(&self, cursor: &str, pattern: &str, count: &str) -> Result<Reply, Reply> {
+    pub(super) fn scan(&self, cursor: &str, pattern: &str, count: &str) -> CommandResult {
         let cursor: u64 = cursor.parse().map_err(|_| error("invalid cursor"))?;
         let count = usize::try_from(integer(count)?).unwrap_or(0);
         let prefix = prefix(pattern);

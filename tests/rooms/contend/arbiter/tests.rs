@@ -43,21 +43,22 @@ fn world_with(builder: Builder) -> World {
 }
 
 impl World {
+    fn cluster(&self) -> &Cluster {
+        self.manager.cluster().unwrap()
+    }
+
     fn resource(&self, kind: Kind) -> Resource {
-        self.manager.cluster().resource("job".into(), kind).unwrap()
+        self.cluster().resource("job".into(), kind).unwrap()
     }
 
     /// A wait without a bound.
     fn begin<'w>(&'w self, resource: &'w Resource) -> Wait<'w> {
-        Wait::new(self.manager.cluster(), &self.held, resource, &FOREVER)
+        Wait::new(self.cluster(), &self.held, resource, &FOREVER)
     }
 
     fn patience(&self, span: Duration) -> Patience {
-        let end = self.manager.cluster().clock.now().saturating_add(span);
-        Patience {
-            end: Some(end),
-            ..FOREVER
-        }
+        let end = Some(self.cluster().clock.now().saturating_add(span));
+        Patience { end, ..FOREVER }
     }
 
     /// Waits for an attempt. Returns which nodes it asks, and when.
@@ -171,7 +172,7 @@ fn all_nodes_are_asked_after_eight_looks_or_at_the_end() {
     world.nodes.iter().for_each(FakeNode::hang);
     let patience = world.patience(DELAY / 10);
     wait.patience = &patience;
-    at += world.manager.cluster().options.node_timeout;
+    at += world.cluster().options.node_timeout;
     assert_eq!(world.next(&mut wait), (AllNodes, at));
 }
 

@@ -108,7 +108,7 @@ fn a_lock_for_which_a_step_decides_nothing_is_renewed_soon_also_if_the_step_pani
 /// A keeper without a thread, over the nodes of a manager.
 fn keeper_over(nodes: &[FakeNode]) -> (LockManager, Arc<Keeper>) {
     let manager = LockManager::builder().fakes(nodes).build().unwrap();
-    let of = manager.cluster();
+    let of = manager.cluster().unwrap();
     let cluster = Cluster::new(of.nodes().to_vec(), of.clock.clone(), of.options.clone());
     (manager, Keeper::new(cluster))
 }
