@@ -8,7 +8,7 @@ const TOLERANCE: f64 = 3.0;
 
 /// Measures all figures anew, and writes the file.
 const RENEW: &str =
-    "cargo bench --package redlatch --features tls-rustls,serde --bench pairs -- --new-baseline";
+    "cargo bench -p redlatch --features tls-rustls,serde --bench pairs -- --new-baseline";
 
 /// What a pair of acquire and release costs in one mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
