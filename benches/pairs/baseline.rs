@@ -39,25 +39,23 @@ impl Baseline {
 
     /// Compares figures that were measured in this setting.
     pub(crate) fn compare(&self, setting: &str, figures: &[Figure]) -> Report {
-        let mut text = "instructions of a pair     baseline       now    change\n".to_owned();
-        let mut remarks = String::new();
-        for figure in figures {
-            text.push_str(&self.line(figure));
-            remarks.push_str(&self.remark(figure));
-        }
-        let is_comparable = self.setting == setting;
-        let has_failed = is_comparable && !remarks.is_empty();
-        text.push_str(&if !is_comparable {
-            format!(
-                "LEFT OUT: these figures can't be compared. The baseline is of {}, and this is {setting}. If that stays so, go to a \
-                 commit that is known to be good, and renew the baseline: {RENEW}",
-                self.setting
-            )
-        } else if has_failed {
-            remarks
+        let lines: String = figures.iter().map(|figure| self.line(figure)).collect();
+        let remarks: String = figures.iter().map(|figure| self.remark(figure)).collect();
+        let (verdict, has_failed) = if self.setting != setting {
+            let measured = &self.setting;
+            let left_out = format!(
+                "LEFT OUT: these figures can't be compared. The baseline is of {measured}, and this is {setting}. If that stays so, go \
+                 to a commit that is known to be good, and renew the baseline: {RENEW}"
+            );
+            (left_out, false)
+        } else if remarks.is_empty() {
+            let same = format!("no figure differs from the baseline by more than {TOLERANCE} %");
+            (same, false)
         } else {
-            format!("no figure differs from the baseline by more than {TOLERANCE} %")
-        });
+            (remarks, true)
+        };
+        let text =
+            format!("instructions of a pair     baseline       now    change\n{lines}{verdict}");
         Report { text, has_failed }
     }
 
