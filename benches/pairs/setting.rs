@@ -1,4 +1,4 @@
-//! What the figures depend on beside our code: the compiler, the C library, the processor, valgrind.
+//! What the figures depend on, apart from our code: the compiler, features, the C library, the processor, valgrind.
 
 use std::process::Command;
 
@@ -12,11 +12,13 @@ pub(crate) fn here(valgrind: &str) -> String {
     };
     let (release, host) = (compiler("release: "), compiler("host: "));
     let library = said("getconf", "GNU_LIBC_VERSION");
-    format!(
-        "rustc {release}, {host}{}, {}, {valgrind}",
-        vectors(),
-        library.trim()
-    )
+    let features = if cfg!(any(feature = "metrics", feature = "tracing")) {
+        " with further features"
+    } else {
+        ""
+    };
+    let (vectors, library) = (vectors(), library.trim());
+    format!("rustc {release}{features}, {host}{vectors}, {library}, {valgrind}")
 }
 
 /// The C library chooses its functions by this. Whatever else a processor can do, valgrind shows all programs the same one.
