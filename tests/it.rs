@@ -209,6 +209,7 @@ mod house {
     mod examples;
     mod first_hour;
     mod guide;
+    mod instructions;
     mod links;
     #[cfg(target_os = "linux")]
     mod packaging;

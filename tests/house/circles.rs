@@ -151,6 +151,7 @@ fn no_files_import_each_other_in_a_circle() {
     assert_eq!(circles("src", library()), none);
     for folder in [
         "benches/lock",
+        "benches/pairs",
         "benches/peers/src",
         "cli/src",
         "testing/src",
