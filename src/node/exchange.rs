@@ -32,10 +32,10 @@ use smallvec::SmallVec;
 use super::Node;
 use super::connection::{OpenConnection, SUSPICIOUS_IDLE, Slots, no_connection};
 use super::gate::Passage;
-use super::key_report::{Again, KeyReport, Leftover};
+use super::key_report::{Again, KeyReport};
 use super::lanes::Lane;
-use super::receipt::Undo;
 use super::request::{Batch, Request};
+use super::undo::{Leftover, Undo};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::log_lines;
@@ -294,7 +294,7 @@ impl<'x> Exchange<'x> {
             if request.verb.long_wait().is_none() {
                 let took = at.saturating_since(self.sent_at);
                 let took = took.saturating_sub(self.connecting);
-                self.node.pace.note_answer(took);
+                self.node.pace.answer.note(took);
             }
         } else if report.vote.failure().is_some_and(NodeError::is_silence)
             && self.node.connector.is_remote()

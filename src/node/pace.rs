@@ -5,38 +5,25 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Both times are in microseconds + 1. Zero means that the time is not known.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    answer: AtomicU64,
-    connection: AtomicU64,
+    /// How long an answer took, which may have come too late.
+    pub(super) answer: LastTime,
+    pub(super) connection: LastTime,
 }
 
-impl Pace {
-    /// Notes how long an answer took, which may have come too late.
-    pub(super) fn note_answer(&self, took: Duration) {
-        note(&self.answer, took);
+/// In microseconds + 1. Zero means that the time is not known.
+#[derive(Debug, Default)]
+pub(super) struct LastTime(AtomicU64);
+
+impl LastTime {
+    pub(super) fn note(&self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.0.store(us.saturating_add(1), Ordering::Relaxed);
     }
 
-    pub(super) fn note_connection(&self, took: Duration) {
-        note(&self.connection, took);
+    pub(super) fn last(&self) -> Option<Duration> {
+        let us = self.0.load(Ordering::Relaxed).checked_sub(1);
+        us.map(Duration::from_micros)
     }
-
-    pub(super) fn answer(&self) -> Option<Duration> {
-        known(&self.answer)
-    }
-
-    pub(super) fn connection(&self) -> Option<Duration> {
-        known(&self.connection)
-    }
-}
-
-fn note(last: &AtomicU64, took: Duration) {
-    let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-    last.store(us.saturating_add(1), Ordering::Relaxed);
-}
-
-fn known(last: &AtomicU64) -> Option<Duration> {
-    let us = last.load(Ordering::Relaxed).checked_sub(1);
-    us.map(Duration::from_micros)
 }

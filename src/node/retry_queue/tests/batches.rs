@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::super::super::command;
+use super::super::super::connection::OpenConnection;
 use super::super::super::doubles::Write;
 use super::*;
 use crate::claim::{Claim, Kind};
@@ -103,7 +104,7 @@ fn beyond_8_mib_the_releases_whose_keys_end_first_are_left_to_their_time_to_live
     names.sort_unstable();
     // Each is a little more than a MiB, so that seven of them have room, and the one that ends first has to go.
     assert_eq!(names, ["a", "b", "c", "d", "e", "f", "h"]);
-    assert_eq!(node.owed.lock().bytes, 0);
+    assert_eq!(node.retry_queue.lock().kept, 0);
 }
 
 #[test]
@@ -119,8 +120,8 @@ fn the_nodes_share_the_bytes_of_a_release() {
     release_all(asked, &release_of("a"), SECOND * 60);
     let [one, other] = nodes
         .each_ref()
-        .map(|node| node.owed.lock().releases[0].command.clone());
-    assert!(std::ptr::eq(&*one, &*other));
+        .map(|node| node.retry_queue.lock().releases[0].command.clone());
+    assert_eq!(one.bytes.as_ptr(), other.bytes.as_ptr());
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn an_undo_that_comes_while_others_are_read_goes_again_too() {
     server.set(move |_| {
         if let Some((connection, other)) = late.lock().take() {
             let node = of_node.upgrade().unwrap();
-            node.close_behind(connection, vec![Undo::sent(other, now)]);
+            node.keep_undos(Some(connection), vec![Undo::written(other, now)]);
         }
         Says(Reply::Int(1))
     });
@@ -189,9 +190,10 @@ fn releases_without_an_answer_go_behind_all_others() {
     let (server, node) = start(AWAY);
     (0..130).for_each(|name| fail_to_release(&node, &name.to_string(), SECOND * 3600));
     let now = server.clock.now();
-    let mut owed = node.owed.lock();
+    let mut owed = node.retry_queue.lock();
     let first = owed.begin_write(now);
-    assert_eq!((first.len(), owed.end_write(&[])), (128, 0));
+    let silence = [(); 128].map(|()| KeyReports::new());
+    assert_eq!((first.len(), owed.end_write(&silence)), (128, 0));
     let second = owed.begin_write(now);
     let names =
         [&second[0], &second[1], &second[2]].map(|release| release.keys_of_call()[0].clone());

@@ -8,8 +8,10 @@ use super::super::doubles::{
 };
 use super::super::verbs::{Asked, release_all, release_and};
 use super::super::{Leftover, Node, Receipt};
+use super::background::PAUSES;
 use super::*;
 use crate::error::{NodeError, Vote};
+use crate::wire::resp::Reply;
 
 mod batches;
 
@@ -98,7 +100,7 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
 fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_that_live() {
     let (server, node) = start(AWAY);
     fail_to_release(&node, "a", SECOND * 3600);
-    for _ in 0..MOST_RELEASES {
+    for _ in 0..MOST_KEPT / LEAST_OF_ONE {
         fail_to_release(&node, "short", SECOND * 10);
     }
     server.clock.advance(SECOND * 12);
@@ -157,8 +159,8 @@ fn an_answer_that_comes_too_late_is_noted_when_it_comes() {
     };
     // The answer comes right behind the time-out, and is noticed at the next try.
     *server.distance.lock() = Duration::ZERO;
-    server.clock.advance(FIRST_PAUSE);
-    assert_eq!(node.pace.answer(), Some(SECOND + FIRST_PAUSE));
+    server.clock.advance(PAUSES.first);
+    assert_eq!(node.pace.answer.last(), Some(SECOND + PAUSES.first));
 }
 
 #[test]
