@@ -52,20 +52,26 @@ struct Written {
 }
 
 impl Receipt {
-    fn new(at: Timestamp, is_answered: bool) -> Self {
-        let is_answered = AtomicBool::new(is_answered);
+    fn new(at: Timestamp) -> Self {
+        let is_answered = AtomicBool::new(false);
         Self(Arc::new(Written { at, is_answered }))
+    }
+
+    fn note_answer(&self) {
+        self.0.is_answered.store(true, Ordering::Release);
     }
 
     /// The receipt of an undo that another guard of the lock may have sent. Nobody here hears of its answer.
     pub(crate) fn of_another_guard() -> Self {
-        Self::new(Timestamp::from_nanos(0), false)
+        Self::new(Timestamp::from_nanos(0))
     }
 
     /// The receipt of an undo that was sent then, and is answered.
     #[cfg(test)]
     pub(crate) fn answered(sent_at: Timestamp) -> Self {
-        Self::new(sent_at, true)
+        let receipt = Self::new(sent_at);
+        receipt.note_answer();
+        receipt
     }
 
     pub(crate) fn is_answered(&self) -> bool {
@@ -86,7 +92,7 @@ pub(super) struct Undo {
 
 impl Undo {
     pub(super) fn written(command: Packed, at: Timestamp) -> Self {
-        let receipt = Receipt::new(at, false);
+        let receipt = Receipt::new(at);
         Self { command, receipt }
     }
 }
@@ -137,7 +143,7 @@ impl Behind {
         }
         // Do not count the undos as answered after a reply that made no sense, because the number of replies then proves nothing.
         for undo in self.undos.iter().filter(|_| !connection.is_used_up) {
-            undo.receipt.0.is_answered.store(true, Ordering::Release);
+            undo.receipt.note_answer();
         }
         End::Answered
     }
