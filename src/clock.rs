@@ -27,6 +27,11 @@ impl Timestamp {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// This time, later by the span from `begin` to `end`.
+    pub(crate) fn later_by(self, begin: Self, end: Self) -> Self {
+        Self(self.0.saturating_add(end.0.saturating_sub(begin.0)))
+    }
+
     /// None where the sum is beyond 584 years.
     pub(crate) fn checked_add(self, span: Duration) -> Option<Self> {
         let nanos = u64::try_from(span.as_nanos()).ok()?;
@@ -159,8 +164,6 @@ impl Clock {
         }
     }
 
-    /// As [`Self::now`], for counters, logs and error messages only: a simulation does not count it as a step. No
-    /// decision may depend on it.
     /// The time that was read a moment ago; of a clock that moves at each step, the time now.
     pub(crate) fn now_or(&self, read: Timestamp) -> Timestamp {
         match self {
@@ -169,6 +172,8 @@ impl Clock {
         }
     }
 
+    /// As [`Self::now`], for counters, logs and error messages only: a simulation does not count it as a step. No
+    /// decision may depend on it.
     pub(crate) fn now_for_records(&self) -> Timestamp {
         match self {
             Self::System(_) => self.now(),

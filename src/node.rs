@@ -8,7 +8,7 @@
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
 //! - `attempt`: an attempt to take a lock, packed once. `request`: a command, and what follows from its verb.
 //! - `key_report`: what a node says of a request.
-//! - `connection`: what the slots of the r2d2 pool hold, and the rule for when a connection must not be used again.
+//! - `pool`: the slots for connections. `connection`: what a slot holds, and the rule for when it must not be used again.
 //! - `stranger`: commands on a connection without a login.
 //! - `undo`: the undos of commands without an answer. The table of their ends is at the head of the file.
 //! - `retry_queue`: releases and undos that go again until the node has answered. `background` sends them, and the probes.
@@ -19,7 +19,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
 
 mod attempt;
@@ -34,6 +33,7 @@ pub(crate) mod lanes;
 #[cfg(test)]
 mod lanes_model;
 mod pace;
+mod pool;
 mod reply;
 #[cfg(all(any(test, fuzzing), feature = "fake", target_os = "linux"))]
 pub(crate) mod reply_path;
@@ -46,10 +46,10 @@ pub(crate) mod verbs;
 pub(crate) mod wait;
 
 pub(crate) use self::attempt::Attempt;
-use self::connection::Slots;
 use self::gate::Gate;
 use self::lanes::Lanes;
 use self::pace::Pace;
+use self::pool::Pool;
 pub(crate) use self::reply::one_vote;
 use self::retry_queue::RetryQueue;
 pub(crate) use self::undo::{Leftover, Receipt};
@@ -62,7 +62,7 @@ use crate::wire::transport::Connect;
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {
     name: Arc<str>,
-    pool: Pool<Slots>,
+    pool: Pool,
     connector: Box<dyn Connect>,
     timeout: Duration,
     connect_timeout: Duration,
@@ -122,24 +122,10 @@ pub(crate) fn lanes(pool_size: u32) -> Lanes {
 
 impl Node {
     pub(crate) fn new(setup: Setup<'_>) -> Arc<Self> {
-        let slots = || {
-            Pool::builder()
-                .max_size(setup.pool_size)
-                // All slots are made now and none later, so that the thread is free for the probes.
-                .min_idle(None)
-                .idle_timeout(None)
-                .max_lifetime(None)
-                .test_on_check_out(false)
-                .error_handler(Box::new(NopErrorHandler))
-                .thread_pool(Arc::clone(setup.thread))
-        };
-        // Waits until they are made, or the first request could find none; not for ever, where the thread gets no time.
-        let pool = slots().build(Slots);
-        let pool = pool.unwrap_or_else(|_| slots().build_unchecked(Slots));
         Arc::new_cyclic(|me| Self {
             stats: NodeRecorder::new(&[("node", &setup.name)]),
             name: setup.name,
-            pool,
+            pool: Pool::new(setup.pool_size, setup.thread),
             connector: setup.connector,
             timeout: setup.timeout,
             connect_timeout: setup.connect_timeout,

@@ -2,10 +2,10 @@
 
 use std::iter::repeat_n;
 use std::sync::Arc;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use crate::clock::Timestamp;
 use crate::error::{NodeReport, Vote};
 use crate::node::key_report::{KeyReport, SmallVote, votes};
 
@@ -25,7 +25,7 @@ impl Votes {
     pub(crate) fn new(reports: &[KeyReport]) -> Self {
         let mut granted_in: SmallVec<[u32; 5]> = SmallVec::new();
         for report in reports {
-            let nanos = u32::try_from(report.elapsed.as_nanos()).ok();
+            let nanos = report.elapsed().as_nanos().try_into().ok();
             let Some(nanos) = nanos.filter(|_| matches!(report.vote, SmallVote::Granted)) else {
                 return Self {
                     granted_in: SmallVec::new(),
@@ -44,7 +44,7 @@ impl Votes {
     pub(crate) fn reports<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<NodeReport> {
         let granted = self.granted_in.iter().map(|nanos| {
             let mut report = KeyReport::unasked(SmallVote::Granted);
-            report.elapsed = Duration::from_nanos(u64::from(*nanos));
+            report.at = Timestamp::from_nanos(u64::from(*nanos));
             report
         });
         let all = granted.chain(self.reports.iter().cloned()).zip(names);
@@ -59,6 +59,8 @@ impl Votes {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -89,7 +91,7 @@ mod tests {
             let names: Vec<Arc<str>> = names.map(|i| format!("node-{i}").into()).collect();
             let report = |(vote, elapsed): &(Vote, Duration)| {
                 let mut report = KeyReport::unasked(vote.clone());
-                report.elapsed = *elapsed;
+                report.at = report.since.saturating_add(*elapsed);
                 report
             };
             let reports: Vec<KeyReport> = nodes.iter().map(report).collect();

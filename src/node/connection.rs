@@ -6,13 +6,10 @@
 //! `master_replid` instead. A server that gives neither is used all the same.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::mem;
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
-
-use r2d2::ManageConnection;
 
 use super::command;
 use super::request::Batch;
@@ -271,30 +268,6 @@ fn run_id(id: &[u8]) -> Option<Arc<str>> {
 
 pub(super) fn no_connection() -> NodeError {
     NodeError::protocol("none, the connection is closed")
-}
-
-/// Makes empty slots for r2d2, without I/O. The thread that checks a slot out connects.
-#[derive(Debug)]
-pub(super) struct Slots;
-
-/// Room for one connection, which leaves its slot while it is used. So a slot is never broken.
-pub(super) type Slot = Option<Box<OpenConnection>>;
-
-impl ManageConnection for Slots {
-    type Connection = Slot;
-    type Error = Infallible;
-
-    fn connect(&self) -> Result<Slot, Infallible> {
-        Ok(None)
-    }
-
-    fn is_valid(&self, _: &mut Slot) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn has_broken(&self, _: &mut Slot) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]

@@ -26,14 +26,14 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::time::Duration;
 
-use r2d2::PooledConnection;
 use smallvec::SmallVec;
 
 use super::Node;
-use super::connection::{OpenConnection, SUSPICIOUS_IDLE, Slots, no_connection};
+use super::connection::{OpenConnection, SUSPICIOUS_IDLE, no_connection};
 use super::gate::Passage;
 use super::key_report::{Again, KeyReport};
 use super::lanes::Lane;
+use super::pool::Slot;
 use super::request::{Batch, Request};
 use super::undo::{Leftover, Undo};
 use crate::clock::Timestamp;
@@ -67,14 +67,14 @@ pub(super) struct Exchange<'x> {
     lane: &'x Lane<'x>,
     pub(super) state: State,
     /// None on a connection beside the pool.
-    slot: Option<PooledConnection<Slots>>,
+    slot: Option<Slot>,
     connection: Option<Box<OpenConnection>>,
     /// The generation of the connection, or of the node if there is none.
     generation: u64,
     /// How long the wait for a slot was.
     waited: Duration,
-    /// How long connecting took, in all.
-    connecting: Duration,
+    /// When the requests were sent first, later by the time that connecting took.
+    answers_since: Timestamp,
     /// When there was a slot. The time between that and sending was spent on other nodes, and does not count for this one.
     since: Timestamp,
     /// When the requests were sent first.
@@ -126,7 +126,7 @@ impl<'x> Exchange<'x> {
             connection: None,
             generation: 0,
             waited: Duration::ZERO,
-            connecting: Duration::ZERO,
+            answers_since: began,
             since: began,
             sent_at: began,
             deadline: began,
@@ -159,7 +159,7 @@ impl<'x> Exchange<'x> {
         }
     }
 
-    fn set_slot(&mut self, mut slot: Option<PooledConnection<Slots>>, now: Timestamp) {
+    fn set_slot(&mut self, mut slot: Option<Slot>, now: Timestamp) {
         self.connection = slot.as_mut().and_then(|slot| slot.take());
         self.slot = slot;
         self.generation = self.node.generation();
@@ -183,7 +183,7 @@ impl<'x> Exchange<'x> {
     pub(super) fn wait_for_slot(&mut self) {
         let began = self.node.now();
         let half = self.node.timeout.checked_div(2).unwrap_or_default();
-        let slot = self.node.pool.get_timeout(half).ok();
+        let slot = self.node.pool.get_within(half);
         let now = self.node.now();
         self.waited = now.saturating_since(began);
         for (place, request) in self.unanswered() {
@@ -279,22 +279,19 @@ impl<'x> Exchange<'x> {
     /// of a connection and sending.
     fn answer(&mut self, place: usize, mut report: KeyReport, leftover: Leftover) {
         let at = self.at.unwrap_or_else(|| self.node.now());
-        let lost = self.sent_at.saturating_since(self.since);
         let request = self.batch.requests.get(place);
         let (Some(one), Some(request)) = (self.requests.get_mut(place), request) else {
             return;
         };
         (report.at, report.leftover) = (at, leftover);
-        report.elapsed = at.saturating_since(request.since).saturating_sub(lost);
+        report.since = request.since.later_by(self.since, self.sent_at);
         report.server = self.connection.as_ref().and_then(|it| it.run_id().cloned());
         if let Some(failure) = &self.first_failure {
             report.rare().first_failure = Some(NodeError::clone(failure));
         }
         if report.has_replied {
             if request.verb.long_wait().is_none() {
-                let took = at.saturating_since(self.sent_at);
-                let took = took.saturating_sub(self.connecting);
-                self.node.pace.answer.note(took);
+                self.node.pace.answer.note(self.answers_since, at);
             }
         } else if report.vote.failure().is_some_and(NodeError::is_silence)
             && self.node.connector.is_remote()
@@ -366,8 +363,8 @@ impl<'x> Exchange<'x> {
             one.span = None;
         }
         let connection = self.connection.take().filter(|it| it.is_idle());
-        if let Some(mut slot) = self.slot.take() {
-            *slot = connection;
+        if let Some(slot) = self.slot.take() {
+            self.node.pool.give_back(slot, connection);
         }
         self.state = State::Ended;
     }

@@ -22,10 +22,10 @@ pub(crate) struct KeyReport {
     pub(crate) vote: SmallVote,
     /// For which resources of the lock a client waits. A release has woken these clients.
     pub(crate) waiters: Waiters,
-    /// How long the node took, without the time that was spent on other nodes.
-    pub(crate) elapsed: Duration,
+    /// When the thread began to ask, later by the time that was spent on other nodes.
+    pub(crate) since: Timestamp,
     /// When the reply came, or the request was given up.
-    pub(super) at: Timestamp,
+    pub(crate) at: Timestamp,
     /// The run id of the server that answered, where it is known.
     pub(crate) server: Option<Arc<str>>,
     /// What the request may have left on the node.
@@ -126,7 +126,7 @@ impl KeyReport {
         Self {
             vote: vote.into(),
             waiters: Waiters::default(),
-            elapsed: Duration::ZERO,
+            since: Timestamp::from_nanos(0),
             at: Timestamp::from_nanos(0),
             server: None,
             leftover: Leftover::None,
@@ -198,7 +198,7 @@ impl KeyReport {
     /// request already.
     pub(super) fn replace(&mut self, mut again: Self) {
         if let Some(failure) = self.vote.failure().filter(|_| !self.has_replied) {
-            again.elapsed = again.elapsed.saturating_add(self.elapsed);
+            again.since = self.since;
             let rare = again.rare();
             rare.first_failure.get_or_insert_with(|| failure.clone());
             *self = again;
@@ -212,7 +212,7 @@ impl KeyReport {
             _ => self.vote.clone(),
         };
         let mut report = Self::of(next);
-        (report.elapsed, report.at) = (self.elapsed, self.at);
+        (report.since, report.at) = (self.since, self.at);
         report.server = self.server.clone();
         if !matches!(report.vote, SmallVote::NotAsked) {
             report.leftover = self.leftover.clone();
@@ -220,9 +220,9 @@ impl KeyReport {
         report
     }
 
-    /// When the reply came, or the request was given up.
-    pub(crate) fn at(&self) -> Timestamp {
-        self.at
+    /// How long the node took, without the time that was spent on other nodes.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.at.saturating_since(self.since)
     }
 
     /// Takes the reply to a command of any kind.
@@ -263,8 +263,8 @@ impl KeyReport {
     pub(crate) fn into_report(self, node: &Arc<str>) -> NodeReport {
         NodeReport {
             node: Arc::clone(node),
+            elapsed: self.elapsed(),
             vote: self.vote.into(),
-            elapsed: self.elapsed,
             is_wanted: self.waiters.any(),
         }
     }

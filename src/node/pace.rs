@@ -5,6 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::clock::Timestamp;
+
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     /// How long an answer took, which may have come too late.
@@ -12,18 +14,18 @@ pub(super) struct Pace {
     pub(super) connection: LastTime,
 }
 
-/// In microseconds + 1. Zero means that the time is not known.
+/// In nanoseconds + 1. Zero means that the time is not known.
 #[derive(Debug, Default)]
 pub(super) struct LastTime(AtomicU64);
 
 impl LastTime {
-    pub(super) fn note(&self, took: Duration) {
-        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.0.store(us.saturating_add(1), Ordering::Relaxed);
+    pub(super) fn note(&self, since: Timestamp, at: Timestamp) {
+        let known = Timestamp::from_nanos(1).later_by(since, at);
+        self.0.store(known.as_nanos(), Ordering::Relaxed);
     }
 
     pub(super) fn last(&self) -> Option<Duration> {
-        let us = self.0.load(Ordering::Relaxed).checked_sub(1);
-        us.map(Duration::from_micros)
+        let nanos = self.0.load(Ordering::Relaxed).checked_sub(1);
+        nanos.map(Duration::from_nanos)
     }
 }

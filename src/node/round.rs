@@ -86,13 +86,15 @@ impl<'n> Asked<'n> {
     }
 }
 
-/// Whether the votes that count are of different servers for sure. Most run ids differ in their first bytes.
+/// Whether the votes that count are of different servers for sure: their run ids differ in the first bytes.
 fn are_of_different_servers(reports: &[KeyReport]) -> bool {
-    let mut before: SmallVec<[&[u8]; 8]> = SmallVec::new();
-    for report in reports.iter().filter(|report| report.vote.is_granted()) {
-        if let Some(server) = &report.server {
-            let start = server.as_bytes().first_chunk::<8>();
-            let start = start.map_or(server.as_bytes(), |start| start);
+    let mut before: SmallVec<[u64; 8]> = SmallVec::new();
+    for report in reports {
+        if report.vote.is_granted()
+            && let Some(server) = &report.server
+        {
+            let start = server.as_bytes().first_chunk();
+            let start = start.map_or(0, |start| u64::from_ne_bytes(*start));
             if before.contains(&start) {
                 return false;
             }
@@ -152,10 +154,11 @@ fn silent(asked: Asked<'_>, reports: &[KeyReports], verb: &Verb) -> Option<Small
         let mut all = of_node(index).map(KeyReport::again);
         all.find(|again| *again != Again::Never)
     };
-    let indexes = asked.indexes.iter().copied();
-    if indexes.clone().all(|index| again(index).is_none()) {
+    let is_over = |report: &KeyReport| report.again() == Again::Never;
+    if reports.iter().flatten().all(is_over) {
         return None;
     }
+    let indexes = asked.indexes.iter().copied();
     let is_left = indexes
         .clone()
         .any(|index| again(index) == Some(Again::Left));
@@ -372,9 +375,11 @@ impl Round<'_> {
 
     fn answer_others(&mut self) {
         for (other, request) in take(&mut self.others).iter().zip(self.own..) {
-            let reports = self.exchanges.iter_mut();
-            let reports = reports.map(|one| one.take_report(request)).collect();
-            *other.reports.lock() = reports;
+            let mut reports = other.reports.lock();
+            for exchange in &mut self.exchanges {
+                reports.push(exchange.take_report(request));
+            }
+            drop(reports);
             other.answer();
         }
     }

@@ -134,8 +134,7 @@ impl Behind {
                 Some(Err(_)) | None => return End::Again,
             }
             if is_late_answer {
-                let took = now.saturating_since(connection.used_at());
-                pace.answer.note(took);
+                pace.answer.note(connection.used_at(), now);
             }
         }
         if self.has_refused {

@@ -1,7 +1,7 @@
 //! The verbs: what nodes say to acquires, extensions, releases and passes, what they have under keys, and what they reply to any other
 //! command. Each goes to all nodes that are asked before any reply is read: one round trip for all.
 
-use std::slice;
+use std::mem::swap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,9 +60,12 @@ pub(crate) fn extend_all(
 /// answered, the release is repeated in the background, for as long as the key may live. Nobody else can have a lock with
 /// these values, so a repetition may come at any time.
 pub(crate) fn release_all(asked: Asked<'_>, command: &Packed, life: Duration) -> KeyReports {
-    release_and(asked, slice::from_ref(command), |node| {
+    let mut released = asked.unasked();
+    ask(asked, command, Verb::Drop, &mut released);
+    conclude(asked, &mut released, |node| {
         node.owe(command.to_repeat(), node.now(), life);
-    })
+    });
+    released
 }
 
 /// As [`release_all`], for releases of several values of one lock, of which a key has one at most. Calls `repeat` for each node that has
@@ -72,31 +75,32 @@ pub(crate) fn release_and(
     commands: &[Packed],
     repeat: impl Fn(&Arc<Node>),
 ) -> KeyReports {
-    let mut all: smallvec::SmallVec<[KeyReports; 1]> =
-        commands.iter().map(|_| asked.unasked()).collect();
+    let mut all: Vec<KeyReports> = commands.iter().map(|_| asked.unasked()).collect();
     ask_each(asked, commands, Verb::Drop, &mut all);
-    for (index, node) in asked.each() {
-        let mut reports = all.iter().filter_map(|reports| reports.get(index));
-        if reports.any(KeyReport::is_silent) {
-            repeat(node);
+    let mut released = asked.unasked();
+    for (index, report) in released.iter_mut().enumerate() {
+        let of_node = all.iter_mut().filter_map(|reports| reports.get_mut(index));
+        // A silence counts before refusals. The first of several refusals counts, because nothing has changed between them.
+        let rank = |report: &&mut KeyReport| (!report.vote.is_granted(), !report.is_silent());
+        if let Some(first) = of_node.min_by_key(rank) {
+            swap(report, first);
         }
     }
-    let mut all = all.into_iter();
-    let mut released = all.next().unwrap_or_default();
-    for other in all {
-        for (first, other) in released.iter_mut().zip(other) {
-            // The first of several refusals counts, because nothing has changed between them.
-            let rank = |report: &KeyReport| (!report.vote.is_granted(), !report.is_silent());
-            if rank(&other) < rank(first) {
-                *first = other;
-            }
-        }
-    }
-    for index in asked.indexes {
-        released.get_mut(*index).map(note_repetition);
-    }
-    asked.one_vote_each(&mut released);
+    conclude(asked, &mut released, repeat);
     released
+}
+
+/// Judges the reports on a release. Calls `repeat` for each node that has not answered.
+fn conclude(asked: Asked<'_>, released: &mut KeyReports, repeat: impl Fn(&Arc<Node>)) {
+    for (index, node) in asked.each() {
+        if let Some(report) = released.get_mut(index) {
+            if report.is_silent() {
+                repeat(node);
+            }
+            note_repetition(report);
+        }
+    }
+    asked.one_vote_each(released);
 }
 
 /// If the connection broke and the release was sent twice, the first one may have deleted the key. A missing key, another client's, or
@@ -159,7 +163,8 @@ pub(crate) fn show_all(asked: Asked<'_>, command: &Packed) -> Vec<Vec<KeyReport>
         Some(match report.take_said() {
             Said::Keys(mut keys) => {
                 for key in &mut keys {
-                    (key.elapsed, key.server) = (report.elapsed, report.server.clone());
+                    (key.since, key.at) = (report.since, report.at);
+                    key.server.clone_from(&report.server);
                 }
                 keys
             }

@@ -38,7 +38,7 @@ pub(crate) struct Listener<'n> {
 impl Node {
     /// Lets one more client listen. Half of the connections are left for others, and the server must not forbid it.
     pub(crate) fn listener(self: &Arc<Self>) -> Option<Listener<'_>> {
-        let most = self.pool.max_size() / 2;
+        let most = self.pool.size() / 2;
         if self.listening_refused.load(Ordering::Relaxed) == self.generation() {
             return None;
         }

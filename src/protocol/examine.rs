@@ -56,14 +56,10 @@ fn question(cluster: &Cluster) -> Vec<Facts> {
         let reports = raw_all(cluster.asking(&asked), &command, question.is_answer());
         let answers = all.iter_mut().zip(reports).enumerate();
         for (_, (so_far, answer)) in answers.filter(|(place, _)| asked.contains(place)) {
-            let ago = cluster
-                .clock
-                .now()
-                .saturating_since(answer.at())
-                .as_micros();
+            let ago = cluster.clock.now().saturating_since(answer.at).as_micros();
             let wall_us = cluster.clock.wall_micros();
             let then_us = wall_us.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
-            so_far.note(question, answer.elapsed, then_us, answer.reply());
+            so_far.note(question, answer.elapsed(), then_us, answer.reply());
         }
     }
     for (node, answers) in cluster.each().zip(&mut all) {

@@ -164,10 +164,19 @@ fn length_of(line: &[u8]) -> Result<Option<usize>, NoReply> {
 
 /// A number in the one way in which Redis writes it.
 fn number(line: &[u8]) -> Result<i64, NoReply> {
-    let digits = line.strip_prefix(b"-").unwrap_or(line);
-    let is_canonical = line == b"0" || matches!(digits, [b'1'..=b'9', ..]);
-    let number = text(line)?.parse().ok();
-    number.filter(|_| is_canonical).ok_or(NoReply::Malformed)
+    let (digits, sign) = match line {
+        [b'0'] => return Ok(0),
+        [b'-', digits @ ..] => (digits, -1),
+        digits => (digits, 1),
+    };
+    if digits.first().is_none_or(|first| *first == b'0') {
+        return Err(NoReply::Malformed);
+    }
+    let add = |number: i64, byte: &u8| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(sign * i64::from(digit))
+    };
+    digits.iter().try_fold(0, add).ok_or(NoReply::Malformed)
 }
 
 /// What the redis crate has read.

@@ -117,6 +117,6 @@ fn a_new_node_has_all_its_slots() {
     let server = Server::new(|_| okay());
     for _ in 0..50 {
         let node = node(&server, |setup| setup.pool_size = 8);
-        assert_eq!(node.pool.state().idle_connections, 8);
+        assert_eq!(node.pool.free(), 8);
     }
 }

@@ -25,6 +25,7 @@ impl Exchange<'_> {
             }
         }
         self.sent_at = now.unwrap_or_else(|| self.node.now());
+        self.answers_since = self.sent_at;
         self.deadline = self.last_deadline();
         let mut sent = self.send_first();
         if self.idle.is_some() && sent.as_ref().is_err_and(NodeError::is_closed) {
@@ -102,14 +103,14 @@ impl Exchange<'_> {
         let connected = self.node.connector.connect(deadline);
         let now = self.node.now();
         let took = now.saturating_since(began);
-        self.connecting = self.connecting.saturating_add(took);
+        self.answers_since = self.answers_since.saturating_add(took);
         let transport = connected.map_err(|error| match known {
             _ if !error.is_silence() => error,
             // That one had all its time.
             Some(known) => known,
             None => self.node.unconnected(&error),
         })?;
-        self.node.pace.connection.note(took);
+        self.node.pace.connection.note(began, now);
         if has_own_time {
             // The time for the command begins now.
             self.deadline = self.deadline.saturating_add(took);
@@ -128,7 +129,8 @@ impl Exchange<'_> {
 
     /// Until when the connection has to be made. One to a node that is known to hang gets no time beside that of the command.
     fn connect_deadline(&self, now: Timestamp, is_hanging: bool) -> Timestamp {
-        let left = self.node.connect_timeout.saturating_sub(self.connecting);
+        let connecting = self.answers_since.saturating_since(self.sent_at);
+        let left = self.node.connect_timeout.saturating_sub(connecting);
         let latest = now.saturating_add(left);
         if is_hanging {
             return latest.min(self.step_deadline());

@@ -247,7 +247,7 @@ fn one_who_was_turned_away_neither_opens_the_breaker_nor_discards_connections() 
         let (server, node) = server(WORKS, SECOND);
         assert_vote(&node, WORKS);
         // The open connection is in use, and no other can be made.
-        let taken = node.pool.get().unwrap();
+        let taken = node.pool.try_get().unwrap();
         server.set(does.1);
         (0..2).for_each(|_| assert_vote(&node, does));
         node.close_breaker();

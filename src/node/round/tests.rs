@@ -229,7 +229,7 @@ fn requests_of_several_threads_go_in_one_write_and_each_gets_its_own_answer_and_
     let jobs = verbs.iter().map(|verb| || asked(&node, verb));
     let answers = together(&node, jobs, || pause(waited));
     let answers: Vec<KeyReport> = answers.into_iter().flatten().collect();
-    assert!(answers.iter().all(|answer| answer.elapsed >= waited));
+    assert!(answers.iter().all(|answer| answer.elapsed() >= waited));
     let numbers: Vec<u128> = answers.into_iter().map(number_of).collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
     // With the introduction.

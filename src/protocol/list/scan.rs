@@ -56,7 +56,7 @@ impl Scan {
     /// Makes one step. Returns the keys with this prefix that it has found.
     pub(super) fn step(&mut self, node: &Arc<Node>, prefix: &str) -> Vec<Vec<u8>> {
         let (page, report) = node.scan(self.cursor.at, &pattern(prefix));
-        let elapsed = report.elapsed;
+        let elapsed = report.elapsed();
         self.note(page, report.server, prefix)
             .unwrap_or_else(|error| {
                 let failed = NodeReport::new(node.name(), Vote::Failed(error), elapsed);

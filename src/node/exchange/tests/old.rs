@@ -9,9 +9,9 @@ use super::*;
 fn two_idle() -> (Arc<Server>, Arc<Node>) {
     let server = Server::of_list([]);
     let node = doubles::node(&server, |setup| setup.pool_size = 2);
-    let other = node.pool.get().unwrap();
+    let other = node.pool.try_get().unwrap();
     assert!(answered(&server, &node, &Verb::Probe));
-    let first = node.pool.get().unwrap();
+    let first = node.pool.try_get().unwrap();
     drop(other);
     assert!(answered(&server, &node, &Verb::Probe));
     drop(first);
@@ -21,7 +21,7 @@ fn two_idle() -> (Arc<Server>, Arc<Node>) {
 
 /// How many connections in the pool may be used again.
 fn usable(node: &Node) -> usize {
-    let slots = [(); 2].map(|()| node.pool.get().unwrap());
+    let slots = [(); 2].map(|()| node.pool.try_get().unwrap());
     let (generation, now) = (node.generation(), node.now());
     let connections = slots.iter().filter_map(|slot| slot.as_ref());
     connections
