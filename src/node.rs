@@ -2,14 +2,14 @@
 //!
 //! From the top down:
 //!
-//! - `verbs`, `wait`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says is read there and
-//!   nowhere else.
+//! - `verbs`, `wait`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says of locks is read
+//!   there and nowhere else. The reply to a raw command is handed up as it came.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
 //! - `attempt`: an attempt to take a lock, packed once. `request`: a command, and what follows from its verb.
 //! - `key_report`: what a node says of a request.
 //! - `pool`: the slots for connections. `connection`: what a slot holds, and the rule for when it must not be used again.
-//! - `stranger`: commands on a connection without a login.
+//! - `without_login`: commands on a connection without a login.
 //! - `undo`: the undos of commands without an answer. The table of their ends is at the head of the file.
 //! - `retry_queue`: releases and undos that go again until the node has answered. `background` sends them, and the probes.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
@@ -40,10 +40,10 @@ pub(crate) mod reply_path;
 mod request;
 mod retry_queue;
 mod round;
-mod stranger;
 mod undo;
 pub(crate) mod verbs;
 pub(crate) mod wait;
+mod without_login;
 
 pub(crate) use self::attempt::Attempt;
 use self::gate::Gate;
@@ -206,7 +206,7 @@ impl Node {
         });
         self.has_failed.store(true, Ordering::Release);
         drop(failure);
-        self.plan(|_| ());
+        self.plan_retry(|_| ());
         self.stats.opened.count();
         true
     }

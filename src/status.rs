@@ -179,14 +179,12 @@ impl LockStatus {
     /// Whether a node has what the status is about: the key of the holder, all readers, or any key where it is unknown who has the
     /// lock.
     pub(crate) fn is_on(&self, node: &NodeReport) -> bool {
-        match (self, &node.vote) {
-            (
-                Self::Held { token, .. } | Self::Resting { token, .. },
-                Vote::Held { token: its, .. },
-            ) => its.as_ref() == Some(token),
-            (Self::Read { readers, .. }, Vote::Read { readers: its, .. }) => its >= readers,
-            (Self::Held { .. } | Self::Resting { .. } | Self::Read { .. }, _) => false,
-            (_, vote) => vote.is_refusal(),
+        let parts = self.parts();
+        match (&node.vote, parts.token, parts.read) {
+            (Vote::Held { token, .. }, Some(ours), _) => token.as_deref() == Some(ours),
+            (Vote::Read { readers, .. }, _, Some((ours, _))) => *readers >= ours,
+            (vote, None, None) => vote.is_refusal(),
+            _ => false,
         }
     }
 
@@ -195,24 +193,49 @@ impl LockStatus {
         nodes.filter(|node| self.is_on(node)).count()
     }
 
-    /// Whose the keys are, and for how long: their token and the holder, who has the lock or had it last.
-    fn owner(&self) -> Option<(&str, Duration, Option<&Holder>)> {
-        if let Self::Held {
-            token,
-            remaining,
-            holder,
-            ..
+    /// The name of the case.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Held { .. } => "Held",
+            Self::Read { .. } => "Read",
+            Self::Resting { .. } => "Resting",
+            Self::Free { .. } => "Free",
+            Self::Blocked { .. } => "Blocked",
+            Self::Unknown { .. } => "Unknown",
         }
-        | Self::Resting {
-            token,
-            remaining,
-            holder,
-            ..
-        } = self
-        {
-            Some((token, *remaining, holder.as_ref()))
-        } else {
-            None
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        let none = Parts::default();
+        match self {
+            Self::Held {
+                token,
+                remaining,
+                holder,
+                ..
+            }
+            | Self::Resting {
+                token,
+                remaining,
+                holder,
+                ..
+            } => Parts {
+                token: Some(token),
+                remaining: Some(*remaining),
+                holder: holder.as_ref(),
+                ..none
+            },
+            Self::Read {
+                readers,
+                remaining,
+                last,
+                ..
+            } => Parts {
+                remaining: Some(*remaining),
+                read: Some((*readers, *last)),
+                ..none
+            },
+            Self::Free { .. } | Self::Blocked { .. } | Self::Unknown { .. } => none,
         }
     }
 
@@ -222,53 +245,50 @@ impl LockStatus {
     }
 }
 
-/// With `{:#}`, without what each node said.
+/// What a status, or a node, says of a lock.
+#[derive(Default)]
+struct Parts<'a> {
+    token: Option<&'a str>,
+    remaining: Option<Duration>,
+    /// The client that has the lock, or had it last.
+    holder: Option<&'a Holder>,
+    /// How many readers there are, and when the last of them ends.
+    read: Option<(u64, Duration)>,
+}
+
 /// Shows the same as a derived `Debug`, but only the first digits of the token.
 impl fmt::Debug for LockStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct(match self {
-            Self::Held { .. } => "Held",
-            Self::Read { .. } => "Read",
-            Self::Resting { .. } => "Resting",
-            Self::Free { .. } => "Free",
-            Self::Blocked { .. } => "Blocked",
-            Self::Unknown { .. } => "Unknown",
-        });
-        if let Some((token, remaining, holder)) = self.owner() {
+        let mut fields = f.debug_struct(self.name());
+        let parts = self.parts();
+        let remaining = parts.remaining.unwrap_or_default();
+        if let Some(token) = parts.token {
             fields.field("token", &Hint(token));
-            fields
-                .field("remaining", &remaining)
-                .field("holder", &holder);
-        } else if let Self::Read {
-            readers,
-            remaining,
-            last,
-            ..
-        } = self
-        {
-            fields.field("readers", readers);
-            fields.field("remaining", remaining).field("last", last);
+            fields.field("remaining", &remaining);
+            fields.field("holder", &parts.holder);
+        }
+        if let Some((readers, last)) = parts.read {
+            fields.field("readers", &readers);
+            fields.field("remaining", &remaining).field("last", &last);
         }
         fields.field("nodes", &self.nodes()).finish()
     }
 }
 
+/// With `{:#}`, without what each node said.
 impl fmt::Display for LockStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (token, remaining, holder) = self.owner().unwrap_or_default();
+        let parts = self.parts();
+        let (readers, last) = parts.read.unwrap_or_default();
+        let remaining = span(parts.remaining.unwrap_or_default());
         f.write_str(&match self {
-            Self::Held { .. } => {
-                let holder = named(token, holder);
-                format!("held by {holder}, for another {}", span(remaining))
+            Self::Held { token, .. } => {
+                let holder = named(token, parts.holder);
+                format!("held by {holder}, for another {remaining}")
             }
-            Self::Read {
-                readers,
-                remaining,
-                last,
-                ..
-            } => read_by(*readers, Some(*remaining), *last),
+            Self::Read { .. } => read_by(readers, parts.remaining, last),
             Self::Resting { .. } => {
-                format!("resting{}, free in {}", done_by(holder), span(remaining))
+                format!("resting{}, free in {remaining}", done_by(parts.holder))
             }
             Self::Free { .. } => "free".to_owned(),
             Self::Blocked { .. } => "held by nobody, and no majority is possible".to_owned(),

@@ -1,5 +1,6 @@
 //! The questions to a server, and what it answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +84,9 @@ pub(crate) struct Limits {
 #[derive(Default)]
 pub(crate) struct Answers {
     pub(super) node: Arc<str>,
-    pub(super) trouble: Trouble,
+    pub(super) troubles: Troubles,
+    /// The commands that the user may not use, or that the server does not have.
+    pub(super) hidden: Vec<&'static str>,
     pub(super) limits: Limits,
     /// How long the last connection took.
     pub(crate) connection: Option<Duration>,
@@ -105,27 +108,29 @@ pub(super) struct Time {
     pub(super) elapsed: Duration,
 }
 
-#[derive(Debug, Clone, Default)]
-pub(super) struct Trouble {
-    /// Why the node gave no further answers, or none at all.
-    pub(super) silence: Option<NodeError>,
-    /// An error answer that a lock would get as well, such as `LOADING` or `NOAUTH`; or why the lock that was tried got no vote.
-    pub(super) refusal: Option<NodeError>,
-    /// Why the user may not take a lock.
-    pub(super) forbidden: Option<NodeError>,
-    /// Why the user may not use the key of the lock that is tried.
-    pub(super) untried: Option<NodeError>,
-    /// Why the lock that was tried could not be extended.
-    pub(super) not_extended: Option<NodeError>,
-    /// Why the lock that was tried could not be released.
-    pub(super) not_released: Option<NodeError>,
-    /// Why the user may not take, extend or give back a read lock.
-    pub(super) no_readers: Option<NodeError>,
-    /// The error of an answer that can't be parsed.
-    pub(super) unreadable: Option<NodeError>,
-    /// The commands that the user may not use, or that the server does not have.
-    pub(super) hidden: Vec<&'static str>,
+/// What is wrong with a node. The first three say why it gives no lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    /// The node gave no further answers, or none at all.
+    Silent,
+    /// An error answer that a lock would get as well, such as `LOADING` or `NOAUTH`; or the lock that was tried got no vote.
+    Refuses,
+    /// The user may not take a lock.
+    Forbidden,
+    /// The user may not use the key of the lock that is tried.
+    Untried,
+    /// The lock that was tried could not be extended.
+    NotExtended,
+    /// The lock that was tried could not be released.
+    NotReleased,
+    /// The user may not take, extend or give back a read lock.
+    NoReaders,
+    /// An answer can't be parsed.
+    Unreadable,
 }
+
+/// The troubles of a node, each with the error that shows it.
+pub(super) type Troubles = BTreeMap<Trouble, NodeError>;
 
 impl Answers {
     pub(crate) fn of(node: Arc<str>, limits: Limits) -> Self {
@@ -138,10 +143,10 @@ impl Answers {
 
     /// Whether the server should be asked a further question.
     pub(crate) fn is_to_be_asked(&self) -> bool {
-        self.trouble.silence.is_none()
+        !self.troubles.contains_key(&Trouble::Silent)
     }
 
-    /// Records the reply to a question, or why there is none. `elapsed` is the time since before the question was sent, and
+    /// Records the reply to a question, or the error in its place. `elapsed` is the time since before the question was sent, and
     /// `client_us` is what this client's wall clock showed when the reply came, in microseconds since the Unix epoch.
     pub(crate) fn note(
         &mut self,
@@ -157,16 +162,14 @@ impl Answers {
         match (question, reply) {
             // The next question may be answered.
             (_, Err(error @ NodeError::Protocol { .. })) => {
-                self.trouble.unreadable.get_or_insert(error);
+                self.note_first(Trouble::Unreadable, error);
                 if question == Question::Marker {
                     self.marker = Some(UNREADABLE);
                 }
             }
             // As a login may be, before the question.
-            (_, Err(error @ NodeError::Refused { .. })) => {
-                self.trouble.refusal.get_or_insert(error);
-            }
-            (_, Err(error)) => self.trouble.silence = Some(error),
+            (_, Err(error @ NodeError::Refused { .. })) => self.note_first(Trouble::Refuses, error),
+            (_, Err(error)) => self.note_first(Trouble::Silent, error),
             (_, Ok(Reply::Error(error))) => self.note_refusal(question, refusal(&error)),
             (Question::Time, Ok(reply)) => {
                 self.time = micros(&reply).map(|node_us| Time {
@@ -194,16 +197,19 @@ impl Answers {
         let is_missing = is("ERR") && !is_marker;
         if is_marker && is_forbidden {
             // An extension needs it. With fencing, no lock is tried where the marker is hidden.
-            self.trouble.not_extended = Some(error.clone());
+            self.note_first(Trouble::NotExtended, error.clone());
         }
-        let hidden = &mut self.trouble.hidden;
         if is_marker && is("WRONGTYPE") {
             self.marker = Some(UNREADABLE);
         } else if !is_forbidden && !is_missing {
-            self.trouble.refusal.get_or_insert(error);
-        } else if !hidden.contains(&question.name()) {
-            hidden.push(question.name());
+            self.note_first(Trouble::Refuses, error);
+        } else if !self.hidden.contains(&question.name()) {
+            self.hidden.push(question.name());
         }
+    }
+
+    fn note_first(&mut self, trouble: Trouble, error: NodeError) {
+        self.troubles.entry(trouble).or_insert(error);
     }
 }
 

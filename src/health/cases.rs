@@ -9,8 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answers::{Answers, Limits, Time};
-use super::facts::Trial;
+use super::answers::{Answers, Limits, Time, Trouble};
 use super::*;
 use crate::error::{NodeError, Vote};
 use crate::wire::resp::Reply;
@@ -62,12 +61,15 @@ pub(super) fn but(mut node: Answers, change: impl FnOnce(&mut Answers)) -> Answe
 /// A node that did not answer, for this reason; or that did, and says nothing.
 pub(super) fn silent(name: &str, silence: impl Into<Option<NodeError>>) -> Answers {
     let silence = silence.into();
-    but(answers(name), |it| it.trouble.silence = silence)
+    but(answers(name), |it| {
+        let silence = silence.map(|error| (Trouble::Silent, error));
+        it.troubles.extend(silence);
+    })
 }
 
 pub(super) fn loading(node: Answers) -> Answers {
-    let refusal = Some(refusal("LOADING", "wait"));
-    but(node, |it| it.trouble.refusal = refusal)
+    let refusal = refusal("LOADING", "wait");
+    but(node, |it| it.troubles.extend([(Trouble::Refuses, refusal)]))
 }
 
 pub(super) fn health(nodes: Vec<Answers>, own: Option<&Rules>) -> Health {
@@ -164,7 +166,8 @@ fn a_finding_says_where_what_and_what_to_do() {
         assert_eq!(found(Facts::of(node("h:1", lines)), None), expected);
     }
     let unreadable = but(node("h:1", ""), |it| {
-        it.trouble.unreadable = Some(NodeError::protocol("+noon"));
+        let error = NodeError::protocol("+noon");
+        it.troubles.insert(Trouble::Unreadable, error);
     });
     assert_eq!(
         found(Facts::of(unreadable), None),
@@ -298,11 +301,7 @@ fn a_node_that_gives_no_lock_or_keeps_it_or_may_not_be_asked_for_one_says_why() 
             panic!("{row}");
         };
         let mut node = Facts::of(node("h:1", ""));
-        node.note_trial(&Trial {
-            taken: vote(taken),
-            extended: vote(extended),
-            released: vote(released),
-        });
+        node.note_trial(&[taken, extended, released].map(vote));
         let without_vote = ["refuses", "unreachable", "forbidden"];
         let has_no_vote = without_vote.iter().any(|code| expected.starts_with(code));
         assert_eq!(node.can_vote(None), !has_no_vote, "{row}");

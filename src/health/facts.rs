@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answers::{Answers, Limits, Time, Trouble};
+use super::answers::{Answers, Limits, Time, Trouble, Troubles};
 use super::info::Info;
 use super::marker;
 use super::stranger::Stranger;
@@ -12,10 +12,12 @@ use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
 
 /// What one node's server tells about itself, and what came of a lock that was tried there.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(super) node: Arc<str>,
-    pub(super) trouble: Trouble,
+    pub(super) troubles: Troubles,
+    /// The commands that the user may not use, or that the server does not have.
+    pub(super) hidden: Vec<&'static str>,
     /// Whether the last snapshot or write failed. By default, Redis then refuses writes.
     pub(super) fails_to_save: bool,
     /// What a connection without a login may do, if clients have one.
@@ -26,19 +28,7 @@ pub(crate) struct Facts {
 }
 
 /// The votes of a node on a trial lock: on the acquire and, if that was granted, on the extension and the release.
-pub(crate) struct Trial {
-    pub(crate) taken: Vote,
-    pub(crate) extended: Vote,
-    pub(crate) released: Vote,
-}
-
-impl Trial {
-    /// Whether the lock was taken, extended and given back.
-    pub(crate) fn is_whole(&self) -> bool {
-        let votes = [&self.taken, &self.extended, &self.released];
-        votes.iter().all(|vote| vote.is_granted())
-    }
-}
+pub(crate) type Trial = [Vote; 3];
 
 /// A name and a value, which is a number if the name ends with a unit.
 type Fact = (&'static str, Option<String>);
@@ -49,10 +39,11 @@ impl Facts {
     /// ACL hides it, the server does not have it, or its value makes no sense. Texts are the server's own, of at most 64
     /// characters, with what can't be printed escaped as in a Rust string.
     pub(crate) fn of(answers: Answers) -> Self {
-        let (info, time, mut trouble) = (Info(&answers.info), answers.time, answers.trouble);
-        if answers.round_trip.is_none() {
-            // A server of which no answer can be parsed counts as silent.
-            trouble.silence = trouble.silence.or_else(|| trouble.unreadable.take());
+        let (info, time, mut troubles) = (Info(&answers.info), answers.time, answers.troubles);
+        let has_replied = answers.round_trip.is_some();
+        // A server of which no answer can be parsed counts as silent.
+        if !has_replied && let Some(error) = troubles.remove(&Trouble::Unreadable) {
+            troubles.entry(Trouble::Silent).or_insert(error);
         }
         let (server, version) = info.server();
         let (role, master) = info.role();
@@ -62,21 +53,17 @@ impl Facts {
         let marker = marker.map(|marker| marker::state(marker, run_id, now_us));
         let (quarantine, remaining_ms, settings) = marker.unwrap_or_default();
         let (ahead_us, uncertainty_us) = time.map(offset).unzip();
+        let micros = |span: Option<Duration>| shown(span.map(|span| span.as_micros()));
         Self {
             node: answers.node,
-            trouble,
+            troubles,
+            hidden: answers.hidden,
             fails_to_save: info.fails_to_save(),
             stranger: None,
             limits: answers.limits,
             told: vec![
-                (
-                    "round_trip_us",
-                    shown(answers.round_trip.map(|took| took.as_micros())),
-                ),
-                (
-                    "connection_us",
-                    shown(answers.connection.map(|took| took.as_micros())),
-                ),
+                ("round_trip_us", micros(answers.round_trip)),
+                ("connection_us", micros(answers.connection)),
                 ("server", server),
                 ("version", version),
                 ("mode", info.text("redis_mode")),
@@ -96,9 +83,8 @@ impl Facts {
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = Fact> {
-        let error = self.trouble.silence.as_ref();
-        let error = error.or(self.trouble.refusal.as_ref());
-        let error = error.or(self.trouble.forbidden.as_ref());
+        let error = self.troubles.range(..=Trouble::Forbidden).next();
+        let error = error.map(|(_, error)| error);
         let first = [
             ("state", shown(Some(self.state()))),
             ("error", shown(error)),
@@ -110,11 +96,13 @@ impl Facts {
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let mut told = self.told.iter();
         let fact = told.find(|(other, _)| *other == name);
-        debug_assert!(
-            fact.is_some() || self.told.is_empty(),
-            "no fact is called {name}"
-        );
+        debug_assert!(fact.is_some(), "no fact is called {name}");
         fact?.1.as_deref()
+    }
+
+    /// Whether a fact is known and has one of these values.
+    pub(super) fn is_one_of(&self, name: &str, values: &[&str]) -> bool {
+        self.text(name).is_some_and(|value| values.contains(&value))
     }
 
     /// A fact that is a number; `i64::MAX` if it is larger.
@@ -127,18 +115,23 @@ impl Facts {
         Some(unit(name)?(self.number(name)?.unsigned_abs()))
     }
 
+    /// The error that shows this trouble, if the node has it.
+    pub(super) fn trouble(&self, trouble: Trouble) -> Option<&NodeError> {
+        self.troubles.get(&trouble)
+    }
+
     pub(super) fn state(&self) -> &'static str {
-        match &self.trouble.silence {
-            Some(NodeError::TimedOut { .. }) => "timed_out",
-            Some(_) => "failed",
-            None if self.answers() && self.trouble.forbidden.is_none() => "up",
-            None => "refuses",
+        match self.troubles.range(..=Trouble::Forbidden).next() {
+            Some((Trouble::Silent, NodeError::TimedOut { .. })) => "timed_out",
+            Some((Trouble::Silent, _)) => "failed",
+            Some(_) => "refuses",
+            None => "up",
         }
     }
 
     /// Whether the node answers, without an error that a lock of any user would get as well.
     pub(crate) fn answers(&self) -> bool {
-        self.trouble.silence.is_none() && self.trouble.refusal.is_none()
+        self.troubles.range(..=Trouble::Refuses).next().is_none()
     }
 
     /// Whether the answers of the node take longer than clients wait.
@@ -147,7 +140,7 @@ impl Facts {
     }
 
     pub(super) fn is_replica(&self) -> bool {
-        matches!(self.text("role"), Some("replica" | "active_replica"))
+        self.is_one_of("role", &["replica", "active_replica"])
     }
 
     /// By how much the node's clock is ahead of this client's, and how much more or less that may be.
@@ -170,13 +163,9 @@ impl Facts {
     pub(super) fn can_vote(&self, own: Option<&Rules>) -> bool {
         let is_open = matches!(self.text("quarantine"), Some("open") | None);
         let may_vote = |rules| is_open && self.objection(rules).is_none();
-        let is_sentinel = self.text("mode") == Some("sentinel");
-        let is_up = self.state() == "up";
-        is_up
-            && !self.is_too_slow()
-            && !self.is_replica()
-            && !is_sentinel
-            && own.is_none_or(may_vote)
+        let is_master = !self.is_replica() && !self.is_one_of("mode", &["sentinel"]);
+        let is_in_time = self.state() == "up" && !self.is_too_slow();
+        is_in_time && is_master && own.is_none_or(may_vote)
     }
 
     /// Whether a lock is to be tried at the node, by a client with these rules, or without rules by one of the classic protocol:
@@ -195,7 +184,7 @@ impl Facts {
 
     /// Records that the quarantine has begun, if `trial` says so. The user may have no right to write the marker.
     pub(crate) fn note_begin(&mut self, trial: &Trial, own: &Rules) {
-        let Vote::Failed(NodeError::Quarantined { remaining, .. }) = &trial.taken else {
+        let [Vote::Failed(NodeError::Quarantined { remaining, .. }), ..] = trial else {
             return;
         };
         for (name, value) in [
@@ -212,44 +201,34 @@ impl Facts {
     /// Records the result of the trial lock. If the lock is held, another URL of the same server has got it. If its token is stale,
     /// a larger token would get it. Neither is a trouble of the node.
     pub(crate) fn note_trial(&mut self, trial: &Trial) {
-        let trouble = &mut self.trouble;
-        if let Some(error) = trial.taken.failure() {
-            let kind = if error.is_broken() {
-                &mut trouble.silence
-            } else if error.forbids_a_key() {
-                &mut trouble.untried
-            } else if error.is_forbidden() {
-                &mut trouble.forbidden
-            } else {
-                &mut trouble.refusal
-            };
-            *kind = Some(error.clone());
-        }
-        if !trial.taken.is_granted() {
-            return;
-        }
-        for (vote, failure) in [
-            (&trial.extended, &mut trouble.not_extended),
-            (&trial.released, &mut trouble.not_released),
-        ] {
-            if let Some(error) = vote.failure() {
-                let is_gone = error.is_broken() || error.is_silence();
-                let kind = if is_gone {
-                    &mut trouble.silence
-                } else {
-                    failure
-                };
-                *kind = Some(error.clone());
-            }
-        }
+        let [taken, extended, released] = trial;
+        let refused = taken.failure().map(|error| match error {
+            error if error.is_broken() => (Trouble::Silent, error),
+            error if error.forbids_a_key() => (Trouble::Untried, error),
+            error if error.is_forbidden() => (Trouble::Forbidden, error),
+            error => (Trouble::Refuses, error),
+        });
+        let later = [
+            (Trouble::NotExtended, extended),
+            (Trouble::NotReleased, released),
+        ];
+        let later = later.into_iter().filter_map(|(trouble, vote)| {
+            let error = vote.failure().filter(|_| taken.is_granted())?;
+            let is_gone = error.is_broken() || error.is_silence();
+            Some((if is_gone { Trouble::Silent } else { trouble }, error))
+        });
+        let found = refused.into_iter().chain(later);
+        self.troubles
+            .extend(found.map(|(trouble, error)| (trouble, error.clone())));
     }
 
     /// Records the result of the trial read lock. The other trial lock met no trouble, so only the user's rights can make a
     /// difference.
     pub(crate) fn note_trial_of_reader(&mut self, trial: &Trial) {
-        let votes = [&trial.taken, &trial.extended, &trial.released];
-        let mut failures = votes.into_iter().filter_map(Vote::failure);
-        self.trouble.no_readers = failures.find(|error| error.is_forbidden()).cloned();
+        let mut failures = trial.iter().filter_map(Vote::failure);
+        let forbidden = failures.find(|error| error.is_forbidden()).cloned();
+        self.troubles
+            .extend(forbidden.map(|error| (Trouble::NoReaders, error)));
     }
 
     /// Why the node gives no vote to a client with these rules and a right clock, for reasons other than quarantine.
@@ -261,12 +240,10 @@ impl Facts {
             let reason = "INFO has shown none".into();
             return Some(NodeError::Unidentified { reason });
         }
-        let settings = self.text("settings");
-        if let Some(theirs) = settings.filter(|theirs| **theirs != *rules.config) {
-            return Some(NodeError::ConfigMismatch {
-                ours: rules.config.clone(),
-                theirs: theirs.into(),
-            });
+        let other = self.text("settings").filter(|it| **it != *rules.config);
+        if let Some(theirs) = other.map(Into::into) {
+            let ours = rules.config.clone();
+            return Some(NodeError::ConfigMismatch { ours, theirs });
         }
         let is_behind = self.number("clock_ahead_us")? < 0;
         let difference = self.span("clock_ahead_us")?;
@@ -281,11 +258,8 @@ impl Facts {
 
 /// Whether clients with these rules use some of the nodes, and no others do.
 pub(crate) fn are_in_use(nodes: &[Facts], rules: &Rules) -> bool {
-    let mut settings = nodes
-        .iter()
-        .filter_map(|node| node.text("settings"))
-        .peekable();
-    settings.peek().is_some() && settings.all(|settings| *settings == *rules.config)
+    let known = nodes.iter().filter_map(|node| node.text("settings"));
+    known.clone().next().is_some() && known.clone().all(|known| *known == *rules.config)
 }
 
 /// How many nodes can vote; nodes that are the same server have one vote.

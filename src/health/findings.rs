@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::answers::Trouble;
 use super::facts::{Facts, voters};
 use super::finding::{Finding, Severity};
 use super::stranger::Stranger;
@@ -21,16 +22,13 @@ macro_rules! findings {
         /// All findings, the worst first; of the same severity, in the order of the table.
         pub(super) fn find($nodes: &[Facts], $own: Option<&Rules>, $survey: &Survey) -> Vec<Finding> {
             let mut findings = Vec::new();
-            $(for (nodes, $it) in $found {
-                let names = nodes.into_iter().map(|node: &Facts| Arc::clone(&node.node));
-                findings.push(Finding {
-                    code: stringify!($code),
-                    severity: Severity::$severity,
-                    nodes: names.collect(),
-                    message: format!($message),
-                    advice: $advice.into(),
-                });
-            })*
+            $(findings.extend($found.into_iter().map(|(nodes, $it)| Finding {
+                code: stringify!($code),
+                severity: Severity::$severity,
+                nodes: nodes.into_iter().map(|node: &Facts| Arc::clone(&node.node)).collect(),
+                message: format!($message),
+                advice: $advice.into(),
+            }));)*
             findings.sort_by_key(|finding| Reverse(finding.severity));
             findings
         }
@@ -48,16 +46,16 @@ findings! { nodes, own, survey:
     settings_differ Warning, it in different_settings(nodes, own) =>
         "the clients have different settings (nodes, quorum, max_ttl): {it}", "give all clients the same";
     // With fencing, a node that has forgotten its keys does not vote twice.
-    forgets Warning, () in those(nodes, |node| own.is_none() && has_no_aof(node) && node.can_vote(None)) =>
+    forgets Warning, () in those(nodes, |node| own.is_none() && node.can_vote(None) && node.is_one_of("persistence", &["off", "rdb"])) =>
         "without an append-only file a restart forgets locks, which others may then get as well",
         "set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
          ttl, or use the fenced protocol";
-    marked Notice, () in those(nodes, |node| own.is_none() && is_marked(node)) =>
+    marked Notice, () in those(nodes, |node| own.is_none() && node.is_one_of("quarantine", &["open", "quarantined", "other_process"])) =>
         "clients that fence have been here",
         "to see what they meet, look with the fenced protocol (redlatch health --fenced)";
     thin Warning, it in thin(nodes, survey) =>
         "{it}", "wait until they are released before you replace or stop a server";
-    uncounted Notice, it in Vec::from_iter(survey.why_not().map(|it| (Vec::new(), it))) =>
+    uncounted Notice, it in survey.why_not.clone().map(|it| (Vec::new(), it)) =>
         "it is not known for how many failures all held locks are safe: {it}",
         "'redlatch list' shows the nodes of each lock, to a user who may SCAN";
     replica Critical, it in each(nodes, replica) =>
@@ -68,13 +66,13 @@ findings! { nodes, own, survey:
     evicts Critical, policy in each(nodes, |node| other(node, "eviction", "noeviction")) =>
         "deletes keys, and so locks, when its memory is full ({policy})",
         "run CONFIG SET maxmemory-policy noeviction, and set the same in its configuration";
-    unreachable Warning, error in each(nodes, |node| node.trouble.silence.as_ref()) =>
+    unreachable Warning, error in each(nodes, |node| node.trouble(Trouble::Silent)) =>
         "{error}", advice_on_silence(Some(error));
-    slow Critical, it in each(nodes, |node| slow(node).filter(|_| node.is_too_slow() && are_too_slow(nodes))) =>
+    slow Critical, it in each(nodes, |node| slow(node, "round_trip_us").filter(|_| node.is_too_slow() && are_too_slow(nodes))) =>
         "an answer takes {it}, so no majority answers in time", RAISE_NODE_TIMEOUT;
-    slow Warning, it in each(nodes, |node| slow(node).filter(|_| !(node.is_too_slow() && are_too_slow(nodes)))) =>
+    slow Warning, it in each(nodes, |node| slow(node, "round_trip_us").filter(|_| !(node.is_too_slow() && are_too_slow(nodes)))) =>
         "an answer takes {it}", RAISE_NODE_TIMEOUT;
-    slow Warning, it in each(nodes, slow_to_connect) =>
+    slow Warning, it in each(nodes, |node| slow(node, "connection_us")) =>
         "a connection takes {it}",
         "raise connect_timeout (--connect-timeout) in every client to several times that";
     refuses Warning, error in each(nodes, |node| refusal(node, own).filter(|error| !error.is_silence())) =>
@@ -83,16 +81,16 @@ findings! { nodes, own, survey:
     refuses Warning, error in each(nodes, |node| refusal(node, own).filter(NodeError::is_silence)) =>
         "answers questions, but not a request for a lock: {error}",
         "check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync";
-    forbidden Critical, error in each(nodes, |node| node.trouble.forbidden.as_ref()) =>
+    forbidden Critical, error in each(nodes, |node| node.trouble(Trouble::Forbidden)) =>
         "the user may not take a lock: {error}", "allow the command, or look as the user of the programs that lock";
-    untried Warning, error in each(nodes, |node| node.trouble.untried.as_ref()) =>
+    untried Warning, error in each(nodes, |node| node.trouble(Trouble::Untried)) =>
         "could not try whether it gives locks: {error}",
         "allow the key pattern of the key_prefix, or look as the user of the programs that lock";
-    not_extended Warning, error in each(nodes, |node| node.trouble.not_extended.as_ref()) =>
+    not_extended Warning, error in each(nodes, |node| node.trouble(Trouble::NotExtended)) =>
         "does not extend a lock: {error}",
         "until that is fixed, each lock that is kept alive for longer than its ttl loses this node; an extension needs EVAL, \
          GET, PTTL and PEXPIRE";
-    not_released Warning, error in each(nodes, |node| node.trouble.not_released.as_ref()) =>
+    not_released Warning, error in each(nodes, |node| node.trouble(Trouble::NotReleased)) =>
         "does not release a lock: {error}",
         "until that is fixed, a lock stays there for its ttl, however soon it is released";
     open_to_all Warning, () in those(nodes, |node| node.stranger == Some(Stranger::Writes)) =>
@@ -116,19 +114,19 @@ findings! { nodes, own, survey:
     quarantined Warning, _ in each(nodes, |node| marker(node, own).filter(|state| *state == "unreadable")) =>
         "the key of its marker holds something else, so it does not vote",
         "find out who wrote the key, then delete it; after a quarantine the node votes again";
-    unreadable Warning, error in each(nodes, |node| node.trouble.unreadable.as_ref().filter(|_| node.answers())) =>
+    unreadable Warning, error in each(nodes, |node| node.trouble(Trouble::Unreadable).filter(|_| node.answers())) =>
         "{error}", "check that it is a Redis server, and that nothing in between changes its answers";
     open_to_all Notice, () in those(nodes, |node| node.stranger == Some(Stranger::Reads)) =>
         "a connection without a login may read", "close the user default (ACL SETUSER default reset)";
     open_to_all Notice, () in those(nodes, |node| node.stranger == Some(Stranger::Runs)) =>
         "a connection without a login may run commands, perhaps FLUSHALL", "close the user default (ACL SETUSER default reset)";
     // A program that never reads may have a user without these rights.
-    no_readers Notice, error in each(nodes, |node| node.trouble.no_readers.as_ref()) =>
+    no_readers Notice, error in each(nodes, |node| node.trouble(Trouble::NoReaders)) =>
         "read locks fail (rw_lock, --shared): {error}",
         "if programs take them, allow TIME, TYPE, ZADD, ZREM, ZSCORE, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZREMRANGEBYSCORE, PEXPIREAT, and \
          with Protocol::Fenced INCR";
     // A node without usable answers has its own finding instead.
-    hidden Notice, commands in each(nodes, |node| hidden(node).filter(|_| node.answers())) =>
+    hidden Notice, commands in each(nodes, |node| Some(node.hidden.join(" and ")).filter(|it| !it.is_empty() && node.answers())) =>
         "does not tell everything", format!("to see it, allow the user {commands}");
 }
 
@@ -137,98 +135,83 @@ const SECOND: Duration = Duration::from_secs(1);
 const RAISE_NODE_TIMEOUT: &str = "raise node_timeout (--node-timeout) in every client to several times that; programs and \
                                   the command have defaults of their own";
 
+/// The nodes that a finding is about, and what it says of them.
+type Found<'n, T> = (Vec<&'n Facts>, T);
+
 /// What is found of each node by itself.
 fn each<'n, T>(
     nodes: &'n [Facts],
     find: impl Fn(&'n Facts) -> Option<T>,
-) -> impl Iterator<Item = (Vec<&'n Facts>, T)> {
+) -> impl Iterator<Item = Found<'n, T>> {
     let found = move |node| Some((vec![node], find(node)?));
     nodes.iter().filter_map(found)
 }
 
-/// One finding of all nodes that are such, if there are any.
-fn those(nodes: &[Facts], is_such: impl Fn(&Facts) -> bool) -> Vec<(Vec<&Facts>, ())> {
-    let those: Vec<&Facts> = nodes.iter().filter(|node| is_such(node)).collect();
-    Vec::from_iter((!those.is_empty()).then_some((those, ())))
+/// One finding of all nodes for which `is_meant` is true, if there are any.
+fn those(nodes: &[Facts], is_meant: impl Fn(&Facts) -> bool) -> Option<Found<'_, ()>> {
+    let those: Vec<&Facts> = nodes.iter().filter(|node| is_meant(node)).collect();
+    (!those.is_empty()).then_some((those, ()))
 }
 
-fn too_few<'n>(nodes: &[Facts], own: Option<&Rules>) -> Vec<(Vec<&'n Facts>, String)> {
+fn too_few<'n>(nodes: &[Facts], own: Option<&Rules>) -> Option<Found<'n, String>> {
     let (voters, quorum) = (voters(nodes, own), quorum(nodes.len()));
-    let have_to = if quorum == 1 {
-        "node has to"
+    let have = if quorum == 1 {
+        "node has"
     } else {
-        "nodes have to"
+        "nodes have"
     };
-    let message = format!("{quorum} {have_to} vote, and {voters} can");
-    Vec::from_iter((voters < quorum).then_some((Vec::new(), message)))
+    let message = format!("{quorum} {have} to vote, and {voters} can");
+    (voters < quorum).then_some((Vec::new(), message))
 }
 
 /// The locks that survive fewer failures than the nodes do, and the nodes that lack their keys.
-fn thin<'n>(nodes: &'n [Facts], survey: &Survey) -> Vec<(Vec<&'n Facts>, String)> {
-    let found = survey.of_thin(nodes.len()).map(|(thin, message)| {
-        let is_lacking = |node: &&Facts| thin.lacking.contains(&node.node);
-        (nodes.iter().filter(is_lacking).collect(), message)
-    });
-    Vec::from_iter(found)
+fn thin<'n>(nodes: &'n [Facts], survey: &Survey) -> Option<Found<'n, String>> {
+    let (lacking, message) = survey.thin(nodes.len())?;
+    let lack = nodes.iter().filter(|node| lacking.contains(&node.node));
+    Some((lack.collect(), message))
 }
 
 /// One finding for each server that is named more than once.
-fn same_servers(nodes: &[Facts]) -> impl Iterator<Item = (Vec<&Facts>, &str)> {
+fn same_servers(nodes: &[Facts]) -> impl Iterator<Item = Found<'_, &str>> {
     let mut servers: BTreeMap<&str, Vec<&Facts>> = BTreeMap::new();
-    for node in nodes {
-        if let Some(run_id) = node.text("run_id") {
-            servers.entry(run_id).or_default().push(node);
-        }
+    for (node, run_id) in with(nodes, "run_id") {
+        servers.entry(run_id).or_default().push(node);
     }
     let named = servers.into_iter().map(|(run_id, nodes)| (nodes, run_id));
     named.filter(|(nodes, _)| nodes.len() > 1)
 }
 
-fn different_settings<'n>(
-    nodes: &'n [Facts],
-    own: Option<&Rules>,
-) -> Vec<(Vec<&'n Facts>, String)> {
-    let known = nodes.iter().filter(|node| node.text("settings").is_some());
-    let settings = |node: &'n Facts| node.text("settings").unwrap_or_default();
-    let different: BTreeSet<&str> = known.clone().map(settings).collect();
-    let has = |node: &'n Facts| format!("{} has {}", node.node, settings(node));
+fn different_settings<'n>(nodes: &'n [Facts], own: Option<&Rules>) -> Option<Found<'n, String>> {
+    let known = with(nodes, "settings");
+    let different: BTreeSet<&str> = known.clone().map(|(_, settings)| settings).collect();
+    let has = |(node, settings): (&Facts, &str)| format!("{} has {settings}", node.node);
     let each: Vec<String> = known.clone().map(has).collect();
-    let found = own.filter(|_| different.len() > 1);
-    Vec::from_iter(found.map(|_| (known.collect(), each.join(", "))))
+    let is_found = own.is_some() && different.len() > 1;
+    is_found.then(|| (known.map(|(node, _)| node).collect(), each.join(", ")))
+}
+
+/// The nodes of which a fact is known, each with the fact.
+fn with<'n>(nodes: &'n [Facts], name: &str) -> impl Iterator<Item = (&'n Facts, &'n str)> + Clone {
+    nodes
+        .iter()
+        .filter_map(move |node| Some((node, node.text(name)?)))
 }
 
 /// Whether no majority answers within the node timeout.
 fn are_too_slow(nodes: &[Facts]) -> bool {
-    let in_time = |node: &&Facts| node.trouble.silence.is_none() && !node.is_too_slow();
+    let in_time = |node: &&Facts| node.trouble(Trouble::Silent).is_none() && !node.is_too_slow();
     !is_reached(nodes.len(), nodes.iter().filter(in_time).count())
 }
 
-/// How long an answer takes, if that is more than half of the node timeout.
-fn slow(node: &Facts) -> Option<String> {
-    more_than_half(
-        node.span("round_trip_us")?,
-        node.limits.answer,
-        "node timeout",
-    )
-}
-
-fn slow_to_connect(node: &Facts) -> Option<String> {
-    let limit = node.limits.connection;
-    more_than_half(node.span("connection_us")?, limit, "connect timeout")
-}
-
-fn more_than_half(took: Duration, limit: Duration, name: &str) -> Option<String> {
+/// How long an answer or a connection takes, if that is more than half of its limit.
+fn slow(node: &Facts, name: &str) -> Option<String> {
+    let (limit, option) = match name {
+        "connection_us" => (node.limits.connection, "connect timeout"),
+        _ => (node.limits.answer, "node timeout"),
+    };
+    let took = node.span(name)?;
     let is_more = took > limit.checked_div(2).unwrap_or_default();
-    is_more.then(|| format!("{}, and the {name} is {limit:?}", span(took)))
-}
-
-fn has_no_aof(node: &Facts) -> bool {
-    matches!(node.text("persistence"), Some("off" | "rdb"))
-}
-
-fn is_marked(node: &Facts) -> bool {
-    let state = node.text("quarantine");
-    matches!(state, Some("open" | "quarantined" | "other_process"))
+    is_more.then(|| format!("{}, and the {option} is {limit:?}", span(took)))
 }
 
 /// A fact that is known and is not as it should be.
@@ -270,8 +253,8 @@ fn advice_on_silence(error: Option<&NodeError>) -> &'static str {
 /// An error that a lock would get as well, or why the lock that was tried got no vote, or why these facts rule out a vote for a client
 /// with these rules.
 fn refusal(node: &Facts, own: Option<&Rules>) -> Option<NodeError> {
-    let refusal = node.trouble.refusal.clone();
-    let refusal = refusal.filter(|_| node.trouble.silence.is_none());
+    let refusal = node.trouble(Trouble::Refuses).cloned();
+    let refusal = refusal.filter(|_| node.trouble(Trouble::Silent).is_none());
     refusal.or_else(|| node.objection(own?))
 }
 
@@ -287,12 +270,6 @@ fn unmarked(node: &Facts, own: Option<&Rules>) -> Option<&'static str> {
         "other_process" => Some("its marker is of another process"),
         _ => None,
     }
-}
-
-/// The commands that an ACL hides, or that are renamed.
-fn hidden(node: &Facts) -> Option<String> {
-    let hidden = &node.trouble.hidden;
-    (!hidden.is_empty()).then(|| hidden.join(" and "))
 }
 
 #[cfg(test)]

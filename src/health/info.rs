@@ -39,24 +39,17 @@ impl<'a> Info<'a> {
     pub(super) fn server(&self) -> (Option<String>, Option<String>) {
         // All of these servers also give a version of Redis, for compatibility, so their own version is looked for
         // first.
-        let own = [
-            ("valkey", "valkey_version"),
-            ("Dragonfly", "dragonfly_version"),
-        ];
-        for (name, version) in own {
-            if let Some(version) = self.text(version) {
-                return (Some(name.into()), Some(version));
-            }
+        let own = |name: &str, field| Some((Some(name.to_owned()), Some(self.text(field)?)));
+        let dragonfly = || own("Dragonfly", "dragonfly_version");
+        if let Some(server) = own("valkey", "valkey_version").or_else(dragonfly) {
+            return server;
         }
         let version = self.text("redis_version");
         let executable = self.field("executable").unwrap_or_default();
         let program = executable.rsplit('/').next().unwrap_or_default();
-        let name = match self.text("server_name") {
-            Some(name) => Some(name),
-            None if program.starts_with("keydb") => Some("KeyDB".into()),
-            None => version.is_some().then(|| "redis".into()),
-        };
-        (name, version)
+        let keydb = program.starts_with("keydb").then_some("KeyDB");
+        let name = keydb.or(version.is_some().then_some("redis"));
+        (self.text("server_name").or(name.map(Into::into)), version)
     }
 
     /// The `run_id`, or else the replication id of a master, which takes the place of a `run_id` that the server does not

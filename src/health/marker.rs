@@ -27,7 +27,7 @@ pub(super) fn state(marker: &Reply, run_id: Option<&str>, now_us: Option<u64>) -
     let left_us = now_us.map(|now_us| open_us.saturating_sub(now_us));
     match (run_id, left_us) {
         (None, _) => (None, None, None),
-        // Of an earlier process, or copied from another server: quarantine begins with the next lock.
+        // The marker of an earlier process, or a copy from another server: quarantine begins with the next lock.
         (Some(run_id), _) if run_id != of_process => only("other_process"),
         (_, None) => (None, None, settings),
         (_, Some(0)) => (Some("open"), None, settings),

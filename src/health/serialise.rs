@@ -46,10 +46,9 @@ impl Serialize for Facts {
         let mut facts = serializer.serialize_map(None)?;
         facts.serialize_entry("node", &*self.node)?;
         for (name, text) in self.all() {
-            if unit(name).is_some() {
-                facts.serialize_entry(name, &self.number(name))?;
-            } else {
-                facts.serialize_entry(name, &text)?;
+            match unit(name) {
+                Some(_) => facts.serialize_entry(name, &self.number(name))?,
+                None => facts.serialize_entry(name, &text)?,
             }
         }
         facts.end()

@@ -1,6 +1,6 @@
 //! What a connection without a login may do.
 
-use crate::wire::pack::Packed;
+use crate::wire::pack::{Packed, Word};
 use crate::wire::resp::Reply;
 
 /// What a connection without a login may do.
@@ -16,16 +16,14 @@ pub(crate) enum Stranger {
 impl Stranger {
     /// The commands that tell. They are about a key that nobody has, and create no key.
     pub(crate) fn commands(key: &str) -> [Packed; 4] {
-        let words: [&[&str]; 4] = [
-            &["DEL", key],
-            &["SET", key, "x", "XX", "PX", "1"],
-            &["GET", key],
-            &["PING"],
-        ];
-        words.map(|words| {
-            let words: Vec<_> = words.iter().map(|word| (*word).into()).collect();
-            Packed::new("try", &words)
-        })
+        let [del, key, set, x, xx, px, get, ping] =
+            ["DEL", key, "SET", "x", "XX", "PX", "GET", "PING"].map(Word::from);
+        [
+            Packed::new("del", &[del, key]),
+            Packed::new("set", &[set, key, x, xx, px, 1.into()]),
+            Packed::new("get", &[get, key]),
+            Packed::new("ping", &[ping]),
+        ]
     }
 
     /// Reads the replies to the commands.

@@ -1,5 +1,6 @@
 //! How many nodes have the keys of each held lock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::NodeReport;
@@ -10,66 +11,66 @@ use crate::quorum::quorum;
 pub(crate) struct Survey {
     /// How many locks are held.
     pub(crate) held: usize,
+    /// Why the nodes are not known for all held locks, if they are not.
+    pub(crate) why_not: Option<String>,
     /// The locks with the fewest keys, if these are on fewer nodes than can vote.
-    pub(crate) thin: Option<Thin>,
-    /// Why the list is not complete, if it is not.
-    pub(crate) end: Option<End>,
+    thin: Option<Thin>,
 }
 
 /// Locks that survive fewer failures than the nodes do.
-#[derive(Debug)]
-pub(crate) struct Thin {
+#[derive(Debug, Default)]
+struct Thin {
     /// How many such locks there are.
-    pub(crate) locks: usize,
+    locks: usize,
     /// How many nodes have the key of each of them.
-    pub(crate) on: usize,
+    on: usize,
     /// The nodes that lack the key of at least one of them.
-    pub(crate) lacking: Vec<Arc<str>>,
-}
-
-#[derive(Debug)]
-pub(crate) enum End {
-    /// The time was over.
-    Late,
-    /// These nodes failed.
-    Failed(Vec<NodeReport>),
+    lacking: BTreeSet<Arc<str>>,
 }
 
 impl Survey {
-    /// Returns the locks that survive the fewest failures, and the text about them.
-    pub(super) fn of_thin(&self, nodes: usize) -> Option<(&Thin, String)> {
-        let thin = self.thin.as_ref()?;
-        let Thin { locks, on, .. } = thin;
+    /// Adds a lock that is on so few nodes. Only those on the fewest nodes are counted.
+    pub(crate) fn note_thin<'n>(&mut self, on: usize, lacking: impl Iterator<Item = &'n Arc<str>>) {
+        if self.thin.as_ref().is_none_or(|thin| on < thin.on) {
+            let none = Thin::default();
+            self.thin = Some(Thin { on, ..none });
+        }
+        if let Some(thin) = self.thin.as_mut().filter(|thin| thin.on == on) {
+            thin.locks = thin.locks.saturating_add(1);
+            thin.lacking.extend(lacking.cloned());
+        }
+    }
+
+    /// Notes that the time was over before the end of the list.
+    pub(crate) fn note_late(&mut self) {
+        let held = self.held;
+        self.why_not = Some(format!("there are more than {held} held locks"));
+    }
+
+    /// Notes that these nodes failed.
+    pub(crate) fn note_failed(&mut self, nodes: &[NodeReport]) {
+        let failure = nodes.iter().find_map(|node| node.vote.failure());
+        let too_few = || "too few nodes answer".to_owned();
+        self.why_not = Some(failure.map_or_else(too_few, ToString::to_string));
+    }
+
+    /// The nodes that lack keys of the locks that survive the fewest failures, and the text about these locks.
+    pub(super) fn thin(&self, nodes: usize) -> Option<(&BTreeSet<Arc<str>>, String)> {
+        let Thin { locks, on, lacking } = self.thin.as_ref()?;
         let margin = on.saturating_sub(quorum(nodes));
         let failures = match margin.saturating_add(1) {
             1 => "one more failure loses".to_owned(),
             more => format!("{more} more failures lose"),
         };
-        let (have, them) = if *locks == 1 {
-            ("has its", "it")
-        } else {
-            ("have their", "them")
+        let (have, them) = match locks {
+            1 => ("has its", "it"),
+            _ => ("have their", "them"),
         };
-        let held = self.held;
-        let all = if self.end.is_some() {
-            format!("{held} or more")
-        } else {
-            held.to_string()
-        };
+        let or_more = self.why_not.as_ref().map_or("", |_| " or more");
         let message = format!(
-            "{locks} of {all} held locks {have} key on only {on} of {nodes} nodes: {failures} {them}"
+            "{locks} of {}{or_more} held locks {have} key on only {on} of {nodes} nodes: {failures} {them}",
+            self.held
         );
-        Some((thin, message))
-    }
-
-    /// Why the nodes are not known for all held locks.
-    pub(super) fn why_not(&self) -> Option<String> {
-        Some(match self.end.as_ref()? {
-            End::Late => format!("there are more than {} held locks", self.held),
-            End::Failed(nodes) => {
-                let failures = nodes.iter().find_map(|node| node.vote.failure());
-                failures.map_or_else(|| "too few nodes answer".to_owned(), ToString::to_string)
-            }
-        })
+        Some((lacking, message))
     }
 }

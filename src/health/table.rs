@@ -1,18 +1,18 @@
 //! `Health` as text for people: the table, the findings and the verdict.
 
 use std::fmt;
-use std::iter;
 use std::time::Duration;
 
 use super::Health;
+use super::answers::Trouble;
 use super::facts::Facts;
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let headings = cells(&Facts::default()).map(|(heading, _)| heading.to_owned());
-        let nodes = self.nodes.iter();
-        let nodes = nodes.map(|node| cells(node).map(|(_, cell)| cell));
-        let rows: Vec<_> = iter::once(headings).chain(nodes).collect();
+        let nodes: Vec<_> = self.nodes.iter().map(cells).collect();
+        let headings = nodes.first().cloned().unwrap_or_default();
+        let mut rows = vec![headings.map(|(heading, _)| heading.to_owned())];
+        rows.extend(nodes.into_iter().map(|cells| cells.map(|(_, cell)| cell)));
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
             let widths = cells.map(|cell| cell.chars().count());
@@ -51,44 +51,35 @@ fn margin(failures: i64) -> String {
 
 /// The cells of a node, each under the heading of its column.
 fn cells(node: &Facts) -> [(&'static str, String); 11] {
-    let unknown = if node.trouble.silence.is_some() {
-        "-"
-    } else {
-        "unknown"
-    };
-    let or_unknown = |cell: Option<String>| cell.unwrap_or_else(|| unknown.into());
-    let known = |name| or_unknown(node.text(name).map(str::to_owned));
+    let known = |name| node.text(name).map(str::to_owned);
     let state = match node.state() {
-        "up" => "up",
-        "refuses" => "REFUSES",
-        "timed_out" => "SILENT",
-        _ => "FAILED",
+        "timed_out" => "SILENT".into(),
+        "up" => "up".into(),
+        state => state.to_uppercase(),
     };
+    let round_trip = node.span("round_trip_us");
     let server = ["server", "version"].map(|name| node.text(name));
     let server: Vec<&str> = server.into_iter().flatten().collect();
-    let server = Some(server.join(" ")).filter(|server| !server.is_empty());
-    let round_trip = node.span("round_trip_us");
     let quarantine = node.span("quarantine_remaining_ms");
-    let marker = quarantine.map(|left| format!("quarantine {left:.0?}"));
+    let quarantine = quarantine.map(|left| format!("quarantine {left:.0?}"));
+    let marker = || Some(known("quarantine")?.replace('_', " "));
+    let run_id = known("run_id").map(|id| id.chars().take(8).collect());
+    let is_silent = node.trouble(Trouble::Silent).is_some();
+    let unknown = if is_silent { "-" } else { "unknown" };
     [
-        ("NODE", node.node.to_string()),
-        ("STATE", state.into()),
-        (
-            "ROUND TRIP",
-            or_unknown(round_trip.map(|time| format!("{time:.1?}"))),
-        ),
-        ("SERVER", or_unknown(server)),
+        ("NODE", Some(node.node.to_string())),
+        ("STATE", Some(state)),
+        ("ROUND TRIP", round_trip.map(|time| format!("{time:.1?}"))),
+        ("SERVER", (!server.is_empty()).then(|| server.join(" "))),
         ("ROLE", known("role")),
-        ("RUN ID", known("run_id").chars().take(8).collect()),
-        ("UP", or_unknown(node.span("uptime_s").map(age))),
+        ("RUN ID", run_id),
+        ("UP", node.span("uptime_s").map(age)),
         ("EVICTION", known("eviction")),
         ("PERSISTENCE", known("persistence")),
-        ("CLOCK", or_unknown(node.clock())),
-        (
-            "MARKER",
-            marker.unwrap_or_else(|| known("quarantine").replace('_', " ")),
-        ),
+        ("CLOCK", node.clock()),
+        ("MARKER", quarantine.or_else(marker)),
     ]
+    .map(|(heading, cell)| (heading, cell.unwrap_or_else(|| unknown.into())))
 }
 
 /// The two largest units of a long time.

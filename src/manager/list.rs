@@ -94,6 +94,10 @@ impl LockManager {
         let batches = from_fn(move || {
             let locks = list.step(manager.cluster())?;
             on_progress(list.share());
+            let locks = locks.map_or_else(
+                |error| vec![Err(error)],
+                |locks| locks.into_iter().map(Ok).collect(),
+            );
             Some(locks)
         });
         Ok(batches.flatten())

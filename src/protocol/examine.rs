@@ -10,7 +10,7 @@ use self::survey::survey;
 use super::acquire::{call_off, new_attempt};
 use crate::claim::{Kind, Resource};
 use crate::cluster::{Cluster, places};
-use crate::error::Error;
+use crate::error::{Error, Vote};
 use crate::fencing::MARKER;
 use crate::health::answers::{Answers, Limits, Question};
 use crate::health::facts::{self, Facts, Trial};
@@ -27,7 +27,7 @@ const FIRST_TTL: Duration = Duration::from_millis(900);
 
 /// Asks all nodes, tries a lock at those that may vote, and looks at the locks that are held.
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
-    let mut nodes = question(cluster);
+    let mut nodes = ask_questions(cluster);
     let as_stranger = Stranger::commands(&key_of_trial(cluster)?);
     for (node, facts) in cluster.each().zip(&mut nodes) {
         if facts.answers() {
@@ -43,7 +43,7 @@ pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
 
 /// Asks every node every question about itself. Each question goes to all nodes before any reply to it is read: one round trip a
 /// question. A node that does not answer is asked nothing more.
-fn question(cluster: &Cluster) -> Vec<Facts> {
+fn ask_questions(cluster: &Cluster) -> Vec<Facts> {
     let limits = Limits {
         answer: cluster.options.node_timeout,
         connection: cluster.options.connect_timeout(),
@@ -87,7 +87,7 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     }
     let mut resource = Resource::of_key(&key_of_trial(cluster)?);
     let trials = whole_life(cluster, &Arc::new(resource.clone()), &tried)?;
-    let is_whole = places(&trials, Trial::is_whole);
+    let is_whole = places(&trials, |trial| trial.iter().all(Vote::is_granted));
     for (node, trial) in nodes.iter_mut().zip(trials) {
         match rules {
             Some(rules) if node.is_to_begin(Some(rules), is_in_use) => {
@@ -133,10 +133,8 @@ fn whole_life(
     }
     let released = call_off(cluster, &attempt, ttl, &taken);
     let reports = taken.into_iter().zip(extended).zip(released);
-    let trials = reports.map(|((taken, extended), released)| Trial {
-        taken: taken.vote.into(),
-        extended: extended.vote.into(),
-        released: released.vote.into(),
+    let trials = reports.map(|((taken, extended), released)| {
+        [taken, extended, released].map(|report| report.vote.into())
     });
     Ok(trials.collect())
 }

@@ -62,17 +62,16 @@ impl List {
 
     /// Makes one step: one command to one node, or what it takes to ask about keys that were found. Returns the locks among these, or
     /// the error that ends the list; none after the end.
-    pub(crate) fn step(&mut self, cluster: &Cluster) -> Option<Vec<Result<ListedLock, Error>>> {
+    pub(crate) fn step(&mut self, cluster: &Cluster) -> Option<Result<Vec<ListedLock>, Error>> {
         if self.is_over {
             return None;
         }
-        Some(self.advance(cluster).unwrap_or_else(|error| {
-            self.is_over = true;
-            vec![Err(error)]
-        }))
+        let locks = self.advance(cluster);
+        self.is_over |= locks.is_err();
+        Some(locks)
     }
 
-    fn advance(&mut self, cluster: &Cluster) -> Result<Vec<Result<ListedLock, Error>>, Error> {
+    fn advance(&mut self, cluster: &Cluster) -> Result<Vec<ListedLock>, Error> {
         cluster.refuse_fork()?;
         if !self.found.is_empty() {
             return self.look_at_found(cluster);
@@ -89,10 +88,8 @@ impl List {
             return Ok(Vec::new());
         }
         let failed: Vec<_> = self.scans.iter().filter_map(Scan::failure).collect();
-        if quorum::is_ruled_out(nodes, failed.len()) {
-            return Err(self.incomplete(cluster, failed));
-        }
-        let scans = cluster.each().zip(&mut self.scans);
+        let may_end = !quorum::is_ruled_out(nodes, failed.len());
+        let scans = cluster.each().zip(&mut self.scans).filter(|_| may_end);
         let open = scans.filter_map(|(node, scan)| Some((scan.rank(node.is_well())?, node, scan)));
         let Some((_, node, scan)) = open.min_by_key(|(rank, ..)| *rank) else {
             return Err(self.incomplete(cluster, failed));
@@ -117,10 +114,7 @@ impl List {
     }
 
     /// The locks among keys that were found, as many as fit into one question and one at least.
-    fn look_at_found(
-        &mut self,
-        cluster: &Cluster,
-    ) -> Result<Vec<Result<ListedLock, Error>>, Error> {
+    fn look_at_found(&mut self, cluster: &Cluster) -> Result<Vec<ListedLock>, Error> {
         let (mut batch, mut keys, mut bytes) = (Vec::new(), Vec::new(), 0_usize);
         while let Some(first) = self.found.first_entry() {
             bytes = bytes.saturating_add(first.key().len());
@@ -141,11 +135,11 @@ impl List {
                 let hash = self.listed.hasher().hash_one(key);
                 self.listed.insert(hash);
             }
-            locks.push(Ok(ListedLock {
+            locks.push(ListedLock {
                 resource,
                 slot,
                 status,
-            }));
+            });
         }
         Ok(locks)
     }

@@ -4,21 +4,10 @@ use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{ListedLock, LockStatus};
+use super::{ListedLock, LockStatus, Parts};
 use crate::error::{NodeError, NodeReport, Vote};
-use crate::holder::Holder;
 
-/// What a status and a vote tell alike.
-#[derive(Default)]
-struct Told<'a> {
-    token: Option<&'a str>,
-    remaining: Option<Duration>,
-    holder: Option<&'a Holder>,
-    /// How many readers there are, and when the last of them ends.
-    read: Option<(u64, Duration)>,
-}
-
-impl Told<'_> {
+impl Parts<'_> {
     fn serialize<S: SerializeStruct>(&self, fields: &mut S) -> Result<(), S::Error> {
         fields.serialize_field("token", &self.token)?;
         fields.serialize_field("remaining_ms", &self.remaining.map(milliseconds))?;
@@ -41,28 +30,8 @@ const FIELDS: usize = 9;
 
 impl LockStatus {
     fn serialize_fields<S: SerializeStruct>(&self, fields: &mut S) -> Result<(), S::Error> {
-        let mut told = Told::default();
-        let state = match self {
-            Self::Held { .. } => "held",
-            Self::Resting { .. } => "resting",
-            Self::Read {
-                readers,
-                remaining,
-                last,
-                ..
-            } => {
-                (told.remaining, told.read) = (Some(*remaining), Some((*readers, *last)));
-                "read"
-            }
-            Self::Free { .. } => "free",
-            Self::Blocked { .. } => "blocked",
-            Self::Unknown { .. } => "unknown",
-        };
-        if let Some((token, remaining, holder)) = self.owner() {
-            (told.token, told.remaining, told.holder) = (Some(token), Some(remaining), holder);
-        }
-        fields.serialize_field("state", state)?;
-        told.serialize(fields)?;
+        fields.serialize_field("state", &self.name().to_lowercase())?;
+        self.parts().serialize(fields)?;
         fields.serialize_field("wanted", &self.is_wanted())?;
         fields.serialize_field("margin", &self.margin())?;
         fields.serialize_field("nodes", self.nodes())
@@ -82,9 +51,8 @@ impl Serialize for ListedLock {
 
 impl Serialize for NodeReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut told = Told::default();
-        let mut error = None;
-        let view = match &self.vote {
+        let mut parts = Parts::default();
+        let (view, error) = match &self.vote {
             Vote::Held {
                 token,
                 remaining,
@@ -92,9 +60,9 @@ impl Serialize for NodeReport {
                 resting,
                 ..
             } => {
-                (told.token, told.remaining) = (token.as_deref(), *remaining);
-                told.holder = holder.as_ref();
-                if *resting { "resting" } else { "held" }
+                (parts.token, parts.remaining) = (token.as_deref(), *remaining);
+                parts.holder = holder.as_ref();
+                (if *resting { "resting" } else { "held" }, None)
             }
             Vote::Read {
                 readers,
@@ -102,32 +70,25 @@ impl Serialize for NodeReport {
                 last,
                 ..
             } => {
-                (told.remaining, told.read) = (*first, Some((*readers, *last)));
-                "read"
+                (parts.remaining, parts.read) = (*first, Some((*readers, *last)));
+                ("read", None)
             }
             Vote::WriterWaits { remaining } => {
-                told.remaining = Some(*remaining);
-                "writer_waits"
+                parts.remaining = Some(*remaining);
+                ("writer_waits", None)
             }
-            Vote::Missing => "free",
-            Vote::Failed(failed) => {
-                let view;
-                (view, error) = failure(failed);
-                view
-            }
-            Vote::Stale { .. } => {
-                error = Some(self.vote.to_string());
-                "stale"
-            }
-            Vote::Granted => "granted",
-            Vote::Released => "released",
-            Vote::NotAsked => "not_asked",
+            Vote::Missing => ("free", None),
+            Vote::Failed(error) => failure(error),
+            Vote::Stale { .. } => ("stale", Some(self.vote.to_string())),
+            Vote::Granted => ("granted", None),
+            Vote::Released => ("released", None),
+            Vote::NotAsked => ("not_asked", None),
         };
         let elapsed = u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX);
         let mut node = serializer.serialize_struct("NodeReport", 10)?;
         node.serialize_field("node", &*self.node)?;
         node.serialize_field("view", view)?;
-        told.serialize(&mut node)?;
+        parts.serialize(&mut node)?;
         node.serialize_field("wanted", &self.is_wanted)?;
         node.serialize_field("error", &error)?;
         node.serialize_field("elapsed_us", &elapsed)?;

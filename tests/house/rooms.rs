@@ -82,6 +82,7 @@ fn an_import_that_goes_up_is_found() {
     let wrong = |name: &str, text: &str| upward_arrows(&floors, &planted([(name, text)]));
     for (name, text) in [
         ("src/node/slot.rs", "use crate::manager::LockManager;\n"),
+        ("src/node/slot.rs", "use crate::health::Health;\n"),
         ("src/wire.rs", "fn f() -> crate::node::Node {}\n"),
         ("src/quorum.rs", "use crate::retry::delay;\n"),
         ("src/quorum.rs", "use crate::LockGuard;\n"),

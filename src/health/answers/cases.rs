@@ -119,7 +119,7 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
         refused(Question::Info("memory"), "NOPERM"),
         refused(Question::Time, "ERR"),
     ]);
-    assert_eq!(hidden.trouble.hidden, ["GET", "INFO", "TIME"]);
+    assert_eq!(hidden.hidden, ["GET", "INFO", "TIME"]);
     assert_eq!(told(&hidden, "state quarantine"), "up -");
     let source = Arc::new(io::ErrorKind::ConnectionReset.into());
     let broken = NodeError::Broken { source };
@@ -145,7 +145,7 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
         let facts = facts(replies);
         let names = "state version quarantine round_trip_us";
         assert_eq!(told(&facts, names), expected, "{facts:?}");
-        assert!(facts.trouble.hidden.is_empty());
+        assert!(facts.hidden.is_empty());
     }
 }
 

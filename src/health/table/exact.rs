@@ -7,7 +7,7 @@ use super::{age, margin};
 
 #[test]
 fn a_table_has_a_line_for_each_node_then_the_findings_and_the_verdict() {
-    let hides = |node| but(node, |it| it.trouble.hidden = vec!["INFO"]);
+    let hides = |node| but(node, |it| it.hidden = vec!["INFO"]);
     let hidden = but(hides(silent("c", None)), |it| {
         it.round_trip = Some(Duration::from_millis(1));
     });

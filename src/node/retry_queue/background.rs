@@ -35,10 +35,10 @@ const SILENT_FOR: Duration = Duration::from_secs(1);
 impl Node {
     /// Repeats a release in the background until the node has answered it, but not before `from`, and not beyond the life of the
     /// key.
-    pub(crate) fn owe(&self, command: Packed, from: Timestamp, life: Duration) {
+    pub(crate) fn release_later(&self, command: Packed, from: Timestamp, life: Duration) {
         let span = life.saturating_add(self.timeout).min(HOUR);
         let until = self.now().max(from).saturating_add(span);
-        self.plan(|queue| queue.add(command, from, until));
+        self.plan_retry(|queue| queue.add(command, from, until));
     }
 
     /// Takes over undos that were written on this connection. There is none if it has ended.
@@ -53,11 +53,11 @@ impl Node {
             since: self.now(),
             has_refused: false,
         };
-        self.plan(|queue| queue.undone.push_back(behind));
+        self.plan_retry(|queue| queue.undone.push_back(behind));
     }
 
     /// Changes what is to be done in the background, and plans the next try if one is needed and none is planned.
-    pub(in crate::node) fn plan(&self, change: impl FnOnce(&mut RetryQueue)) {
+    pub(in crate::node) fn plan_retry(&self, change: impl FnOnce(&mut RetryQueue)) {
         let now = self.now();
         let mut queue = self.retry_queue.lock();
         change(&mut queue);
@@ -86,7 +86,7 @@ impl Node {
     /// One try, on the thread of this node: a node that hangs delays no other node. Nothing is read or sent under the mutex.
     fn retry(self: &Arc<Self>) {
         if self.background.get().is_none() {
-            // A thread of the manager starts that of the node, because the caller of `plan` may be dropping a guard. If the system
+            // A thread of the manager starts that of the node, because the caller of `plan_retry` may be dropping a guard. If the system
             // gives no thread, the thread of the manager does the work.
             let own = Timers::on_own_thread(&self.clock, "redlatch-node");
             let own = own.unwrap_or_else(|_| self.timers.clone());
@@ -121,7 +121,7 @@ impl Node {
         queue.give_up(now);
         drop(queue);
         is_answered |= self.send_releases(now.saturating_add(LONGEST_TRY));
-        self.plan(|queue| {
+        self.plan_retry(|queue| {
             queue.is_planned = false;
             if is_answered {
                 queue.pause = Duration::ZERO;
@@ -155,8 +155,8 @@ impl Node {
         is_answered
     }
 
-    /// Whether the node is owed a release that may go before `until`.
-    pub(crate) fn is_owed_before(&self, until: Timestamp) -> bool {
+    /// Whether a release that may go before `until` has no answer.
+    pub(crate) fn has_releases_before(&self, until: Timestamp) -> bool {
         let queue = self.retry_queue.lock();
         queue.is_reading
             || !queue.undone.is_empty()
@@ -165,15 +165,15 @@ impl Node {
     }
 
     /// The keys whose releases the node has not answered, if there are any.
-    pub(crate) fn owed_keys(&self) -> Option<Vec<Vec<u8>>> {
+    pub(crate) fn unanswered_keys(&self) -> Option<Vec<Vec<u8>>> {
         let queue = self.retry_queue.lock();
         let keys = || queue.commands().flat_map(Packed::keys_of_call).collect();
         (!queue.is_empty()).then(keys)
     }
 
-    /// Forgets what is owed.
+    /// Forgets what the node has not answered.
     #[cfg(any(test, fuzzing))]
-    pub(crate) fn owes_nothing_more(&self) {
+    pub(crate) fn forget_releases(&self) {
         *self.retry_queue.lock() = RetryQueue::new();
     }
 }

@@ -87,7 +87,7 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
     let nodes = Asked::one(&node);
     let until = node.now().saturating_add(SECOND * 60);
     release_and(nodes, &[release_of("rest")], |node| {
-        node.owe(release_of("a").to_repeat(), until, SECOND * 60);
+        node.release_later(release_of("a").to_repeat(), until, SECOND * 60);
     });
     server.set(WELL);
     server.clock.advance(SECOND * 59);
@@ -114,9 +114,9 @@ fn nothing_is_owed_to_a_node_that_is_away_when_all_keys_have_ended() {
     let (server, node) = start(AWAY);
     fail_to_release(&node, "a", SECOND * 10);
     server.clock.advance(SECOND * 10);
-    assert!(node.owed_keys().is_some());
+    assert!(node.unanswered_keys().is_some());
     server.clock.advance(SECOND * 2);
-    assert!(node.owed_keys().is_none() && !node.is_well());
+    assert!(node.unanswered_keys().is_none() && !node.is_well());
 }
 
 /// Asks for a lock of a server that is silent, so that an undo goes behind it.

@@ -6,7 +6,6 @@ use crate::claim::slot_key;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::health::Survey;
-use crate::health::survey::{End, Thin};
 use crate::node::command;
 use crate::protocol::list::{List, MOST_AT_ONCE};
 use crate::protocol::look::{judge, look_at_closed};
@@ -26,27 +25,27 @@ pub(super) fn survey(cluster: &Cluster, voters: usize) -> Result<Survey, Error> 
     if voters <= fewest {
         return Ok(survey);
     }
-    let is_thin = |status: &LockStatus| {
-        let on = status.margin().map(|margin| margin.saturating_add(fewest));
-        on.is_some_and(|on| on < voters)
-    };
+    let on = |status: &LockStatus| status.margin().unwrap_or_default().saturating_add(fewest);
+    let is_thin = |status: &LockStatus| status.margin().is_some() && on(status) < voters;
     let (mut list, started) = (List::new(cluster, "")?, cluster.clock.now());
     let is_late = |begun| cluster.clock.now().saturating_since(begun) >= LONGEST;
     let mut thin: Vec<ListedLock> = Vec::new();
     while let Some(locks) = list.step(cluster) {
-        for lock in locks {
-            match lock {
-                Ok(lock) if is_a_lock(&lock.status) => {
-                    survey.held = survey.held.saturating_add(1);
-                    thin.extend(Some(lock).filter(|lock| is_thin(&lock.status)));
-                }
-                Ok(_) => {}
-                Err(Error::Incomplete { nodes, .. }) => survey.end = Some(End::Failed(nodes)),
-                Err(error) => return Err(error),
+        let locks = match locks {
+            Ok(locks) => locks,
+            Err(Error::Incomplete { nodes, .. }) => {
+                survey.note_failed(&nodes);
+                break;
             }
+            Err(error) => return Err(error),
+        };
+        let locks = locks.into_iter().filter(|lock| is_a_lock(&lock.status));
+        for lock in locks {
+            survey.held = survey.held.saturating_add(1);
+            thin.extend(Some(lock).filter(|lock| is_thin(&lock.status)));
         }
-        if survey.end.is_none() && is_late(started) {
-            survey.end = Some(End::Late);
+        if is_late(started) {
+            survey.note_late();
             break;
         }
     }
@@ -58,7 +57,7 @@ pub(super) fn survey(cluster: &Cluster, voters: usize) -> Result<Survey, Error> 
     let again = cluster.clock.now();
     for locks in thin.chunks(MOST_AT_ONCE) {
         if is_late(again) {
-            survey.end = Some(End::Late);
+            survey.note_late();
             break;
         }
         let keys: Vec<String> = locks.iter().map(|lock| key(cluster, lock)).collect();
@@ -66,7 +65,8 @@ pub(super) fn survey(cluster: &Cluster, voters: usize) -> Result<Survey, Error> 
         let statuses = judge(cluster, &nodes);
         for (lock, status) in locks.iter().zip(statuses) {
             if is_thin(&status) && is_same(&lock.status, &status) {
-                note(&mut survey, &status, fewest);
+                let lacking = status.nodes().iter().filter(|node| !status.is_on(node));
+                survey.note_thin(on(&status), lacking.map(|node| &node.node));
             }
         }
     }
@@ -93,25 +93,4 @@ fn is_same(before: &LockStatus, now: &LockStatus) -> bool {
 fn key(cluster: &Cluster, lock: &ListedLock) -> String {
     let key = cluster.key(&lock.resource);
     lock.slot.map_or(key.clone(), |slot| slot_key(&key, slot))
-}
-
-/// Adds a thin lock. Only those on the fewest nodes are counted.
-fn note(survey: &mut Survey, status: &LockStatus, fewest: usize) {
-    let on = status.margin().unwrap_or_default().saturating_add(fewest);
-    if survey.thin.as_ref().is_none_or(|thin| on < thin.on) {
-        survey.thin = Some(Thin {
-            locks: 0,
-            on,
-            lacking: Vec::new(),
-        });
-    }
-    let Some(thin) = survey.thin.as_mut().filter(|thin| thin.on == on) else {
-        return;
-    };
-    thin.locks = thin.locks.saturating_add(1);
-    for node in status.nodes().iter().filter(|node| !status.is_on(node)) {
-        if !thin.lacking.contains(&node.node) {
-            thin.lacking.push(node.node.clone());
-        }
-    }
 }

@@ -37,7 +37,7 @@ fn releases_go_again_128_in_one_write_until_the_try_is_over() {
     // A try of 50 ms has three writes.
     assert_eq!(counts.iter().find(|count| **count > 0), Some(&3));
     assert_eq!(writes(&server), [128, 128, 128, 128, 128, 128, 128, 104]);
-    assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert!(!node.has_releases_before(Timestamp::from_nanos(u64::MAX)));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_release_that_comes_while_others_are_repeated_is_repeated_too() {
         };
         if sent.lock().last().is_some_and(is_release) && is_first.swap(false, Ordering::SeqCst) {
             let node = late.upgrade().unwrap();
-            node.owe(release_of("b").to_repeat(), node.now(), SECOND * 60);
+            node.release_later(release_of("b").to_repeat(), node.now(), SECOND * 60);
         }
         Says(Reply::Int(1))
     });
@@ -79,11 +79,11 @@ fn a_release_is_repeated_if_the_node_tells_of_one_key_alone() {
     let release = command::release(&Claim::of_kind("job a", Kind::Several(names)));
     let released = release_all(Asked::one(&node), &release, SECOND * 60);
     assert!(matches!(*released[0].vote, Vote::Held { .. }));
-    assert!(node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert!(node.has_releases_before(Timestamp::from_nanos(u64::MAX)));
     // The other row says as much as before.
     server.set(move |_| Says(Reply::Array(vec![Reply::Int(1), another_has_it.clone()])));
     server.clock.advance(SECOND);
-    assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert!(!node.has_releases_before(Timestamp::from_nanos(u64::MAX)));
     assert_eq!(writes(&server), [1, 1]);
 }
 
@@ -172,7 +172,7 @@ fn a_node_that_has_no_time_for_all_releases_gets_fewer_at_once() {
     released.sort();
     released.dedup();
     assert_eq!(released.len(), 128);
-    assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert!(!node.has_releases_before(Timestamp::from_nanos(u64::MAX)));
     assert!(writes(&server).len() < 40, "{:?}", writes(&server));
 
     // Later it has the time again.
@@ -190,11 +190,11 @@ fn releases_without_an_answer_go_behind_all_others() {
     let (server, node) = start(AWAY);
     (0..130).for_each(|name| fail_to_release(&node, &name.to_string(), SECOND * 3600));
     let now = server.clock.now();
-    let mut owed = node.retry_queue.lock();
-    let first = owed.begin_write(now);
+    let mut queue = node.retry_queue.lock();
+    let first = queue.begin_write(now);
     let silence = [(); 128].map(|()| KeyReports::new());
-    assert_eq!((first.len(), owed.end_write(&silence)), (128, 0));
-    let second = owed.begin_write(now);
+    assert_eq!((first.len(), queue.end_write(&silence)), (128, 0));
+    let second = queue.begin_write(now);
     let names =
         [&second[0], &second[1], &second[2]].map(|release| release.keys_of_call()[0].clone());
     assert_eq!(names, [&b"job 128"[..], b"job 129", b"job 0"]);
