@@ -5,7 +5,6 @@
 //! A process of Redis, Valkey or `KeyDB` has a `run_id`, 40 random characters, for as long as it lives. Dragonfly has a
 //! `master_replid` instead. A server that gives neither is used all the same.
 
-use std::borrow::Cow;
 use std::mem;
 use std::ptr;
 use std::sync::Arc;
@@ -19,9 +18,6 @@ use crate::wire::pack::Packed;
 use crate::wire::resp::{Reply, ServerError};
 use crate::wire::scripts::Script;
 use crate::wire::transport::{Transport, refusal};
-
-/// A connection that has carried nothing for this long and is silent then may have been forgotten on the way.
-pub(super) const SUSPICIOUS_IDLE: Duration = Duration::from_secs(1);
 
 /// A connection that has carried nothing for this long is not used again. What is between may have forgotten it without a word:
 /// load balancers do after some minutes.
@@ -165,7 +161,7 @@ impl OpenConnection {
         }
         for command in commands {
             longest_reply = longest_reply.max(command.longest_reply);
-            bytes.extend_from_slice(&bytes_for(command, &mut self.scripts));
+            add(&mut bytes, command, &mut self.scripts);
             count = count.saturating_add(1);
         }
         self.note_sent(count, longest_reply);
@@ -248,15 +244,16 @@ impl OpenConnection {
     }
 }
 
-/// What is sent for a command, given the scripts that the server was sent before.
-fn bytes_for<'c>(command: &'c Packed, scripts: &mut Vec<&'static Script>) -> Cow<'c, [u8]> {
-    if let Some(script) = command.script {
-        if scripts.iter().any(|known| ptr::eq(*known, script)) {
-            return Cow::Borrowed(&command.bytes);
+/// Adds what is sent for a command, given the scripts that the server was sent before.
+fn add(bytes: &mut Vec<u8>, command: &Packed, scripts: &mut Vec<&'static Script>) {
+    let is_known = |script| scripts.iter().any(|known| ptr::eq(*known, script));
+    match command.script {
+        Some(script) if !is_known(script) => {
+            scripts.push(script);
+            bytes.extend_from_slice(&command.in_full());
         }
-        scripts.push(script);
+        _ => bytes.extend_from_slice(&command.bytes),
     }
-    command.in_full()
 }
 
 fn run_id(id: &[u8]) -> Option<Arc<str>> {

@@ -29,12 +29,12 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::Node;
-use super::connection::{OpenConnection, SUSPICIOUS_IDLE, no_connection};
+use super::connection::{OpenConnection, no_connection};
 use super::gate::Passage;
 use super::key_report::{Again, KeyReport};
 use super::lanes::Lane;
 use super::pool::Slot;
-use super::request::{Batch, Request};
+use super::request::{Batch, Request, SUSPICIOUS_IDLE};
 use super::undo::{Leftover, Undo};
 use crate::clock::Timestamp;
 use crate::error::NodeError;

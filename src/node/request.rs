@@ -9,7 +9,6 @@ use smallvec::SmallVec;
 
 use super::attempt::Attempt;
 use super::command::{self, MOST_AT_ONCE, MOST_BYTES};
-use super::connection::SUSPICIOUS_IDLE;
 use super::gate::Manner;
 use crate::clock::Timestamp;
 use crate::fencing::Rules;
@@ -63,6 +62,9 @@ pub(super) struct Listen {
     /// Set when nobody wants the answer any more.
     pub(super) given_up: Option<Arc<AtomicBool>>,
 }
+
+/// A connection that has carried nothing for this long and is silent then may have been forgotten on the way.
+pub(super) const SUSPICIOUS_IDLE: Duration = Duration::from_secs(1);
 
 /// A command whose connections break more often than this is given up.
 const REPETITIONS: u32 = 3;

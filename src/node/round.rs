@@ -129,8 +129,26 @@ pub(super) fn ask_each(
     verb: Verb,
     reports: &mut [KeyReports],
 ) {
-    ask_once(asked, commands, verb.clone(), reports);
-    let Some(indexes) = silent(asked, reports, &verb) else {
+    let Some((_, first)) = asked.each().next() else {
+        return;
+    };
+    let request = |packed: &Packed, verb, caller| Request {
+        packed: packed.clone(),
+        verb,
+        since: first.now(),
+        caller,
+    };
+    let mut own: SmallVec<[Request; 1]> = SmallVec::new();
+    if let [command] = commands {
+        own.push(request(command, verb, Some(Caller::here())));
+    } else {
+        for command in commands {
+            let caller = own.is_empty().then(Caller::here);
+            own.push(request(command, verb.clone(), caller));
+        }
+    }
+    ask_once(asked, &own, reports);
+    let Some(indexes) = silent(asked, reports, &own) else {
         return;
     };
     let silent = Asked {
@@ -138,7 +156,10 @@ pub(super) fn ask_each(
         ..asked
     };
     let mut again: Vec<KeyReports> = commands.iter().map(|_| asked.unasked()).collect();
-    ask_once(silent, commands, verb, &mut again);
+    for request in &mut own {
+        request.since = first.now();
+    }
+    ask_once(silent, &own, &mut again);
     for (reports, again) in reports.iter_mut().zip(again) {
         let both = reports.iter_mut().zip(again).enumerate();
         for (_, (report, again)) in both.filter(|(index, _)| indexes.contains(index)) {
@@ -148,7 +169,11 @@ pub(super) fn ask_each(
 }
 
 /// The indexes of the nodes that are to be asked once more, on new connections, if there are any.
-fn silent(asked: Asked<'_>, reports: &[KeyReports], verb: &Verb) -> Option<SmallVec<[usize; 5]>> {
+fn silent(
+    asked: Asked<'_>,
+    reports: &[KeyReports],
+    own: &[Request],
+) -> Option<SmallVec<[usize; 5]>> {
     let of_node = |index| reports.iter().filter_map(move |all| all.get(index));
     let again = |index| {
         let mut all = of_node(index).map(KeyReport::again);
@@ -165,9 +190,8 @@ fn silent(asked: Asked<'_>, reports: &[KeyReports], verb: &Verb) -> Option<Small
     let has_answered = |index: &usize| of_node(*index).all(|report| report.has_replied);
     let answered = indexes.filter(has_answered).count();
     // Votes that a majority has cast are enough.
-    if matches!(verb, Verb::Keep { .. } | Verb::Drop)
-        && is_reached(asked.nodes.len(), answered)
-        && !is_left
+    let is_decided_by_majority = |one: &Request| matches!(one.verb, Verb::Keep { .. } | Verb::Drop);
+    if own.iter().all(is_decided_by_majority) && is_reached(asked.nodes.len(), answered) && !is_left
     {
         return None;
     }
@@ -183,27 +207,17 @@ fn silent(asked: Asked<'_>, reports: &[KeyReports], verb: &Verb) -> Option<Small
     Some(silent)
 }
 
-/// Sends commands, together with those of other threads where that is possible and all lanes are taken.
-fn ask_once(asked: Asked<'_>, commands: &[Packed], verb: Verb, reports: &mut [KeyReports]) {
+/// Sends requests, together with those of other threads where that is possible and all lanes are taken.
+fn ask_once(asked: Asked<'_>, own: &[Request], reports: &mut [KeyReports]) {
     let Some((_, first)) = asked.each().next() else {
         return;
     };
-    let since = first.now();
-    let request = |packed: &Packed, caller| Request {
-        packed: packed.clone(),
-        verb: verb.clone(),
-        since,
-        caller,
+    let since = own.first().map_or_else(|| first.now(), |one| one.since);
+    let ([one], [own_reports]) = (own, &mut *reports) else {
+        return lead(asked, own, reports, &Lane::none(since), &[]);
     };
-    let mut own: SmallVec<[Request; 1]> = SmallVec::new();
-    for command in commands {
-        own.push(request(command, own.is_empty().then(Caller::here)));
-    }
-    let ([one], [own_reports]) = (own.as_slice(), &mut *reports) else {
-        return lead(asked, &own, reports, &Lane::none(since), &[]);
-    };
-    if !verb.is_for_others() || !first.connector.is_remote() {
-        return lead(asked, &own, reports, &Lane::none(since), &[]);
+    if !one.verb.is_for_others() || !first.connector.is_remote() {
+        return lead(asked, own, reports, &Lane::none(since), &[]);
     }
     let half = first.timeout.checked_div(2).unwrap_or_default();
     let applicant = Applicant {
@@ -217,9 +231,14 @@ fn ask_once(asked: Asked<'_>, commands: &[Packed], verb: Verb, reports: &mut [Ke
     } else {
         &*first.common_lanes
     };
-    let queued = || request(&one.packed, Some(Caller::here()));
+    let queued = || Request {
+        packed: one.packed.clone(),
+        verb: one.verb.clone(),
+        since,
+        caller: Some(Caller::here()),
+    };
     match lanes.enter(&applicant, &first.clock, queued) {
-        Entry::Leads(lane, others) => lead(asked, &own, reports, &lane, &others),
+        Entry::Leads(lane, others) => lead(asked, own, reports, &lane, &others),
         Entry::Answered(queued) => {
             let answered = take(&mut *queued.reports.lock());
             for (index, report) in asked.indexes.iter().zip(answered) {
@@ -244,7 +263,10 @@ pub(super) fn lead(
     others: &[Arc<Queued>],
 ) {
     let of_others = others.iter().map(|queued| &queued.request);
-    let all: SmallVec<[&Request; 8]> = own.iter().chain(of_others).collect();
+    let mut all: SmallVec<[&Request; 8]> = SmallVec::new();
+    for request in own.iter().chain(of_others) {
+        all.push(request);
+    }
     let batch = Batch::new(&all);
     let mut round = Round {
         exchanges: SmallVec::new(),

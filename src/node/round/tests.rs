@@ -350,7 +350,13 @@ fn what_a_thread_that_panicked_was_to_send_goes_also_where_a_majority_has_answer
             report.rare().again = again;
         }
         reports[2].has_replied = false;
-        let asked = silent(asked, &[reports], &Verb::Drop);
+        let release = Request {
+            packed: probe(),
+            verb: Verb::Drop,
+            since: nodes[0].now(),
+            caller: None,
+        };
+        let asked = silent(asked, &[reports], &[release]);
         let asked = asked.map(|it| (0..3).map(|index| it.contains(&index)).collect());
         assert_eq!(asked, expected, "{last:?}");
     }
