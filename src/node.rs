@@ -10,8 +10,8 @@
 //! - `key_report`: what a node says of a request.
 //! - `pool`: the slots for connections. `connection`: what a slot holds, and the rule for when it must not be used again.
 //! - `without_login`: commands on a connection without a login.
-//! - `owed`: releases and undos that are repeated in the background until the node has answered, and the probes of a node that failed.
-//!   `receipt` tells whether an undo can still delete a key.
+//! - `undo`: the undos of commands without an answer. The table of their ends is at the head of the file.
+//! - `retry_queue`: releases and undos that go again until the node has answered. `background` sends them, and the probes.
 //! - `gate`: what a node remembers of connections that could not be made. The breaker, for all failures, is in this file.
 //! - `pace`: how fast the node answered last, for messages only.
 
@@ -32,36 +32,32 @@ pub(crate) mod key_report;
 pub(crate) mod lanes;
 #[cfg(test)]
 mod lanes_model;
-mod owed;
 mod pace;
 mod pool;
-mod receipt;
 mod reply;
 #[cfg(all(any(test, fuzzing), feature = "fake", target_os = "linux"))]
 pub(crate) mod reply_path;
 mod request;
+mod retry_queue;
 mod round;
+mod undo;
 pub(crate) mod verbs;
 pub(crate) mod wait;
 mod without_login;
 
 pub(crate) use self::attempt::Attempt;
 use self::gate::Gate;
-pub(crate) use self::key_report::Leftover;
 use self::lanes::Lanes;
-use self::owed::Owed;
 use self::pace::Pace;
 use self::pool::Pool;
-pub(crate) use self::receipt::Receipt;
 pub(crate) use self::reply::one_vote;
+use self::retry_queue::RetryQueue;
+pub(crate) use self::undo::{Leftover, Receipt};
 use crate::clock::{self, Clock, Timers, Timestamp};
 use crate::error::{CONNECT_TIMEOUT, NODE_TIMEOUT, NodeError};
 use crate::stats::NodeRecorder;
 use crate::sync::{self, AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock};
 use crate::wire::transport::Connect;
-
-/// How soon after a failure the node is tried again.
-const FIRST_PROBE: Duration = Duration::from_millis(20);
 
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {
@@ -84,7 +80,7 @@ pub(crate) struct Node {
     listening: AtomicU32,
     /// The generation of the connections in which the server refused to block.
     listening_refused: AtomicU64,
-    owed: Mutex<Owed>,
+    retry_queue: Mutex<RetryQueue>,
     /// The thread that probes this node and repeats releases. It is started when it is needed first, and ends with the node.
     background: OnceLock<Timers>,
     /// For requests to this node alone.
@@ -142,7 +138,7 @@ impl Node {
             gate: Gate::default(),
             listening: AtomicU32::new(0),
             listening_refused: AtomicU64::new(u64::MAX),
-            owed: Mutex::default(),
+            retry_queue: Mutex::new(RetryQueue::new()),
             background: OnceLock::new(),
             lanes: lanes(setup.pool_size),
             common_lanes: setup.common_lanes,
@@ -167,7 +163,7 @@ impl Node {
 
     /// How long the last connection took.
     pub(crate) fn last_connection(&self) -> Option<Duration> {
-        self.pace.connection()
+        self.pace.connection.last()
     }
 
     /// Whether the breaker is closed: the node has not failed lately.
@@ -177,20 +173,19 @@ impl Node {
 
     /// Why the breaker is open, if it is.
     pub(crate) fn recent_failure(&self) -> Option<Arc<str>> {
-        if self.is_well() {
-            return None;
-        }
-        let failure = self.failure.lock();
-        failure.as_ref().map(|failure| Arc::clone(&failure.opening))
+        self.of_failure(|failure| Some(Arc::clone(&failure.opening)))
     }
 
     /// The last time-out of a node that is known to hang.
     fn known_silence(&self) -> Option<NodeError> {
+        self.of_failure(|failure| failure.silence.clone())
+    }
+
+    fn of_failure<T>(&self, part: impl FnOnce(&Failure) -> Option<T>) -> Option<T> {
         if self.is_well() {
             return None;
         }
-        let failure = self.failure.lock();
-        failure.as_ref().and_then(|failure| failure.silence.clone())
+        self.failure.lock().as_ref().and_then(part)
     }
 
     /// Opens the breaker if the error is one of the node. Returns whether it was closed before.
@@ -205,14 +200,13 @@ impl Node {
         if !error.is_of_node() {
             return false;
         }
-        let opening: Arc<str> = error.to_string().into();
         *failure = Some(Failure {
-            opening: Arc::clone(&opening),
+            opening: error.to_string().into(),
             silence,
         });
         self.has_failed.store(true, Ordering::Release);
         drop(failure);
-        self.probe_after(FIRST_PROBE, opening);
+        self.plan_retry(|_| ());
         self.stats.opened.count();
         true
     }
@@ -237,7 +231,7 @@ impl Node {
         NodeError::TimedOut {
             option: Some(NODE_TIMEOUT),
             limit: self.timeout,
-            took: self.pace.answer(),
+            took: self.pace.answer.last(),
             idle,
             lacks_handshake: false,
         }
@@ -248,7 +242,7 @@ impl Node {
         NodeError::TimedOut {
             option: Some(CONNECT_TIMEOUT),
             limit: self.connect_timeout,
-            took: self.pace.connection(),
+            took: self.pace.connection.last(),
             idle: None,
             lacks_handshake: silence.lacks_handshake(),
         }
@@ -262,35 +256,6 @@ impl Node {
         let _already_retired = self
             .generation
             .compare_exchange(generation, next, set, seen);
-    }
-
-    /// Runs `job` later on the thread of this node, if the node still exists. So a node that hangs delays no other node.
-    fn later(&self, pause: Duration, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
-        let Some(own) = self.background.get() else {
-            // A thread of the manager starts the thread of the node, because the caller may be dropping a guard.
-            return self.later_on(&self.timers, pause, |node| {
-                // If the system gives no thread, the thread of the manager does the work.
-                let own = Timers::on_own_thread(&node.clock, "redlatch-node");
-                let own = own.unwrap_or_else(|_| node.timers.clone());
-                let own = node.background.get_or_init(|| own);
-                node.later_on(own, Duration::ZERO, job);
-            });
-        };
-        self.later_on(own, pause, job);
-    }
-
-    fn later_on(
-        &self,
-        timers: &Timers,
-        pause: Duration,
-        job: impl FnOnce(&Arc<Self>) + Send + 'static,
-    ) {
-        let me = Weak::clone(&self.me);
-        timers.after(pause, move || {
-            if let Some(node) = me.upgrade() {
-                job(&node);
-            }
-        });
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -1,4 +1,4 @@
-//! Pure: how long to wait before the next attempt.
+//! Pure: how long to wait before the next attempt, and between tries at a node that fails.
 
 use std::time::Duration;
 
@@ -10,9 +10,37 @@ pub(crate) fn delay(min: Duration, max: Duration, random: u32) -> Duration {
     min.saturating_add(extra.min(span))
 }
 
+/// The pauses between tries at a node: after each failure twice as long as before, up to a bound. The caller keeps the last pause, and
+/// sets it to zero after an answer.
+pub(crate) struct BackOff {
+    pub(crate) first: Duration,
+    pub(crate) longest: Duration,
+}
+
+impl BackOff {
+    /// The pause that comes after this one.
+    pub(crate) fn after(&self, last: Duration) -> Duration {
+        last.saturating_mul(2).clamp(self.first, self.longest)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_bound_and_begin_anew_after_an_answer() {
+        let [zero, first, second, longest] = [0, 4, 8, 10].map(Duration::from_millis);
+        let pauses = BackOff { first, longest };
+        for (last, next) in [
+            (zero, first),
+            (first, second),
+            (second, longest),
+            (longest, longest),
+        ] {
+            assert_eq!(pauses.after(last), next);
+        }
+    }
 
     #[test]
     fn every_delay_is_within_its_bounds_and_all_parts_of_the_span_are_as_likely_as_each_other() {

@@ -31,11 +31,11 @@ use smallvec::SmallVec;
 use super::Node;
 use super::connection::{OpenConnection, no_connection};
 use super::gate::Passage;
-use super::key_report::{Again, KeyReport, Leftover};
+use super::key_report::{Again, KeyReport};
 use super::lanes::Lane;
 use super::pool::Slot;
-use super::receipt::Undo;
 use super::request::{Batch, Request, SUSPICIOUS_IDLE};
+use super::undo::{Leftover, Undo};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::log_lines;
@@ -293,7 +293,7 @@ impl<'x> Exchange<'x> {
         }
         if report.has_replied {
             if request.verb.long_wait().is_none() {
-                self.node.pace.note_answer(self.answers_since, at);
+                self.node.pace.answer.note(self.answers_since, at);
             }
         } else if report.vote.failure().is_some_and(NodeError::is_silence)
             && self.node.connector.is_remote()

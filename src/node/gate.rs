@@ -19,14 +19,16 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
+use crate::retry::BackOff;
 use crate::sync::{Condvar, Mutex};
 use crate::wire::transport::NO_REPLY;
 
-/// The pause after the second failure in succession. The first one may be that of one connection alone, and has none.
-const FIRST_PAUSE: Duration = Duration::from_millis(4);
-
-/// The longest pause, which makes 16 tries a second. A password that was put right works after this time at the latest.
-const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// The pauses from the second failure in succession on. The first failure has none, because it may be that of one connection alone.
+/// The longest pause makes 16 tries a second. A password that was put right works after this time at the latest.
+const PAUSES: BackOff = BackOff {
+    first: Duration::from_millis(4),
+    longest: Duration::from_millis(64),
+};
 
 #[derive(Default)]
 pub(super) struct Gate {
@@ -49,8 +51,8 @@ struct Shut {
     pause: Duration,
     /// When the next try may begin.
     next: Timestamp,
-    /// The last try that has failed.
-    failed: u64,
+    /// The last try that has failed. None if the gate was open then.
+    failed: Option<u64>,
 }
 
 /// What a thread does at a gate that is shut. The later one is more insistent.
@@ -62,15 +64,13 @@ pub(super) enum Manner {
     Insists,
 }
 
-/// A thread at the gate.
-#[derive(Clone, Copy)]
-struct Visit {
-    manner: Manner,
-    /// How many tries had begun when it came.
-    came: u64,
-    /// When it tries if it insists, whatever the pause; later if another try is under way; never if it has tried before.
-    own_try: Option<Timestamp>,
-    deadline: Timestamp,
+/// A request for a connection.
+pub(super) struct Visit {
+    pub(super) manner: Manner,
+    /// Whether a try was made for it before. Then it makes none of its own.
+    pub(super) has_tried: bool,
+    pub(super) since: Timestamp,
+    pub(super) deadline: Timestamp,
 }
 
 /// What the connection of an exchange has to do with the gate.
@@ -86,47 +86,26 @@ pub(super) enum Passage {
     Shut,
 }
 
-/// What a thread does next at a gate that is shut.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    Try,
-    Wait(Timestamp),
-    Fail,
-}
-
 impl Gate {
-    /// Lets the thread make a connection; or returns how the last try failed.
-    pub(super) fn enter(
-        &self,
-        manner: Manner,
-        own_try: Option<Timestamp>,
-        deadline: Timestamp,
-        clock: &Clock,
-    ) -> Result<Passage, NodeError> {
-        let visit = Visit {
-            manner,
-            came: self.state.lock().begun,
-            own_try,
-            deadline,
-        };
+    /// Lets the thread make a connection, and returns the number of its try if the gate is shut; or returns how the last try failed.
+    pub(super) fn enter(&self, visit: &Visit, clock: &Clock) -> Result<Option<u64>, NodeError> {
+        let came = self.state.lock().begun;
         loop {
             // Not under the mutex: in a simulation, another client may go on here.
             let now = clock.now();
             let mut state = self.state.lock();
             let begun = state.begun;
             let Some(shut) = &mut state.shut else {
-                return Ok(Passage::New(None));
+                return Ok(None);
             };
-            match shut.step(visit, begun, now) {
-                Step::Try => {
-                    shut.next = now.saturating_add(LONGEST_PAUSE);
+            match shut.next_try(visit, came, begun, now) {
+                Some(next) if next <= now => {
+                    shut.next = now.saturating_add(PAUSES.longest);
                     state.begun = begun.saturating_add(1);
-                    return Ok(Passage::New(Some(state.begun)));
+                    return Ok(Some(state.begun));
                 }
-                Step::Wait(until) if !clock.has_ended() => {
-                    clock.wait(&self.ended, &mut state, until);
-                }
-                Step::Wait(_) | Step::Fail => return Err(shut.failure.clone()),
+                Some(next) if !clock.has_ended() => clock.wait(&self.ended, &mut state, next),
+                _ => return Err(shut.failure.clone()),
             }
         }
     }
@@ -145,23 +124,17 @@ impl Gate {
             return number.map_or((), |_| self.open());
         }
         let mut state = self.state.lock();
-        let (pause, failed) = match (&state.shut, number) {
-            (None, _) => (Duration::ZERO, 0),
+        let shut = state.shut.as_ref();
+        if shut.is_some_and(|shut| number <= shut.failed) {
             // It is older than the failure that is known.
-            (Some(_), None) => return,
-            (Some(shut), Some(number)) if number <= shut.failed => return,
-            (Some(shut), Some(number)) => (
-                shut.pause
-                    .saturating_mul(2)
-                    .clamp(FIRST_PAUSE, LONGEST_PAUSE),
-                shut.failed.max(number),
-            ),
-        };
+            return;
+        }
+        let pause = shut.map_or(Duration::ZERO, |shut| PAUSES.after(shut.pause));
         state.shut = Some(Shut {
             failure: failure.clone(),
             pause,
             next: now.saturating_add(pause),
-            failed,
+            failed: number,
         });
         drop(state);
         self.ended.notify_all();
@@ -169,26 +142,27 @@ impl Gate {
 }
 
 impl Shut {
-    /// What a thread does now that so many tries have begun.
-    fn step(&self, visit: Visit, begun: u64, now: Timestamp) -> Step {
+    /// When the thread may try, now that so many tries have begun. So many had when it came. None if it has to take the answer of the
+    /// last try.
+    fn next_try(&self, visit: &Visit, came: u64, begun: u64, now: Timestamp) -> Option<Timestamp> {
         let insists = visit.manner == Manner::Insists;
         let mut next = self.next;
-        if let Some(mut own_try) = visit.own_try.filter(|_| insists) {
-            if begun > visit.came {
+        if insists && !visit.has_tried {
+            let mut own_try = half_way(visit.since, visit.deadline);
+            if begun > came {
                 // The answer of a try that is under way may come soon.
-                let rest = visit.deadline.saturating_since(own_try).checked_div(2);
-                own_try = own_try.saturating_add(rest.unwrap_or_default());
+                own_try = half_way(own_try, visit.deadline);
             }
             next = next.min(own_try);
         }
-        let is_answered = self.failed > visit.came;
-        match visit.manner {
-            _ if is_answered => Step::Fail,
-            _ if next <= now => Step::Try,
-            Manner::Insists if next <= visit.deadline => Step::Wait(next),
-            Manner::Asks | Manner::Insists => Step::Fail,
-        }
+        let patience = if insists { visit.deadline } else { now };
+        let is_answered = self.failed > Some(came);
+        (!is_answered && next <= patience.max(now)).then_some(next)
     }
+}
+
+fn half_way(from: Timestamp, until: Timestamp) -> Timestamp {
+    Timestamp::from_nanos(from.as_nanos().midpoint(until.as_nanos()))
 }
 
 /// Whether the node takes no connection, by what has become of one.

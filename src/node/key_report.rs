@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::receipt::Receipt;
+use super::undo::Leftover;
 use crate::clock::Timestamp;
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::value::Content;
@@ -80,17 +80,6 @@ pub(super) enum Said {
     Page(Page),
     /// The reply to a question about the server itself.
     Raw(Reply),
-}
-
-/// What a request may have left on a node.
-#[derive(Debug, Clone)]
-pub(crate) enum Leftover {
-    /// Nothing, now or later: the node was not asked, or no whole request has reached it.
-    None,
-    /// The node may have executed the request, so an acquire has to be released.
-    Possible,
-    /// An undo was sent behind the request. The node may execute both, at any later time before the undo is answered.
-    Undone(Receipt),
 }
 
 /// What a node says of a lock that a client waits for.

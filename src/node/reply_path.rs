@@ -195,7 +195,7 @@ fn check_at(node: &Arc<Node>, inbox: &Inbox, answer: &RawAnswer) {
         return;
     }
     // The next connection is for this answer alone.
-    node.owes_nothing_more();
+    node.forget_releases();
     let (socket, peer) = answer.sent(&node.clock).unwrap();
     *inbox.0.lock() = Some(socket);
     let vote = voted(node, answer.question);

@@ -63,7 +63,7 @@ pub(crate) fn release_all(asked: Asked<'_>, command: &Packed, life: Duration) ->
     let mut released = asked.unasked();
     ask(asked, command, Verb::Drop, &mut released);
     conclude(asked, &mut released, |node| {
-        node.owe(command.to_repeat(), node.now(), life);
+        node.release_later(command.to_repeat(), node.now(), life);
     });
     released
 }

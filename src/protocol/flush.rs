@@ -18,7 +18,7 @@ pub(crate) fn flush(cluster: &Cluster, timeout: Duration) -> Result<(), Error> {
     let until = started.saturating_add(timeout);
     loop {
         let left = until.saturating_since(cluster.clock.now());
-        let is_owed = cluster.each().any(|node| node.is_owed_before(until));
+        let is_owed = cluster.each().any(|node| node.has_releases_before(until));
         if left.is_zero() || !is_owed {
             break;
         }
@@ -36,7 +36,7 @@ pub(crate) fn flush(cluster: &Cluster, timeout: Duration) -> Result<(), Error> {
 }
 
 fn owed(cluster: &Cluster, node: &Node) -> Option<UnansweredReleases> {
-    let keys = node.owed_keys()?.into_iter();
+    let keys = node.unanswered_keys()?.into_iter();
     let resources: BTreeSet<String> = keys.map(|key| name_of(cluster, &key)).collect();
     Some(UnansweredReleases {
         node: Arc::clone(node.name()),

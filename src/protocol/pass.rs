@@ -57,7 +57,7 @@ pub(crate) fn pass(
             // In the background, because the next thread waits for this one.
             let release = release.to_repeat();
             for (_, node) in asked.each() {
-                node.owe(release.clone(), node.now(), life);
+                node.release_later(release.clone(), node.now(), life);
             }
         } else {
             let again = release_all(asked, &release, life);

@@ -36,7 +36,7 @@ pub(crate) fn release(
     let until = cluster.clock.now().saturating_add(ttl);
     // The release that is repeated in the background must not end the rest too early.
     let release = release.to_repeat();
-    let repeat = |node: &Arc<Node>| node.owe(release.clone(), until, life);
+    let repeat = |node: &Arc<Node>| node.release_later(release.clone(), until, life);
     release_and(asked, &[command::rest(claim, ttl)], repeat)
 }
 

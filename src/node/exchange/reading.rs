@@ -10,9 +10,10 @@ use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::connection::{Wait, no_connection};
 use crate::node::gate::Passage;
-use crate::node::key_report::{Again, KeyReport, Leftover};
-use crate::node::receipt::Undo;
+use crate::node::key_report::{Again, KeyReport};
 use crate::node::reply::{hide_echo, kind, read};
+use crate::node::undo::{Leftover, Undo};
+use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
 use crate::wire::transport::closed;
@@ -176,52 +177,40 @@ impl Exchange<'_> {
         self.leave(place, error);
     }
 
-    /// Answers a request that gets no reply, and undoes it if it was sent.
+    /// Answers a request that gets no reply. What becomes of its undo is in the table of [`crate::node::undo`].
     fn leave(&mut self, place: usize, error: NodeError) {
-        let leftover = match self.state {
-            State::Sent => self.undo(place),
-            State::NoSlot | State::Idle | State::Ended => Leftover::None,
+        let request = self.batch.requests.get(place);
+        let attempt = request.and_then(|request| request.verb.attempt());
+        let leftover = match (self.state, attempt) {
+            (State::Sent, Some(attempt)) => self.write_undo(attempt.undo()),
+            (State::Sent, None) => Leftover::Possible,
+            (State::NoSlot | State::Idle | State::Ended, _) => Leftover::None,
         };
         self.answer(place, KeyReport::failed(error), leftover);
     }
 
-    /// Sends the undo of a request whose outcome is unknown, if it has one. It goes on the same connection: on another one it could
-    /// arrive first, and the key would stay. The connection must not be used again then.
-    fn undo(&mut self, place: usize) -> Leftover {
-        let one = self.batch.requests.get(place);
-        let Some(attempt) = one.and_then(|one| one.verb.attempt()) else {
-            return Leftover::Possible;
-        };
+    /// Writes an undo behind its command, if the connection takes it.
+    fn write_undo(&mut self, command: Packed) -> Leftover {
         if let Some(connection) = self.connection.as_mut().filter(|_| self.undos.is_empty()) {
             // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
             connection.scripts.clear();
         }
-        let command = attempt.undo();
         let deadline = self.deadline;
         let sent = self.write(|open| open.send([&command].into_iter(), deadline));
         if sent.is_err() {
             return Leftover::Possible;
         }
-        let undo = Undo::sent(command, self.node.now());
-        let leftover = Leftover::Undone(undo.receipt());
+        let undo = Undo::written(command, self.node.now());
+        let receipt = undo.receipt.clone();
         self.undos.push(undo);
-        leftover
+        Leftover::Undone(receipt)
     }
 
     /// Gives up a connection with undos on it, but not the undos.
     pub(super) fn keep_undos(&mut self) {
         let undos = take(&mut self.undos);
-        if undos.is_empty() {
-            return;
-        }
-        match self.connection.take() {
-            Some(connection) => self.node.close_behind(connection, undos),
-            None => {
-                for undo in undos {
-                    let now = self.node.now();
-                    self.node.owe(undo.command.to_repeat(), now, Duration::MAX);
-                }
-            }
+        if !undos.is_empty() {
+            self.node.keep_undos(self.connection.take(), undos);
         }
     }
 

@@ -6,7 +6,7 @@ use super::{Exchange, POLL_INTERVAL, State};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::connection::OpenConnection;
-use crate::node::gate::{Manner, Passage};
+use crate::node::gate::{Manner, Passage, Visit};
 use crate::node::request::{Request, Verb};
 use crate::spans;
 use crate::wire::pack::Packed;
@@ -113,7 +113,7 @@ impl Exchange<'_> {
             Some(known) => known,
             None => self.node.unconnected(&error),
         })?;
-        self.node.pace.note_connection(began, now);
+        self.node.pace.connection.note(began, now);
         if has_own_time {
             // The time for the command begins now.
             self.deadline = self.deadline.saturating_add(took);
@@ -165,20 +165,21 @@ impl Exchange<'_> {
 
     /// Waits at the gate of the node until a connection may be made, or returns why none can be made.
     fn pass_gate(&mut self) -> Result<(), NodeError> {
-        let (node, deadline) = (self.node, self.deadline);
+        let node = self.node;
         // A node in this process costs nothing, and its clock may stand still.
         if !node.connector.is_remote() {
             return Ok(());
         }
         // The most insistent request decides.
         let manner = self.open_requests().map(|request| request.verb.manner());
-        let manner = manner.max().unwrap_or(Manner::Asks);
-        let now = node.now();
-        let half = deadline.saturating_since(now).checked_div(2);
-        let own_try = now.saturating_add(half.unwrap_or_default());
-        let own_try = Some(own_try).filter(|_| self.passage != Passage::Known);
+        let visit = Visit {
+            manner: manner.max().unwrap_or(Manner::Asks),
+            has_tried: self.passage == Passage::Known,
+            since: node.now(),
+            deadline: self.deadline,
+        };
         self.passage = Passage::Shut;
-        self.passage = node.gate.enter(manner, own_try, deadline, &node.clock)?;
+        self.passage = Passage::New(node.gate.enter(&visit, &node.clock)?);
         Ok(())
     }
 

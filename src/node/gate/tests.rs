@@ -81,7 +81,7 @@ fn assert_vote(node: &Arc<Node>, does: Does) {
 fn shut_for_long(does: Does, timeout: Duration) -> (Arc<Server>, Arc<Node>) {
     let (server, node) = server(does, timeout);
     for _ in 0..10 {
-        server.clock.advance(LONGEST_PAUSE);
+        server.clock.advance(PAUSES.longest);
         assert_vote(&node, does);
     }
     (server, node)
@@ -126,7 +126,7 @@ fn a_node_that_takes_connections_again_votes_after_one_pause_and_the_next_failur
         let before = server.connections();
         for _ in 0..3 {
             assert_vote(&node, does);
-            server.clock.advance(FIRST_PAUSE);
+            server.clock.advance(PAUSES.first);
         }
         assert_eq!(server.connections(), before + 3, "{}", does.0);
     }
@@ -138,7 +138,7 @@ fn a_request_that_insists_reaches_a_node_that_is_back_within_half_of_its_time() 
         assert!(verb.manner() == Insists, "{verb:?}");
     }
     for does in REFUSALS {
-        for (timeout, longest) in [(SECOND, LONGEST_PAUSE), (10 * MS, 5 * MS)] {
+        for (timeout, longest) in [(SECOND, PAUSES.longest), (10 * MS, 5 * MS)] {
             for verb in [Verb::Drop, KEEP] {
                 let (server, node) = shut_for_long(does, timeout);
                 server.set(WORKS.1);
@@ -168,30 +168,30 @@ fn while_one_tries_those_that_insist_wait_for_its_answer_and_the_others_get_the_
     let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
     let shut = |failed| Shut {
         failure: NodeError::silence(),
-        pause: LONGEST_PAUSE,
+        pause: PAUSES.longest,
         next: at(2000),
-        failed,
+        failed: Some(failed),
     };
     let (came, later) = (4, 5);
     let visit = |manner| Visit {
         manner,
-        came,
-        own_try: Some(at(500)),
+        has_tried: false,
+        since: at(0),
         deadline: at(1000),
     };
-    for (manner, failed, begun, now, step) in [
-        (Insists, 4, came, 0, Step::Wait(at(500))),
-        (Insists, 4, came, 500, Step::Try),
+    for (manner, failed, begun, now, next) in [
+        (Insists, 4, came, 0, Some(at(500))),
+        (Insists, 4, came, 500, Some(at(500))),
         // Another has begun a try meanwhile, and then it is known how that went.
-        (Insists, 4, later, 500, Step::Wait(at(750))),
-        (Insists, 4, later, 750, Step::Try),
-        (Insists, 5, later, 500, Step::Fail),
-        (Asks, 4, later, 1999, Step::Fail),
-        (Asks, 4, later, 2000, Step::Try),
-        (Asks, 5, later, 2000, Step::Fail),
+        (Insists, 4, later, 500, Some(at(750))),
+        (Insists, 4, later, 750, Some(at(750))),
+        (Insists, 5, later, 500, None),
+        (Asks, 4, later, 1999, None),
+        (Asks, 4, later, 2000, Some(at(2000))),
+        (Asks, 5, later, 2000, None),
     ] {
-        let told = shut(failed).step(visit(manner), begun, at(now));
-        assert_eq!(told, step, "{manner:?} {failed} {begun} {now}");
+        let told = shut(failed).next_try(&visit(manner), came, begun, at(now));
+        assert_eq!(told, next, "{manner:?} {failed} {begun} {now}");
     }
 }
 
@@ -201,23 +201,29 @@ fn a_failure_that_is_older_than_the_known_one_makes_no_pause_longer() {
     let clock = Clock::from(server.clock.clone());
     let failure = NodeError::protocol(NO_REPLY);
     let gate = Gate::default();
-    let tries = || gate.enter(Asks, None, clock.now(), &clock).ok();
+    let visit = Visit {
+        manner: Asks,
+        has_tried: false,
+        since: clock.now(),
+        deadline: clock.now(),
+    };
+    let tries = || gate.enter(&visit, &clock).ok();
     // Connections that were made while the gate was open; and a try that began before the last one that has failed.
     gate.failed(None, &failure, clock.now());
     let first = tries();
-    assert!(first == Some(Passage::New(Some(1))));
+    assert!(first == Some(Some(1)));
     gate.failed(Some(1), &failure, clock.now());
-    server.clock.advance(FIRST_PAUSE);
-    assert!(tries() == Some(Passage::New(Some(2))));
+    server.clock.advance(PAUSES.first);
+    assert!(tries() == Some(Some(2)));
     gate.failed(Some(2), &failure, clock.now());
     for older in [None, Some(1), Some(2)] {
-        server.clock.advance(FIRST_PAUSE / 2);
+        server.clock.advance(PAUSES.first / 2);
         gate.failed(older, &failure, clock.now());
         assert!(tries().is_none(), "{older:?}");
     }
     // The pause is twice the first one, from the last try on.
-    server.clock.advance(FIRST_PAUSE / 2);
-    assert!(tries() == Some(Passage::New(Some(3))));
+    server.clock.advance(PAUSES.first / 2);
+    assert!(tries() == Some(Some(3)));
 }
 
 #[test]
@@ -230,7 +236,7 @@ fn a_question_about_health_is_told_what_is_so_now() {
         assert_eq!(server.connections(), before + tries);
     }
     // A try without an answer in time opens the gate: nobody is told what was so before.
-    server.clock.advance(LONGEST_PAUSE);
+    server.clock.advance(PAUSES.longest);
     server.set(HANGS.1);
     (0..3).for_each(|_| assert_vote(&node, HANGS));
 }

@@ -11,9 +11,10 @@ use super::super::doubles::{
     self, Event, KEEP, Panics, Says, Server, acquire_of, asked, attempt_on, closes, node_on,
     number, number_of, release_of,
 };
-use super::super::key_report::{Leftover, waiters};
+use super::super::key_report::waiters;
 use super::super::lanes;
 use super::super::lanes::Lanes;
+use super::super::undo::Leftover;
 use super::super::verbs::{acquire, release_all};
 use std::iter;
 

@@ -40,8 +40,8 @@ fn the_time_of_a_command_begins_when_its_connection_is_there() {
         let (server, node) = far(LIMIT);
         assert!(answered(&server, &node, &verb), "{verb:?}");
         assert_eq!(server.clock.elapsed(), LIMIT + ANSWER, "{verb:?}");
-        assert_eq!(node.pace.connection(), Some(LIMIT));
-        assert_eq!(node.pace.answer(), Some(ANSWER));
+        assert_eq!(node.pace.connection.last(), Some(LIMIT));
+        assert_eq!(node.pace.answer.last(), Some(ANSWER));
         // It is kept for the next one.
         let before = server.clock.elapsed();
         assert!(answered(&server, &node, &Verb::Probe));

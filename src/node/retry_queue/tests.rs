@@ -8,8 +8,10 @@ use super::super::doubles::{
 };
 use super::super::verbs::{Asked, release_all, release_and};
 use super::super::{Leftover, Node, Receipt};
+use super::background::PAUSES;
 use super::*;
 use crate::error::{NodeError, Vote};
+use crate::wire::resp::Reply;
 
 mod batches;
 
@@ -85,7 +87,7 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
     let nodes = Asked::one(&node);
     let until = node.now().saturating_add(SECOND * 60);
     release_and(nodes, &[release_of("rest")], |node| {
-        node.owe(release_of("a").to_repeat(), until, SECOND * 60);
+        node.release_later(release_of("a").to_repeat(), until, SECOND * 60);
     });
     server.set(WELL);
     server.clock.advance(SECOND * 59);
@@ -98,7 +100,7 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
 fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_that_live() {
     let (server, node) = start(AWAY);
     fail_to_release(&node, "a", SECOND * 3600);
-    for _ in 0..MOST_RELEASES {
+    for _ in 0..MOST_KEPT / LEAST_OF_ONE {
         fail_to_release(&node, "short", SECOND * 10);
     }
     server.clock.advance(SECOND * 12);
@@ -112,9 +114,9 @@ fn nothing_is_owed_to_a_node_that_is_away_when_all_keys_have_ended() {
     let (server, node) = start(AWAY);
     fail_to_release(&node, "a", SECOND * 10);
     server.clock.advance(SECOND * 10);
-    assert!(node.owed_keys().is_some());
+    assert!(node.unanswered_keys().is_some());
     server.clock.advance(SECOND * 2);
-    assert!(node.owed_keys().is_none() && !node.is_well());
+    assert!(node.unanswered_keys().is_none() && !node.is_well());
 }
 
 /// Asks for a lock of a server that is silent, so that an undo goes behind it.
@@ -157,8 +159,8 @@ fn an_answer_that_comes_too_late_is_noted_when_it_comes() {
     };
     // The answer comes right behind the time-out, and is noticed at the next try.
     *server.distance.lock() = Duration::ZERO;
-    server.clock.advance(FIRST_PAUSE);
-    assert_eq!(node.pace.answer(), Some(SECOND + FIRST_PAUSE));
+    server.clock.advance(PAUSES.first);
+    assert_eq!(node.pace.answer.last(), Some(SECOND + PAUSES.first));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::super::super::command;
+use super::super::super::connection::OpenConnection;
 use super::super::super::doubles::Write;
 use super::*;
 use crate::claim::{Claim, Kind};
@@ -36,7 +37,7 @@ fn releases_go_again_128_in_one_write_until_the_try_is_over() {
     // A try of 50 ms has three writes.
     assert_eq!(counts.iter().find(|count| **count > 0), Some(&3));
     assert_eq!(writes(&server), [128, 128, 128, 128, 128, 128, 128, 104]);
-    assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert!(!node.has_releases_before(Timestamp::from_nanos(u64::MAX)));
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn a_release_that_comes_while_others_are_repeated_is_repeated_too() {
         };
         if sent.lock().last().is_some_and(is_release) && is_first.swap(false, Ordering::SeqCst) {
             let node = late.upgrade().unwrap();
-            node.owe(release_of("b").to_repeat(), node.now(), SECOND * 60);
+            node.release_later(release_of("b").to_repeat(), node.now(), SECOND * 60);
         }
         Says(Reply::Int(1))
     });
@@ -78,11 +79,11 @@ fn a_release_is_repeated_if_the_node_tells_of_one_key_alone() {
     let release = command::release(&Claim::of_kind("job a", Kind::Several(names)));
     let released = release_all(Asked::one(&node), &release, SECOND * 60);
     assert!(matches!(*released[0].vote, Vote::Held { .. }));
-    assert!(node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert!(node.has_releases_before(Timestamp::from_nanos(u64::MAX)));
     // The other row says as much as before.
     server.set(move |_| Says(Reply::Array(vec![Reply::Int(1), another_has_it.clone()])));
     server.clock.advance(SECOND);
-    assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert!(!node.has_releases_before(Timestamp::from_nanos(u64::MAX)));
     assert_eq!(writes(&server), [1, 1]);
 }
 
@@ -103,7 +104,7 @@ fn beyond_8_mib_the_releases_whose_keys_end_first_are_left_to_their_time_to_live
     names.sort_unstable();
     // Each is a little more than a MiB, so that seven of them have room, and the one that ends first has to go.
     assert_eq!(names, ["a", "b", "c", "d", "e", "f", "h"]);
-    assert_eq!(node.owed.lock().bytes, 0);
+    assert_eq!(node.retry_queue.lock().kept, 0);
 }
 
 #[test]
@@ -119,8 +120,8 @@ fn the_nodes_share_the_bytes_of_a_release() {
     release_all(asked, &release_of("a"), SECOND * 60);
     let [one, other] = nodes
         .each_ref()
-        .map(|node| node.owed.lock().releases[0].command.clone());
-    assert!(std::ptr::eq(&*one, &*other));
+        .map(|node| node.retry_queue.lock().releases[0].command.clone());
+    assert_eq!(one.bytes.as_ptr(), other.bytes.as_ptr());
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn an_undo_that_comes_while_others_are_read_goes_again_too() {
     server.set(move |_| {
         if let Some((connection, other)) = late.lock().take() {
             let node = of_node.upgrade().unwrap();
-            node.close_behind(connection, vec![Undo::sent(other, now)]);
+            node.keep_undos(Some(connection), vec![Undo::written(other, now)]);
         }
         Says(Reply::Int(1))
     });
@@ -171,7 +172,7 @@ fn a_node_that_has_no_time_for_all_releases_gets_fewer_at_once() {
     released.sort();
     released.dedup();
     assert_eq!(released.len(), 128);
-    assert!(!node.is_owed_before(Timestamp::from_nanos(u64::MAX)));
+    assert!(!node.has_releases_before(Timestamp::from_nanos(u64::MAX)));
     assert!(writes(&server).len() < 40, "{:?}", writes(&server));
 
     // Later it has the time again.
@@ -189,10 +190,11 @@ fn releases_without_an_answer_go_behind_all_others() {
     let (server, node) = start(AWAY);
     (0..130).for_each(|name| fail_to_release(&node, &name.to_string(), SECOND * 3600));
     let now = server.clock.now();
-    let mut owed = node.owed.lock();
-    let first = owed.begin_write(now);
-    assert_eq!((first.len(), owed.end_write(&[])), (128, 0));
-    let second = owed.begin_write(now);
+    let mut queue = node.retry_queue.lock();
+    let first = queue.begin_write(now);
+    let silence = [(); 128].map(|()| KeyReports::new());
+    assert_eq!((first.len(), queue.end_write(&silence)), (128, 0));
+    let second = queue.begin_write(now);
     let names =
         [&second[0], &second[1], &second[2]].map(|release| release.keys_of_call()[0].clone());
     assert_eq!(names, [&b"job 128"[..], b"job 129", b"job 0"]);
