@@ -4,7 +4,6 @@
 pub(crate) mod arbiter;
 pub(crate) mod cancel;
 pub(crate) mod courtesy;
-pub(crate) mod demand;
 pub(crate) mod held;
 pub(crate) mod queue;
 #[cfg(test)]
@@ -13,6 +12,9 @@ mod queue_answers;
 #[cfg(test)]
 #[path = "../tests/rooms/contend/queue_model.rs"]
 mod queue_model;
+mod refusal;
+pub(crate) mod spec;
+pub(crate) mod waiting;
 
 use crate::clock::nap;
 use crate::sync;

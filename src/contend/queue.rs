@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::nap;
 use super::sync::{Condvar, Mutex};
 use crate::clock::{Clock, Timestamp};
-use crate::contend::demand::Demand;
+use crate::contend::spec::Spec;
 use crate::error::Error;
 use crate::lease::state::LeaseState;
 
@@ -48,7 +48,7 @@ struct Crowd<H> {
 
 /// A thread in a line, which may have left since.
 pub(crate) struct Waiter<H> {
-    pub(crate) demand: Demand,
+    pub(crate) spec: Spec,
     admitted: Condvar,
     /// Set once the thread has the turn.
     admission: Mutex<Option<Admission<H>>>,
@@ -101,15 +101,15 @@ impl<H> Queue<H> {
         Some(self.turn(resource, number))
     }
 
-    /// Waits for the turn for as long as the demand allows. Returns it with what the thread before has left for this one.
+    /// Waits for the turn for as long as the call waits. Returns it with what the thread before has left for this one.
     pub(crate) fn enter(
         self: &Arc<Self>,
         resource: &Arc<str>,
-        demand: Demand,
+        spec: Spec,
         waiting: &Waiting<'_>,
     ) -> Result<(Turn<H>, Option<H>), Refusal> {
         let waiter = Arc::new(Waiter {
-            demand,
+            spec,
             admitted: Condvar::new(),
             admission: Mutex::new(None),
         });
@@ -251,7 +251,7 @@ struct PlaceInLine<'q, H> {
 
 impl<H> PlaceInLine<'_, H> {
     fn wait(&self, waiting: &Waiting<'_>) -> Result<Admission<H>, Refusal> {
-        let patience = &self.waiter.demand.patience;
+        let spec = &self.waiter.spec;
         let mut is_in_line = false;
         // The turn whose lock is known to be waited for.
         let mut told = None;
@@ -280,10 +280,8 @@ impl<H> PlaceInLine<'_, H> {
             }
             let has_no_answer = line.lock.is_none() && line.met().is_none();
             let longest = waiting.answer_by.filter(|_| has_no_answer);
-            let end = patience
-                .end
-                .map(|end| longest.map_or(end, |by| end.max(by)));
-            if end.is_some_and(|end| end <= now) || patience.is_cancelled() {
+            let end = spec.end.map(|end| longest.map_or(end, |by| end.max(by)));
+            if end.is_some_and(|end| end <= now) || spec.is_cancelled() {
                 // Under the same mutex, so that nothing is handed to a thread that is about to leave.
                 line.remove(&self.waiter);
                 let (lock, met) = (line.lock.clone(), line.met().cloned());

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::LockManager;
-use super::acquire::Acquire;
+use super::acquire;
 use crate::claim::{Kind, MOST_RESOURCES, Names, Resource, shown};
 use crate::clock;
 use crate::cluster::Cluster;
 use crate::contend::cancel::Cancel;
-use crate::contend::demand::{Demand, Patience};
+use crate::contend::spec::Spec;
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::holder::Label;
@@ -283,18 +283,16 @@ impl<'a> LockRequest<'a> {
         let label = self.holder.clone().transpose();
         let label = label.map_err(|reason| Error::invalid("holder", reason))?;
         let timeout = timeout.unwrap_or_else(|| options.acquire_timeout(ttl));
-        let demand = Demand {
+        let spec = Spec {
             resource: Arc::new(resource),
             term,
             label: label.or_else(|| options.holder.clone()),
             waits: !timeout.is_zero(),
-            patience: Patience {
-                // None, which is no bound, if the sum overflows.
-                end: cluster.clock.now().checked_add(timeout),
-                cancel: self.cancel.clone(),
-            },
+            // None, which is no bound, if the sum overflows.
+            end: cluster.clock.now().checked_add(timeout),
+            cancel: self.cancel.clone(),
         };
-        Acquire::new(shared, &demand, self.keep_alive, self.at_least).run()
+        acquire::run(shared, &spec, self.keep_alive, self.at_least)
     }
 
     /// What the lock is on, if its names are valid.

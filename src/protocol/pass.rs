@@ -10,7 +10,7 @@ use super::acquire::{Bid, cast, unasked};
 use super::{Won, answered};
 use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
-use crate::contend::demand::Demand;
+use crate::contend::spec::Spec;
 use crate::error::{Error, Vote};
 use crate::lease::state::holding::Holding;
 use crate::node::command;
@@ -31,12 +31,12 @@ pub(crate) fn pass(
     cluster: &Cluster,
     held: &Claim,
     holdings: &[Holding],
-    demand: &Demand,
+    spec: &Spec,
 ) -> Result<Pass, Error> {
-    let label = demand.label.as_ref();
-    let bid = Bid::new(cluster, &held.resource, demand.term, label)?;
+    let label = spec.label.as_ref();
+    let bid = Bid::new(cluster, &held.resource, spec.term, label)?;
     let attempt = bid.attempt();
-    let command = command::pass(held, &bid.claim, demand.term.ttl);
+    let command = command::pass(held, &bid.claim, spec.term.ttl);
     let mut ballots = unasked(cluster);
     let owed = places(holdings, |node| node.has_to_be_released());
     let left_out = places(&ballots, Ballot::is_left_out);

@@ -9,7 +9,7 @@ use loom::thread;
 
 use self::queue::{Queue, Turn, Waiting};
 use self::sync::{Condvar, MutexGuard};
-use super::queue_answers::demand;
+use super::queue_answers::spec;
 use crate::clock::{Clock, Job, Timestamp, VirtualTime};
 use crate::contend::held::tests::lease;
 use crate::sync::model as sync;
@@ -124,7 +124,7 @@ impl Scene {
         };
         let Ok((turn, baton)) = self.queue.enter(
             &"job".into(),
-            demand(end.map(Timestamp::from_nanos)),
+            spec(end.map(Timestamp::from_nanos)),
             &waiting,
         ) else {
             assert!(end.is_some(), "it waits without a bound");

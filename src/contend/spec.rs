@@ -6,58 +6,57 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::cancel::{Cancel, LOOK};
+use super::waiting::Moment;
 use crate::claim::{Kind, Resource};
 use crate::clock::{Clock, Timestamp};
 use crate::holder::Label;
 use crate::quorum::Term;
 
-/// What a call asks for. The threads that wait, the wait at the nodes and each attempt read it here.
+/// What the caller asked for, checked. It is made once for a call. The threads that wait, the wait at the nodes and each attempt read
+/// it here.
 #[derive(Debug, Clone)]
-pub(crate) struct Demand {
+pub(crate) struct Spec {
     pub(crate) resource: Arc<Resource>,
     pub(crate) term: Term,
     /// What the holder calls itself, if anything.
     pub(crate) label: Option<Label>,
     /// Whether the call waits, or asks once.
     pub(crate) waits: bool,
-    pub(crate) patience: Patience,
-}
-
-/// How long one call waits: until its end, or until it is cancelled.
-#[derive(Debug, Clone)]
-pub(crate) struct Patience {
-    /// None means without a bound.
+    /// Until when it waits, unless it is cancelled. None means without a bound.
     pub(crate) end: Option<Timestamp>,
     pub(crate) cancel: Option<Cancel>,
 }
 
-impl Patience {
+impl Spec {
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
     }
 
-    /// The time that is left: zero once the call is cancelled.
-    pub(crate) fn left(&self, clock: &Clock) -> Duration {
-        if self.is_cancelled() {
-            return Duration::ZERO;
-        }
-        let left = |end: Timestamp| end.saturating_since(clock.now());
-        self.end.map_or(Duration::MAX, left)
+    /// What time it is for this call.
+    pub(crate) fn moment(&self, clock: &Clock) -> Moment {
+        let now = clock.now();
+        let left = self
+            .end
+            .map_or(Duration::MAX, |end| end.saturating_since(now));
+        let left = if self.is_cancelled() {
+            Duration::ZERO
+        } else {
+            left
+        };
+        Moment { now, left }
     }
 
     /// Sleeps for `span`, and for no longer than is left.
     pub(crate) fn sleep(&self, clock: &Clock, span: Duration) {
-        let span = span.min(self.left(clock));
-        if self.cancel.is_none() {
-            return clock.sleep(span);
-        }
-        let until = clock.now().saturating_add(span);
+        let Moment { now, left } = self.moment(clock);
+        let until = now.saturating_add(span.min(left));
+        let longest = self.cancel.as_ref().map_or(Duration::MAX, |_| LOOK);
         loop {
             let rest = until.saturating_since(clock.now());
             if rest.is_zero() || self.is_cancelled() {
                 return;
             }
-            clock.sleep(rest.min(LOOK));
+            clock.sleep(rest.min(longest));
         }
     }
 }
