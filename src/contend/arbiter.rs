@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::cancel::Cancel;
 use super::held::Held;
 use super::spec::Spec;
-use super::waiting::{Done, Sighting, Wait};
+use super::waiting::{Sighting, Wait};
 use crate::claim::Resource;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::command::WhenFree;
+use crate::node::reply::LockState;
 use crate::node::wait::{ListenOutcome, Listener};
 use crate::quorum::quorum;
 
@@ -41,7 +42,7 @@ impl<'c> Arbiter<'c> {
         intended: Option<usize>,
     ) -> Result<Option<Sighting>, Error> {
         let (cluster, spec) = (self.cluster, self.spec);
-        let left = || spec.moment(&cluster.clock).left;
+        let left = || spec.left(&cluster.clock);
         let delay = cluster.delay()?.min(left());
         let key = intended.and_then(|place| spec.resource.keys.get(place));
         let of_key = key.map(|key| Resource::of_key(key));
@@ -58,53 +59,60 @@ impl<'c> Arbiter<'c> {
                 continue;
             };
             look.free = self.free_slots(look.free)?;
-            look.is_announced &= listener.is_some();
+            // A client does not wait for a key that never expires.
+            let is_listening = look.is_announced && look.state != LockState::Stuck;
             let bell = |listener| (listener, resource.bell(look.place));
-            self.listener = listener.filter(|_| look.is_announced).map(bell);
-            return Ok(Some(Sighting { place, look, delay }));
+            self.listener = listener.filter(|_| is_listening).map(bell);
+            return Ok(Some(Sighting {
+                place,
+                when_free,
+                look,
+                delay,
+            }));
         }
         Ok(None)
     }
 
-    /// Lets another client listen in the place of this one.
-    pub(crate) fn leave(&mut self) {
-        self.listener = None;
-    }
-
-    /// Waits for the bell at the node of the last look.
+    /// Waits for the bell at the node of the last look. A client that can't listen there sleeps.
     pub(crate) fn listen(&mut self, span: Duration, longest: Duration) -> ListenOutcome {
-        let Some((listener, bell)) = self.listener.take() else {
-            return ListenOutcome::Failed;
-        };
-        let given_up = self.spec.cancel.as_ref().map(Cancel::flag);
-        let outcome = listener.listen(&bell, span, longest, given_up);
-        if outcome == ListenOutcome::Release {
-            self.cluster.stats.woken.count();
+        let (clock, spec) = (&self.cluster.clock, self.spec);
+        let over = clock.now().saturating_add(span);
+        let given_up = spec.cancel.as_ref().map(Cancel::flag);
+        let listener = self.listener.take();
+        let heard = listener.map(|(node, bell)| node.listen(&bell, span, longest, given_up));
+        let outcome = heard.unwrap_or(ListenOutcome::Failed);
+        match outcome {
+            ListenOutcome::Release => self.cluster.stats.woken.count(),
+            ListenOutcome::Failed => spec.sleep(clock, over.saturating_since(clock.now())),
+            ListenOutcome::Nothing => {}
         }
         outcome
     }
 
-    /// Asks which slots of the semaphore are free. A slot that can be had is free on a majority, so one node of a quorum tells of it,
-    /// and the first that does is believed. Otherwise all slots may be granted that no guard of this manager has.
-    pub(crate) fn find_slots(&self, wait: &Wait<'_>, permits: u32) -> Result<Done, Error> {
-        let spec = self.spec;
+    /// The slots of the semaphore that may be granted, and whether a quorum calls none of them free.
+    ///
+    /// A slot that can be had is free on a majority, so one node of a quorum tells of it, and the first that does is believed.
+    /// Otherwise these are all slots that no guard of this manager has.
+    pub(crate) fn find_slots(
+        &self,
+        wait: &Wait<'_>,
+        permits: u32,
+    ) -> Result<(Vec<u32>, bool), Error> {
+        let (spec, rules) = (self.spec, self.cluster.rules.as_deref());
         let slots = self.free_slots((0..permits).collect())?;
-        let is_over = slots.is_empty();
-        let nodes = telling(self.cluster, wait).take_while(|_| !is_over && !spec.is_cancelled());
-        let rules = self.cluster.rules.as_deref();
-        let look = |node: &Node| node.look(&spec.resource, Duration::ZERO, WhenFree::Take, rules);
-        let looks = nodes.filter_map(|(_, node)| look(node));
         let mut missing = quorum(self.cluster.nodes().len());
-        for look in looks.take(missing) {
+        let is_over = || slots.is_empty() || spec.is_cancelled();
+        let nodes = telling(self.cluster, wait).take_while(|_| !is_over());
+        let look = |node: &Node| node.look(&spec.resource, Duration::ZERO, WhenFree::Take, rules);
+        let looks = nodes.filter_map(|(_, node)| look(node)).take(missing);
+        for look in looks {
             let free = self.free_slots(look.free)?;
             if !free.is_empty() {
-                let (slots, are_taken) = (free, false);
-                return Ok(Done::FoundSlots { slots, are_taken });
+                return Ok((free, false));
             }
             missing = missing.saturating_sub(1);
         }
-        let are_taken = missing == 0;
-        Ok(Done::FoundSlots { slots, are_taken })
+        Ok((slots, missing == 0))
     }
 
     /// Those of these slots that no guard of this manager has, from a random one on, so that contenders begin at different slots.
@@ -127,3 +135,7 @@ fn telling<'c>(cluster: &'c Cluster, wait: &Wait<'_>) -> impl Iterator<Item = (u
     let nodes = cluster.each().enumerate();
     nodes.filter(|(place, node)| !wait.passes_over(*place) && node.is_well())
 }
+
+#[cfg(test)]
+#[path = "../../tests/rooms/contend/arbiter/tests.rs"]
+mod tests;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::cancel::{Cancel, LOOK};
-use super::waiting::Moment;
 use crate::claim::{Kind, Resource};
 use crate::clock::{Clock, Timestamp};
 use crate::holder::Label;
@@ -32,31 +31,25 @@ impl Spec {
         self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
     }
 
-    /// What time it is for this call.
-    pub(crate) fn moment(&self, clock: &Clock) -> Moment {
-        let now = clock.now();
-        let left = self
-            .end
-            .map_or(Duration::MAX, |end| end.saturating_since(now));
-        let left = if self.is_cancelled() {
-            Duration::ZERO
-        } else {
-            left
-        };
-        Moment { now, left }
+    /// The time that is left: zero once the call is cancelled.
+    pub(crate) fn left(&self, clock: &Clock) -> Duration {
+        if self.is_cancelled() {
+            return Duration::ZERO;
+        }
+        let left = |end: Timestamp| end.saturating_since(clock.now());
+        self.end.map_or(Duration::MAX, left)
     }
 
     /// Sleeps for `span`, and for no longer than is left.
     pub(crate) fn sleep(&self, clock: &Clock, span: Duration) {
-        let Moment { now, left } = self.moment(clock);
-        let until = now.saturating_add(span.min(left));
+        let until = clock.now().saturating_add(span);
+        let until = self.end.map_or(until, |end| end.min(until));
         let longest = self.cancel.as_ref().map_or(Duration::MAX, |_| LOOK);
-        loop {
-            let rest = until.saturating_since(clock.now());
-            if rest.is_zero() || self.is_cancelled() {
-                return;
+        while !self.is_cancelled() {
+            match until.saturating_since(clock.now()) {
+                Duration::ZERO => return,
+                rest => clock.sleep(rest.min(longest)),
             }
-            clock.sleep(rest.min(longest));
         }
     }
 }

@@ -1,47 +1,42 @@
-//! Pure: what a call for a lock does next, from what the nodes said and what this process knows. [`Wait`] has no clock, no network
-//! and no randomness: `manager/acquire.rs` does what it says, and tells it what came of that.
+//! Pure: what a call for a lock does next, by what the nodes said and what this process knows. [`Wait`] has no clock, network or
+//! randomness: `manager/acquire.rs` does what it says, and reports what came of that.
 //!
-//! | what was done | and | what is done next |
+//! | after | if | next |
 //! |---|---|---|
-//! | nothing yet | it is a reader, which has no turn | `Attempt` at the nodes that the caller names |
-//! | `Turn` | the thread before has made the first attempt | `Attempt` at all nodes, which is that one |
-//! | | that one was called off, because a client was woken that comes first | `Sleep` for a moment, and then look |
-//! | | a client that this manager has woken comes first | `Look`, and leave the lock to that client |
-//! | | another reader of the line has the lock | `Attempt` at the first node, without a turn |
-//! | | a reader that was refused has its turn | as a reader with a turn after `Tell` |
-//! | | else | `FindSlots` of a semaphore; `Attempt` at all nodes |
-//! | `FindSlots` | all are taken, no attempt was made, and there is time | `Look` |
-//! | | else | `Attempt` at all nodes, for one slot after the other |
-//! | `Attempt`, which was refused | the nodes would grant another fencing token: up to 8 times | the same `Attempt` |
-//! | | silent nodes had old connections, and may decide: once, if there is time | the same `Attempt` |
-//! | | the key of this slot is in the way, and another slot may be granted | `Attempt` for that slot |
-//! | | else | `Tell` the threads behind this one |
-//! | `Tell` | the time is over, and all nodes were asked, or a writer keeps this reader out | `End` |
+//! | the start, a reader | | `Attempt`, at all nodes or at the first one |
+//! | the start, with a turn | a client that was just woken comes first | `Look`; `Listen` before that if the lock was about to be passed on |
+//! | | else | the last round |
+//! | `Queue` | another reader of the line has the lock | `Attempt` at the first node |
+//! | | else, a turn | as a refusal with a turn |
+//! | `Attempt`: a refusal | the nodes may grant another fencing token, up to 8 times | the same `Attempt` |
+//! | | nodes were silent on old connections and may decide, once, while there is time | the same `Attempt` |
+//! | | the key of this slot is in the way, and another slot may be free | `Attempt` for that slot |
+//! | | the time is over, and all nodes were asked or a writer keeps this reader out | `End` |
 //! | | the time is over | the last round |
-//! | | it is a reader without a turn | `Queue` |
+//! | | a reader has no turn | `Queue` |
 //! | | another client has the lock | `Look` |
 //! | | else | `Pause` |
-//! | `Look` | no node tells, or one tells of a key that never expires | `Pause` |
+//! | `FindSlots` | none is free, nothing was asked or looked at before, and there is time | `Look` |
+//! | | else | `Attempt` at all nodes for each slot |
+//! | `Look` | no node tells of the lock, or its key never expires | `Pause` |
 //! | | the lock is free, and not left to another client | a hint: `Attempt` at the first node |
-//! | | an intent of a writer was left, and the key is held there | `Look` again, now to listen |
-//! | | else | `Listen` until the key ends or the delay is over; `Sleep` for as long if that can't be |
-//! | `Listen` | the bell has rung | a hint: `Attempt` at the first node; of slots and several resources `Look` |
-//! | | it has not | `Look` |
-//! | | the node has failed | `Sleep` until the delay is over |
-//! | `Sleep` | | `Look` |
-//! | `Pause` | | the last round; where a writer keeps this reader out `Attempt` at the first node |
+//! | | an intent was left for a key that is held there | `Look` |
+//! | | else | `Listen` until the key ends, for a delay at most |
+//! | `Listen` | the bell has rung | a hint: `Attempt` at the first node; `Look` for a semaphore or several resources |
+//! | | else | `Look` |
+//! | `Pause` | a writer keeps this reader out, and there is time | `Attempt` at the first node |
+//! | | else | the last round |
 //!
-//! In place of a `Look` comes what follows a `Pause` after eight looks, or when the time is over; and a `Pause` after too many hints
-//! in succession that led to no lock. The last round is an `Attempt` at all nodes; of a semaphore `FindSlots`, and then that.
+//! The last round is an `Attempt` at all nodes; for a semaphore, it is `FindSlots` and then that. In place of a `Look` comes a
+//! `Pause` after too many hints in succession that led to no lock. After eight looks, or when the time is over, comes what follows a
+//! `Pause`.
 
-use std::mem::replace;
 use std::time::Duration;
 
-use super::refusal::{names_a_holder, needs_another_token, needs_new_connections, place_read};
+use super::refusal::{needs_another_token, needs_new_connections, read_elsewhere, useless_nodes};
 use crate::claim::Resource;
-use crate::clock::Timestamp;
 use crate::cluster::Places;
-use crate::error::{Error, Vote};
+use crate::error::Error;
 use crate::node::command::WhenFree;
 use crate::node::reply::{LockState, LookReply};
 use crate::node::wait::ListenOutcome;
@@ -77,8 +72,9 @@ const PRECISION: Duration = Duration::from_millis(2);
 const MOST_SLOTS: usize = 8;
 
 /// Which nodes one attempt asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Reach {
+    #[default]
     /// One node after the other until a majority is impossible, whatever the first one says; or all at once.
     AllNodes,
     /// The first node that answers, and the others only if it grants.
@@ -93,74 +89,44 @@ pub(crate) enum Reach {
 pub(crate) enum Do {
     /// Asks for the lock, or for this slot of a semaphore. Without a slot, guards of this manager have all slots.
     Attempt(Reach, Option<u32>),
-    /// Tells the threads behind this one what the attempts have met ([`Wait::met`]), and ends if the call was cancelled.
-    Tell,
-    /// Waits for the turn among the threads of this manager.
+    /// Waits for its turn among the threads of this manager.
     Queue,
     /// Asks a quorum which of so many slots are free.
     FindSlots(u32),
-    /// Looks at the lock at the first node that tells of it, or at the key in this place alone.
+    /// Looks at the lock at the first node that tells of it. Or leaves an intent there, for the key in this place.
     Look(WhenFree, Option<usize>),
-    /// Listens there to the bell for `span`, and for no longer than `longest` if the server is late.
+    /// Waits for `span` for the bell of the last look, and for no longer than `longest` if the server is late. A client that can't
+    /// listen sleeps.
     Listen {
         span: Duration,
         longest: Duration,
     },
-    Sleep(Duration),
     /// Sleeps for a random delay.
     Pause,
     End(Error),
 }
 
-/// What was done, and what came of it.
-pub(crate) enum Done {
-    Started(Start),
-    /// These slots may be granted, in any order. They are taken if a quorum says that none is free.
-    FoundSlots {
-        slots: Vec<u32>,
-        are_taken: bool,
-    },
-    Refused(Error),
-    Told,
-    /// None if no node has told of the lock in time.
-    Looked(Option<Sighting>),
-    Listened(ListenOutcome),
-    Slept,
-    Paused,
-}
-
-/// How a thread began, or what it got when it waited for its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a call begins, or goes on when it had to wait for other threads.
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Start {
-    /// It reads, and asks so before it has a turn.
+    /// It reads, and asks these nodes without a turn.
     Unqueued(Reach),
     Turn,
-    /// A turn, and the thread before has made the first attempt.
-    Passed,
-    /// A turn, and the thread before has called that off, because its release has woken another client.
-    CalledOff,
-    /// A turn, but a client that this manager has just woken comes first.
+    /// It has its turn, but a client that this manager has just woken comes first.
     Yield,
-    /// No turn: it reads, and another reader of its line has got the lock.
-    GoAhead,
+    /// The same. The thread before has called off the first attempt of this one, because its release has just woken that client.
+    CalledOff,
 }
 
 /// What a node has told of the lock.
 pub(crate) struct Sighting {
-    /// That of the node.
+    /// The place of the node, and what the look was for.
     pub(crate) place: usize,
-    /// Its free slots are those that no guard of this manager has. It is announced if this client can listen now.
+    pub(crate) when_free: WhenFree,
+    /// Its free slots are those that no guard of this manager has.
     pub(crate) look: LookReply,
-    /// A random time, within what was left before.
+    /// A random time, within what was left.
     pub(crate) delay: Duration,
-}
-
-/// What time it is for a call.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
-    pub(crate) now: Timestamp,
-    /// The time that is left: zero once the call is cancelled.
-    pub(crate) left: Duration,
 }
 
 /// The wait of one call. See the table above.
@@ -169,17 +135,8 @@ pub(crate) struct Wait<'c> {
     /// Whether the call waits, or asks once.
     waits: bool,
     has_turn: bool,
-    /// Which nodes the last attempt asked.
-    reach: Option<Reach>,
-    /// The slot that was asked for, and those that are next.
-    slot: Option<u32>,
-    slots: Vec<u32>,
-    /// Whether no node calls any of the slots free. One refusal tells who is in the way then.
-    are_taken: bool,
-    /// How many larger tokens were proposed, and new connections tried, for the same lock.
-    raises: u32,
-    renewals: u32,
-    /// Why the last attempts have failed.
+    round: Attempts,
+    /// Why the last round has failed.
     met: Option<Error>,
     /// How many looks there were since then.
     looks: u32,
@@ -188,12 +145,24 @@ pub(crate) struct Wait<'c> {
     /// The nodes at which a look would tell nothing of the lock. The node failed in the last attempt, as one that abstains does. Or it
     /// granted the lock although others named a holder, so the holder has no key there.
     passed_over: Places,
-    /// Where a look said that the next attempt makes sense.
+    /// The node of the last look, if the next attempt follows from that.
     hinted_by: Option<usize>,
-    /// What the present look is for, at which node, and until when that is listened for.
-    when_free: WhenFree,
-    place: usize,
-    until: Timestamp,
+}
+
+/// Attempts in succession, without a wait in between.
+#[derive(Default)]
+struct Attempts {
+    reach: Reach,
+    /// The slot that is asked for, and those that are next.
+    slot: Option<u32>,
+    slots: Vec<u32>,
+    /// Whether no node calls any of the slots free. One refusal tells who is in the way then.
+    are_taken: bool,
+    /// The error of the slots before that tells most.
+    met: Option<Error>,
+    /// How many larger tokens, and new connections, were tried for the same lock.
+    raises: u32,
+    renewals: u32,
 }
 
 impl<'c> Wait<'c> {
@@ -202,87 +171,143 @@ impl<'c> Wait<'c> {
             resource,
             waits,
             has_turn: true,
-            reach: None,
-            slot: None,
-            slots: Vec::new(),
-            are_taken: false,
-            raises: 0,
-            renewals: 0,
+            round: Attempts::default(),
             met: None,
             looks: 0,
             hints: 0,
             passed_over: Places::new(),
             hinted_by: None,
-            when_free: WhenFree::Take,
-            place: 0,
-            until: Timestamp::from_nanos(0),
         }
     }
 
-    /// Why the last attempts have failed, if they have.
+    /// Why the last round has failed.
     pub(crate) fn met(&self) -> Option<&Error> {
         self.met.as_ref()
     }
 
     /// Whether a look at the node in this place would tell nothing of the lock.
-    pub(crate) fn passes_over(&self, node: usize) -> bool {
-        self.passed_over.contains(&node)
+    pub(crate) fn passes_over(&self, place: usize) -> bool {
+        self.passed_over.contains(&place)
     }
 
     pub(crate) fn start(&mut self, start: Start) -> Do {
-        self.has_turn = !matches!(start, Start::Unqueued(_) | Start::GoAhead);
+        self.has_turn = !matches!(start, Start::Unqueued(_));
         match start {
             Start::Unqueued(reach) => self.attempt(reach, Vec::new()),
-            Start::GoAhead => self.attempt(Reach::ArbiterFirst, Vec::new()),
             Start::Turn if self.met.is_some() => self.after_refusal(),
-            Start::Turn | Start::Passed => self.last_round(),
-            Start::Yield => self.look_for(WhenFree::Yield, None),
+            Start::Turn => self.last_round(),
+            Start::Yield => self.begin_to_look(WhenFree::Yield, None),
             // This client announces nothing at the node. The client that was woken may come while the keys are still being released,
             // and listens again then. The next bell has to wake that client and not this one.
-            Start::CalledOff => Do::Sleep(POLITENESS),
+            Start::CalledOff => Do::Listen {
+                span: POLITENESS,
+                longest: POLITENESS,
+            },
         }
     }
 
-    pub(crate) fn step(&mut self, done: Done, Moment { now, left }: Moment) -> Do {
-        match done {
-            Done::Started(start) => self.start(start),
-            Done::FoundSlots { slots, are_taken } => {
-                let is_first = self.reach.is_none() && self.looks == 0;
-                if is_first && are_taken && !left.is_zero() {
-                    // Not as with a lock: a slot would be asked for that is held.
-                    return self.look_for(WhenFree::Take, None);
-                }
-                let next = self.attempt(Reach::AllNodes, slots);
-                self.are_taken = are_taken;
-                next
-            }
-            Done::Refused(error) => self.refused(error, left),
-            // The last attempt goes on past a refusal until no majority is possible, so its error reports on more than the first node.
-            // A reader that a writer keeps out asks no further node: its keys there would be in the way of the writer.
-            Done::Told if left.is_zero() => {
-                let has_asked_all = self.reach == Some(Reach::AllNodes);
-                let is_last = |met: &mut Error| has_asked_all || met.writer_waits();
-                let met = self.met.take_if(is_last);
-                met.map_or_else(|| self.last_round(), Do::End)
-            }
-            Done::Told if self.has_turn => self.after_refusal(),
-            Done::Told => Do::Queue,
-            Done::Looked(sighting) => self.looked(sighting, now, left),
-            Done::Listened(ListenOutcome::Release) => {
-                // Another slot may be free, or another one of several resources be held.
-                if self.is_semaphore() || self.resource.kind.names().is_some() {
-                    self.look_again(left)
-                } else {
-                    self.hint(Vec::new())
-                }
-            }
-            Done::Listened(ListenOutcome::Failed) => Do::Sleep(self.until.saturating_since(now)),
-            Done::Listened(ListenOutcome::Nothing) | Done::Slept => {
-                self.hints = 0;
-                self.look_again(left)
-            }
-            Done::Paused => self.ask(left),
+    /// These slots may be granted, in any order. They `are_taken` if a quorum calls none of them free.
+    pub(crate) fn found(&mut self, slots: Vec<u32>, are_taken: bool, left: Duration) -> Do {
+        let is_first = self.met.is_none() && self.looks == 0;
+        if is_first && are_taken && !left.is_zero() {
+            // Not as with a lock: a slot would be asked for that is held.
+            return self.begin_to_look(WhenFree::Take, None);
         }
+        let next = self.attempt(Reach::AllNodes, slots);
+        self.round.are_taken = are_taken;
+        next
+    }
+
+    pub(crate) fn refused(&mut self, error: Error, left: Duration) -> Do {
+        let is_late = self.waits && left.is_zero();
+        let is_of_slot = self.is_semaphore() && error.is_of_one_key();
+        let round = &mut self.round;
+        if round.raises < MOST_RAISES && needs_another_token(&error) {
+            // This is no contention, so there is nothing to wait for.
+            round.raises = round.raises.saturating_add(1);
+            return Do::Attempt(round.reach, round.slot);
+        }
+        if round.renewals == 0 && !is_late && needs_new_connections(&error) {
+            round.renewals = 1;
+            return Do::Attempt(round.reach, round.slot);
+        }
+        // A call that may not wait asks for all slots that were called free. Where something else is under the keys of a slot, the others
+        // tell whether all permits are held.
+        let is_enough = error.is_held() && (round.are_taken || is_late);
+        let met = match round.met.take() {
+            Some(before) if is_of_slot && !error.is_held() => before,
+            _ => error,
+        };
+        if is_of_slot && !is_enough && !round.slots.is_empty() {
+            round.met = Some(met);
+            return self.next_slot();
+        }
+        let is_last = round.reach == Reach::AllNodes || met.writer_waits();
+        if left.is_zero() && is_last {
+            return Do::End(met);
+        }
+        self.met = Some(met);
+        if left.is_zero() {
+            self.last_round()
+        } else if self.has_turn {
+            self.after_refusal()
+        } else {
+            Do::Queue
+        }
+    }
+
+    /// After a look. None if no node has told of the lock in time.
+    pub(crate) fn looked(&mut self, sighting: Option<Sighting>, left: Duration) -> Do {
+        let Some(sighting) = sighting else {
+            return self.pause();
+        };
+        let (look, delay) = (sighting.look, sighting.delay);
+        self.hinted_by = Some(sighting.place);
+        let is_held = matches!(look.state, LockState::Held(_));
+        let span = match (look.state, sighting.when_free) {
+            (LockState::Stuck, _) => return self.pause(),
+            // The node has forgotten slots that this manager has.
+            _ if !is_held && self.is_semaphore() && look.free.is_empty() => delay,
+            (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => {
+                return self.hint(look.free);
+            }
+            (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
+            (LockState::Free, WhenFree::Intend) => delay,
+            // The node has not announced this client, which is to listen now.
+            (LockState::Held(_), WhenFree::Intend) => return self.look_again(left),
+            (LockState::Held(held), WhenFree::Take) => delay.min(held.saturating_add(PRECISION)),
+            // Readers that were just woken have the time that the node names, also where this client looks more often.
+            (LockState::Held(held), WhenFree::Yield) => {
+                let turn = held.saturating_add(PRECISION);
+                delay.max(LONGEST_TURN).min(turn).min(left)
+            }
+        };
+        // A server may end the wait later than it was asked to. The call must not be late for that reason.
+        let longest = left.saturating_add(PRECISION);
+        Do::Listen { span, longest }
+    }
+
+    pub(crate) fn listened(&mut self, outcome: ListenOutcome, left: Duration) -> Do {
+        let has_rung = outcome == ListenOutcome::Release;
+        if has_rung && !self.is_semaphore() && self.resource.kind.names().is_none() {
+            return self.hint(Vec::new());
+        }
+        // Another slot may be free, or another one of several resources be held.
+        if !has_rung {
+            self.hints = 0;
+        }
+        self.look_again(left)
+    }
+
+    /// After a pause, or in place of further looks: asks without a hint.
+    pub(crate) fn paused(&mut self, left: Duration) -> Do {
+        self.hinted_by = None;
+        let is_kept_out = self.met.as_ref().is_some_and(Error::writer_waits);
+        if is_kept_out && !left.is_zero() {
+            // The first node refuses readers for the writer. Keys of this reader on the other nodes would only be in its way.
+            return self.attempt(Reach::ArbiterFirst, Vec::new());
+        }
+        self.last_round()
     }
 
     fn is_semaphore(&self) -> bool {
@@ -301,95 +326,50 @@ impl<'c> Wait<'c> {
     /// Begins attempts for one of these slots after the other, until one is granted.
     fn attempt(&mut self, reach: Reach, mut slots: Vec<u32>) -> Do {
         slots.truncate(MOST_SLOTS);
-        (self.reach, self.met) = (Some(reach), None);
-        (self.slots, self.are_taken) = (slots, false);
-        self.next_slot(reach)
+        self.round = Attempts {
+            reach,
+            slots,
+            ..Attempts::default()
+        };
+        self.next_slot()
     }
 
-    fn next_slot(&mut self, reach: Reach) -> Do {
-        (self.raises, self.renewals) = (0, 0);
-        self.slot = self.slots.pop();
-        Do::Attempt(reach, self.slot)
-    }
-
-    fn refused(&mut self, error: Error, left: Duration) -> Do {
-        let is_late = self.waits && left.is_zero();
-        let reach = self.reach.unwrap_or(Reach::AllNodes);
-        if self.raises < MOST_RAISES && needs_another_token(&error) {
-            // This is no contention, so there is nothing to wait for.
-            self.raises = self.raises.saturating_add(1);
-            return Do::Attempt(reach, self.slot);
-        }
-        if self.renewals == 0 && !is_late && needs_new_connections(&error) {
-            self.renewals = 1;
-            return Do::Attempt(reach, self.slot);
-        }
-        // Where something else is under the keys of a slot, the others tell whether all permits are held.
-        let is_of_slot = self.is_semaphore() && error.is_of_one_key();
-        // A call that may not wait asks for all that were called free.
-        let is_enough = error.is_held() && (self.are_taken || is_late);
-        if !is_of_slot || error.is_held() || self.met.is_none() {
-            self.met = Some(error);
-        }
-        if is_of_slot && !is_enough && !self.slots.is_empty() {
-            return self.next_slot(reach);
-        }
-        Do::Tell
+    fn next_slot(&mut self) -> Do {
+        let round = &mut self.round;
+        (round.raises, round.renewals) = (0, 0);
+        round.slot = round.slots.pop();
+        Do::Attempt(round.reach, round.slot)
     }
 
     /// A thread that has its turn waits, for another client or for nodes to come back.
     fn after_refusal(&mut self) -> Do {
-        if self.met.as_ref().is_none_or(|met| !met.is_held()) {
+        let Some(met) = self.met.as_ref().filter(|met| met.is_held()) else {
             return Do::Pause;
-        }
-        let read_elsewhere = self.learn();
-        self.look_for(WhenFree::Take, read_elsewhere)
-    }
-
-    /// Learns from a refusal where looks make sense. Returns the place of the key for which readers of other nodes refused a writer,
-    /// if the first node granted it. The bell of the first node does not ring when these release it. The intent that a look leaves
-    /// there keeps further readers out. It needs no bell, so it is left also where this client can't listen.
-    fn learn(&mut self) -> Option<usize> {
-        let (_, nodes) = self.met.as_ref()?.round();
-        let votes = nodes.iter().map(|report| &report.vote);
-        // Of the slots of a semaphore, this is the last one that was asked for. A release that is on its way frees it on the first node
-        // before the others.
-        let has_holder = votes.clone().any(names_a_holder);
-        let hinted_by = self.hinted_by.take();
+        };
         // Of slots, one node may have forgotten these and another one those. So the nodes are passed over together.
         if !self.is_semaphore() || self.hints <= 1 {
             self.passed_over.clear();
         }
-        for (place, vote) in votes.clone().enumerate() {
-            // An attempt by the arbiter ends where the key is no lock, so that is where one looks as well.
-            let failed = vote.is_silent() && !vote.is_left_out();
-            // It called free what others hold.
-            let is_wrong = vote.is_granted() || hinted_by == Some(place) && !names_a_holder(vote);
-            if failed || has_holder && is_wrong {
-                self.passed_over.push(place);
-            }
-        }
-        let mut answers = votes.filter(|vote| !vote.is_failure());
-        let is_granted = !has_holder && answers.next().is_some_and(Vote::is_granted);
-        let read_elsewhere = |vote| place_read(self.resource, vote);
-        answers.filter(|_| is_granted).find_map(read_elsewhere)
+        let useless = useless_nodes(met, self.hinted_by.take());
+        self.passed_over.extend(useless);
+        let intended = read_elsewhere(met, self.resource);
+        let when_free = intended.map_or(WhenFree::Take, |_| WhenFree::Intend);
+        self.begin_to_look(when_free, intended)
     }
 
-    /// Begins to look. Of the key in this place, only an intent is left.
-    fn look_for(&mut self, when_free: WhenFree, intended: Option<usize>) -> Do {
+    fn begin_to_look(&mut self, when_free: WhenFree, intended: Option<usize>) -> Do {
         self.looks = 0;
-        self.when_free = intended.map_or(when_free, |_| WhenFree::Intend);
-        self.look(intended)
+        self.look(when_free, intended)
     }
 
     fn look_again(&mut self, left: Duration) -> Do {
         if self.looks >= MOST_POLLS || left.is_zero() {
-            return self.ask(left);
+            return self.paused(left);
         }
-        self.look(None)
+        self.look(WhenFree::Take, None)
     }
 
-    fn look(&mut self, intended: Option<usize>) -> Do {
+    fn look(&mut self, when_free: WhenFree, intended: Option<usize>) -> Do {
         let is_one_of_many = self.resource.is_read() || self.is_semaphore();
         let most_hints = if is_one_of_many {
             MOST_HINTS_OF_MANY
@@ -400,49 +380,11 @@ impl<'c> Wait<'c> {
             return self.pause();
         }
         self.looks = self.looks.saturating_add(1);
-        Do::Look(self.when_free, intended)
-    }
-
-    fn looked(&mut self, sighting: Option<Sighting>, now: Timestamp, left: Duration) -> Do {
-        let when_free = replace(&mut self.when_free, WhenFree::Take);
-        let Some(Sighting { place, look, delay }) = sighting else {
-            return self.pause();
-        };
-        self.place = place;
-        let span = match (look.state, when_free) {
-            (LockState::Stuck, _) => return self.pause(),
-            // The node has forgotten slots that this manager has.
-            (LockState::Free | LockState::Deserted, _)
-                if self.is_semaphore() && look.free.is_empty() =>
-            {
-                delay
-            }
-            (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => {
-                return self.hint(look.free);
-            }
-            (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
-            (LockState::Free, WhenFree::Intend) => delay,
-            // The node has not announced this client, which is to listen now.
-            (LockState::Held(_), WhenFree::Intend) => return self.look_again(left),
-            (LockState::Held(held), WhenFree::Take) => delay.min(held.saturating_add(PRECISION)),
-            // Readers that were just woken have the time that the node names, also where this client looks more often.
-            (LockState::Held(held), WhenFree::Yield) => {
-                let turn = held.saturating_add(PRECISION);
-                delay.max(LONGEST_TURN).min(turn).min(left)
-            }
-        };
-        if !look.is_announced {
-            return Do::Sleep(span);
-        }
-        self.until = now.saturating_add(span);
-        // A server may end the wait later than it was asked to. The call must not be late for that reason.
-        let longest = left.saturating_add(PRECISION);
-        Do::Listen { span, longest }
+        Do::Look(when_free, intended)
     }
 
     /// Asks for the lock that the node calls free, or for these slots.
     fn hint(&mut self, slots: Vec<u32>) -> Do {
-        self.hinted_by = Some(self.place);
         self.hints = self.hints.saturating_add(1);
         self.attempt(Reach::ArbiterFirst, slots)
     }
@@ -451,14 +393,8 @@ impl<'c> Wait<'c> {
         self.hints = 0;
         Do::Pause
     }
-
-    /// Asks without a hint.
-    fn ask(&mut self, left: Duration) -> Do {
-        let is_kept_out = self.met.as_ref().is_some_and(Error::writer_waits);
-        if is_kept_out && !left.is_zero() {
-            // The first node refuses readers for the writer. Keys of this reader on the other nodes would only be in its way.
-            return self.attempt(Reach::ArbiterFirst, Vec::new());
-        }
-        self.last_round()
-    }
 }
+
+#[cfg(test)]
+#[path = "../../tests/rooms/contend/waiting/table.rs"]
+mod table;

@@ -180,7 +180,7 @@ impl LockGuard {
         if !is_plain(&claim.resource)
             || !is_plain(&first.spec.resource)
             || self.shared.courtesy.is_contended(key)
-            || first.spec.moment(&cluster.clock).left.is_zero()
+            || first.spec.left(&cluster.clock).is_zero()
         {
             return None;
         }

@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::contend::arbiter::Arbiter;
 use crate::contend::queue::{Refusal, Waiting};
 use crate::contend::spec::{Spec, lines};
-use crate::contend::waiting::{Do, Done, Reach, Start, Wait};
+use crate::contend::waiting::{Do, Reach, Start, Wait};
 use crate::error::{Error, NodeReport, Vote};
 use crate::fanout::Fanout;
 use crate::guard::{LockGuard, Received, Shared, Turns};
@@ -77,39 +77,39 @@ impl<'m> Acquire<'m> {
         };
         let mut next = self.wait.start(start);
         loop {
-            let done = match next {
+            let left = || self.spec.left(clock);
+            next = match next {
                 Do::Attempt(reach, slot) => match self.attempt(reach, slot) {
                     Ok(guard) => return Ok(guard),
-                    Err(error) if error.is_transient() => Done::Refused(error),
+                    Err(error) if error.is_transient() => self.refused(error),
                     Err(error) => return Err(error),
                 },
-                Do::Tell => {
-                    self.tell();
-                    self.refuse_if_cancelled()?;
-                    Done::Told
+                Do::Queue => {
+                    let start = self.take_turns()?;
+                    self.wait.start(start)
                 }
-                Do::Queue => Done::Started(self.take_turns()?),
-                Do::FindSlots(permits) => self.arbiter.find_slots(&self.wait, permits)?,
+                Do::FindSlots(permits) => {
+                    let (slots, are_taken) = self.arbiter.find_slots(&self.wait, permits)?;
+                    self.wait.found(slots, are_taken, left())
+                }
                 Do::Look(when_free, intended) => {
                     self.note_holder();
-                    let sighting = self.arbiter.look(&self.wait, when_free, intended);
-                    Done::Looked(sighting?)
+                    let sighting = self.arbiter.look(&self.wait, when_free, intended)?;
+                    self.wait.looked(sighting, left())
                 }
-                Do::Listen { span, longest } => Done::Listened(self.arbiter.listen(span, longest)),
-                Do::Sleep(span) => {
-                    self.spec.sleep(clock, span);
-                    Done::Slept
+                Do::Listen { span, longest } => {
+                    let outcome = self.arbiter.listen(span, longest);
+                    self.wait.listened(outcome, left())
                 }
                 Do::Pause => {
                     self.spec.sleep(clock, self.cluster.delay()?);
-                    Done::Paused
+                    self.wait.paused(left())
                 }
-                Do::End(error) => return Err(error),
+                Do::End(error) => {
+                    self.refuse_if_cancelled()?;
+                    return Err(error);
+                }
             };
-            next = self.wait.step(done, self.spec.moment(clock));
-            if !matches!(next, Do::Listen { .. }) {
-                self.arbiter.leave();
-            }
         }
     }
 
@@ -140,12 +140,12 @@ impl<'m> Acquire<'m> {
         Ok(match received {
             Some(Received::Passed(attempt)) => {
                 self.passed = Some(attempt);
-                Start::Passed
+                Start::Turn
             }
             Some(Received::CalledOff) => Start::CalledOff,
             Some(Received::GoAhead) => {
                 self.turns.clear();
-                Start::GoAhead
+                Start::Unqueued(Reach::ArbiterFirst)
             }
             None if self.yields() => Start::Yield,
             None => Start::Turn,
@@ -294,12 +294,14 @@ impl<'m> Acquire<'m> {
     }
 
     /// Tells the threads behind this one what it has met.
-    fn tell(&self) {
-        if let Some(error) = self.wait.met() {
-            for turn in &self.turns {
-                turn.met(error);
-            }
+    fn refused(&mut self, error: Error) -> Do {
+        let next = self
+            .wait
+            .refused(error, self.spec.left(&self.cluster.clock));
+        if let Some(met) = self.wait.met() {
+            self.turns.iter().for_each(|turn| turn.met(met));
         }
+        next
     }
 
     /// The same error. If the lock is held and no reply has told by whom, one look at the nodes does. A call that has asked no node
