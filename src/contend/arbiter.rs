@@ -133,7 +133,7 @@ impl<'c> Arbiter<'c> {
 /// The nodes at which a look tells of the lock.
 fn telling<'c>(cluster: &'c Cluster, wait: &Wait<'_>) -> impl Iterator<Item = (usize, &'c Node)> {
     let nodes = cluster.each().enumerate();
-    nodes.filter(|(place, node)| !wait.passes_over(*place) && node.is_well())
+    nodes.filter(|(place, node)| !wait.passed_over.contains(place) && node.is_well())
 }
 
 #[cfg(test)]

@@ -54,11 +54,8 @@ fn names_a_holder(vote: &Vote) -> bool {
 /// something on the way may have forgotten, and their votes would be enough. The next attempt has a token of its own, and the undos
 /// of this one went behind its requests, so nothing of this attempt counts in the next one.
 pub(super) fn needs_new_connections(error: &Error) -> bool {
-    let (Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) = error else {
-        return false;
-    };
     let is_old = |vote: &Vote| matches!(vote, Vote::Failed(error) if error.is_of_old_connection());
-    let votes = nodes.iter().map(|report| &report.vote);
+    let votes = open_votes(error);
     let as_unasked = votes
         .clone()
         .map(|vote| if is_old(vote) { &Vote::NotAsked } else { vote });
@@ -68,20 +65,20 @@ pub(super) fn needs_new_connections(error: &Error) -> bool {
 /// Whether nodes would have granted another fencing token: a larger one, or a smaller one if the last one was too far
 /// ahead of the clocks.
 pub(super) fn needs_another_token(error: &Error) -> bool {
-    let (Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) = error else {
-        return false;
-    };
-    nodes.iter().any(|report| {
-        if let Vote::Failed(NodeError::ClockSkew {
+    open_votes(error).any(|vote| match vote.failure() {
+        Some(NodeError::ClockSkew {
             difference,
             allowed,
             ..
-        }) = &report.vote
-        {
-            return difference <= allowed;
-        }
-        matches!(report.vote, Vote::Stale { .. })
+        }) => difference <= allowed,
+        _ => matches!(vote, Vote::Stale { .. }),
     })
+}
+
+/// The votes of an attempt that another one may win.
+fn open_votes(error: &Error) -> impl Iterator<Item = &Vote> + Clone {
+    let is_open = matches!(error, Error::Held { .. } | Error::Unavailable { .. });
+    votes(error).filter(move |_| is_open)
 }
 
 #[cfg(test)]

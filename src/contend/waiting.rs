@@ -137,14 +137,14 @@ pub(crate) struct Wait<'c> {
     has_turn: bool,
     round: Attempts,
     /// Why the last round has failed.
-    met: Option<Error>,
+    pub(crate) met: Option<Error>,
     /// How many looks there were since then.
     looks: u32,
     /// How many hints in succession led to no lock.
     hints: u32,
     /// The nodes at which a look would tell nothing of the lock. The node failed in the last attempt, as one that abstains does. Or it
     /// granted the lock although others named a holder, so the holder has no key there.
-    passed_over: Places,
+    pub(crate) passed_over: Places,
     /// The node of the last look, if the next attempt follows from that.
     hinted_by: Option<usize>,
 }
@@ -178,16 +178,6 @@ impl<'c> Wait<'c> {
             passed_over: Places::new(),
             hinted_by: None,
         }
-    }
-
-    /// Why the last round has failed.
-    pub(crate) fn met(&self) -> Option<&Error> {
-        self.met.as_ref()
-    }
-
-    /// Whether a look at the node in this place would tell nothing of the lock.
-    pub(crate) fn passes_over(&self, place: usize) -> bool {
-        self.passed_over.contains(&place)
     }
 
     pub(crate) fn start(&mut self, start: Start) -> Do {

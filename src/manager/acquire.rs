@@ -55,7 +55,10 @@ pub(super) fn run(
         arbiter: Arbiter::new(cluster, &shared.held, spec),
         record: Record::begin(cluster, spec),
     };
-    let result = call.acquire();
+    let result = call.acquire().or_else(|error| {
+        call.refuse_if_cancelled()?;
+        Err(error)
+    });
     // The next thread goes on while this one may look for the holder.
     call.turns.clear();
     let waited = call.record.end(&result);
@@ -80,9 +83,12 @@ impl<'m> Acquire<'m> {
             let left = || self.spec.left(clock);
             next = match next {
                 Do::Attempt(reach, slot) => match self.attempt(reach, slot) {
-                    Ok(guard) => return Ok(guard),
-                    Err(error) if error.is_transient() => self.refused(error),
-                    Err(error) => return Err(error),
+                    Err(error) if error.is_transient() => {
+                        let next = self.wait.refused(error, left());
+                        self.tell();
+                        next
+                    }
+                    result => return result,
                 },
                 Do::Queue => {
                     let start = self.take_turns()?;
@@ -105,10 +111,7 @@ impl<'m> Acquire<'m> {
                     self.spec.sleep(clock, self.cluster.delay()?);
                     self.wait.paused(left())
                 }
-                Do::End(error) => {
-                    self.refuse_if_cancelled()?;
-                    return Err(error);
-                }
+                Do::End(error) => return Err(error),
             };
         }
     }
@@ -154,15 +157,12 @@ impl<'m> Acquire<'m> {
 
     /// The error of a thread that waited for other threads until its time was over.
     fn kept_out(&self, line: &Arc<str>, refusal: Refusal) -> Error {
-        if let Err(cancelled) = self.refuse_if_cancelled() {
-            return cancelled;
-        }
         let asked = &self.spec.resource;
         let is_one_of_several = asked.kind.names().is_some();
         let name = if is_one_of_several { line } else { &asked.name };
         let met = refusal.met;
         let met = met.and_then(|error| error.met_by_another(name, &asked.name));
-        met.or_else(|| self.wait.met().cloned()).unwrap_or_else(|| {
+        met.or_else(|| self.wait.met.clone()).unwrap_or_else(|| {
             let holder = refusal.lock.and_then(|lock| lock.claim.value.holder());
             self.held_here(name, holder)
         })
@@ -192,11 +192,11 @@ impl<'m> Acquire<'m> {
 
     /// Whether a client that this manager has just woken comes first. A reader has asked already.
     fn yields(&self) -> bool {
-        let (resource, now) = (&self.spec.resource, self.cluster.clock.now());
-        let take_debt = |key: &String| self.shared.courtesy.take_debt(key, now);
-        // Each key is asked, because each debt has to be taken. `any` would stop at the first.
+        let resource = &self.spec.resource;
         let keys = resource.keys.iter().filter(|_| !resource.is_read());
-        self.spec.waits && keys.map(take_debt).fold(false, |one, other| one | other)
+        let debts = keys.filter_map(|key| self.shared.courtesy.take_debt(key));
+        let polite_until = debts.max();
+        self.spec.waits && polite_until.is_some_and(|until| self.cluster.clock.now() < until)
     }
 
     /// With `Fanout::Overlapped`, a reader asks all nodes at once, unless this manager has met a writer lately. Then it asks the first
@@ -215,21 +215,18 @@ impl<'m> Acquire<'m> {
     fn attempt(&mut self, reach: Reach, slot: Option<u32>) -> Result<LockGuard, Error> {
         let resource = &self.spec.resource;
         let permits = resource.kind.permits();
-        let result = match (self.passed.take(), permits, slot) {
-            (Some(passed), _, _) => passed,
-            (None, Some(_), None) => return Err(self.held_here(&resource.name, None)),
-            (None, _, slot) => {
-                self.refuse_if_cancelled()?;
-                let slot = slot.map(|slot| Arc::new(resource.in_slot(slot)));
-                attempt(
-                    self.cluster,
-                    self.spec,
-                    slot.as_ref().unwrap_or(resource),
-                    reach,
-                )
+        if permits.is_some() && slot.is_none() {
+            return Err(self.held_here(&resource.name, None));
+        }
+        let result = if let Some(passed) = self.passed.take() {
+            passed
+        } else {
+            self.refuse_if_cancelled()?;
+            let slot = slot.map(|slot| Arc::new(resource.in_slot(slot)));
+            let asked = slot.as_ref().unwrap_or(resource);
+            attempt(self.cluster, self.spec, asked, reach)
                 .map(|won| LockGuard::new(self.shared, won))
                 .map_err(|error| error.of_semaphore(permits))
-            }
         };
         let result = result.and_then(|guard| self.hold(guard));
         self.record.attempted(&result);
@@ -287,43 +284,32 @@ impl<'m> Acquire<'m> {
 
     /// Remembers that another client has the lock, if that is why the call looks at it.
     fn note_holder(&self) {
-        if let Some(error @ Error::Held { .. }) = self.wait.met() {
+        if let Some(error @ Error::Held { .. }) = &self.wait.met {
             let key = self.spec.resource.key_of(error.resource());
             self.shared.courtesy.note_holder(key);
         }
     }
 
     /// Tells the threads behind this one what it has met.
-    fn refused(&mut self, error: Error) -> Do {
-        let next = self
-            .wait
-            .refused(error, self.spec.left(&self.cluster.clock));
-        if let Some(met) = self.wait.met() {
+    fn tell(&self) {
+        if let Some(met) = &self.wait.met {
             self.turns.iter().for_each(|turn| turn.met(met));
         }
-        next
     }
 
     /// The same error. If the lock is held and no reply has told by whom, one look at the nodes does. A call that has asked no node
     /// asks none now.
     fn with_holder(&self, error: Error) -> Error {
-        let Error::Held {
-            resource,
-            holder: None,
-            permits: None,
-            nodes,
-            ..
-        } = &error
-        else {
-            return error;
-        };
-        // Of several resources, the error may not say which one is in the way.
-        let is_a_name = self.spec.resource.names().contains(resource);
-        let is_due = self.spec.waits && self.record.attempts > 0;
-        if !is_due || !is_a_name || nodes.iter().any(is_told) {
+        let is_told = error.holder().is_some() || error.round().1.iter().any(is_told);
+        let has_asked = self.spec.waits && self.record.attempts > 0;
+        let resource = &self.spec.resource;
+        if is_told || !has_asked || resource.kind.permits().is_some() {
             return error;
         }
-        match look::holder(self.cluster, resource) {
+        // Of several resources, the error may not say which one is in the way.
+        let mut names = resource.names().iter();
+        let name = names.find(|name| error.resource() == Some(name));
+        match name.and_then(|name| look::holder(self.cluster, name)) {
             Some((holder, votes)) => error.naming(holder, votes),
             None => error,
         }
@@ -332,11 +318,8 @@ impl<'m> Acquire<'m> {
 
 /// Whether a node's answer has the key, so that the holder is known, or known to have no label.
 fn is_told(report: &NodeReport) -> bool {
-    matches!(
-        report.vote,
-        Vote::Held {
-            remaining: Some(_),
-            ..
-        } | Vote::Read { .. }
-    )
+    match &report.vote {
+        Vote::Held { remaining, .. } => remaining.is_some(),
+        vote => matches!(vote, Vote::Read { .. }),
+    }
 }

@@ -275,7 +275,7 @@ impl<'a> LockRequest<'a> {
         let limit = self.keep_alive.and_then(KeepAlive::limit);
         let default = options.default_ttl.min(limit.unwrap_or(Duration::MAX));
         let ttl = self.ttl.unwrap_or(default);
-        let term = options.term(ttl)?;
+        let term = options.term_of("ttl", ttl)?;
         if let Some(keep_alive) = self.keep_alive {
             shared.keeper.prepare(ttl, keep_alive)?;
         }
@@ -325,20 +325,21 @@ pub(super) fn check_permits(permits: u32) -> Result<(), Error> {
 
 /// The names in the order in which everybody asks for them, so that two calls never wait for each other.
 fn in_order(names: &[Arc<str>]) -> Result<Names, Error> {
-    let count = names.len();
-    let mut names = names.to_vec();
-    names.sort_unstable();
-    let twice = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b);
-    let reason = if count == 0 {
-        "there is no name; give the name of one resource at least".to_owned()
-    } else if count > MOST_RESOURCES {
-        format!(
+    let mut sorted = names.to_vec();
+    sorted.sort_unstable();
+    let twice = sorted
+        .iter()
+        .zip(sorted.iter().skip(1))
+        .find(|(a, b)| a == b);
+    let reason = match (names.len(), twice) {
+        (0, _) => "there is no name; give the name of one resource at least".to_owned(),
+        (count, _) if count > MOST_RESOURCES => format!(
             "a lock is on {MOST_RESOURCES} resources at most, and these are {count}; give fewer names, or one name that stands for all"
-        )
-    } else if let Some((name, _)) = twice {
-        format!("the name {name:?} is given twice; give each resource once")
-    } else {
-        return Ok(names.into());
+        ),
+        (_, Some((name, _))) => {
+            format!("the name {name:?} is given twice; give each resource once")
+        }
+        (_, None) => return Ok(sorted.into()),
     };
     Err(Error::invalid("resource", reason))
 }

@@ -191,7 +191,7 @@ impl<'s> Scene<'s> {
 
     /// The nodes at which a look is useless.
     pub(super) fn useless(&self) -> String {
-        let nodes = (0..3).filter(|place| self.wait.passes_over(*place));
+        let nodes = (0..3).filter(|place| self.wait.passed_over.contains(place));
         nodes.map(|place| place.to_string()).collect()
     }
 

@@ -111,10 +111,10 @@ fn of_the_slots_the_error_of_one_that_is_held_is_told_or_else_the_first() {
         drop(wait.start(Start::Turn));
         drop(wait.found(vec![0, 1, 2], false, DELAY));
         for refusal in refusals {
-            assert!(wait.met().is_none());
+            assert!(wait.met.is_none());
             drop(wait.refused(error(refusal), DELAY));
         }
-        let met = wait.met().unwrap().to_string();
+        let met = wait.met.unwrap().to_string();
         assert_eq!(met, error(refusals[told]).to_string(), "{refusals:?}");
     }
 }
