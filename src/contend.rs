@@ -1,5 +1,7 @@
-//! Who waits for whom: the threads of this manager wait in a queue, and the first of them waits for other processes, at
-//! one node.
+//! Waiting: the threads of this manager wait in a queue, and the first of them waits for other processes, at one node.
+//!
+//! `spec` is what a call asks for. `waiting` says what the call does next, by what it reads in a `refusal`; `arbiter` has its looks at
+//! that node, and `queue` its turn among the threads. `courtesy` remembers other clients, and `held` the locks of this manager.
 
 pub(crate) mod arbiter;
 pub(crate) mod cancel;

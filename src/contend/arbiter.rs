@@ -115,7 +115,7 @@ impl<'c> Arbiter<'c> {
         Ok((slots, missing == 0))
     }
 
-    /// Those of these slots that no guard of this manager has, from a random one on, so that contenders begin at different slots.
+    /// Returns the slots that no guard of this manager has. They begin at a random one, so that contenders begin at different slots.
     fn free_slots(&self, slots: Vec<u32>) -> Result<Vec<u32>, Error> {
         if slots.is_empty() {
             return Ok(slots);

@@ -66,7 +66,7 @@ impl Courtesy {
     }
 
     /// Until when a client that was just woken comes before a thread that asks for the lock. Each release owes that once.
-    pub(crate) fn take_debt(&self, key: &str) -> Option<Timestamp> {
+    pub(crate) fn take_yield(&self, key: &str) -> Option<Timestamp> {
         let until = self.place(key).polite_until.swap(0, Ordering::Relaxed);
         (until > 0).then(|| Timestamp::from_nanos(until))
     }
@@ -87,16 +87,16 @@ mod tests {
     #[test]
     fn who_has_woken_another_is_polite_once_for_a_moment_and_for_this_lock_alone() {
         let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
-        assert_eq!(courtesy.take_debt("job"), None);
+        assert_eq!(courtesy.take_yield("job"), None);
         courtesy.note_release("job", true, now);
         let others = (0..1_000).map(|n| format!("job-{n}"));
         let others = others.filter(|key| !std::ptr::eq(courtesy.place(key), courtesy.place("job")));
         let others: Vec<String> = others.collect();
         assert!(others.len() > 900);
-        assert!(others.iter().all(|key| courtesy.take_debt(key).is_none()));
+        assert!(others.iter().all(|key| courtesy.take_yield(key).is_none()));
         let until = now.saturating_add(POLITE_FOR);
-        assert_eq!(courtesy.take_debt("job"), Some(until));
-        assert_eq!(courtesy.take_debt("job"), None);
+        assert_eq!(courtesy.take_yield("job"), Some(until));
+        assert_eq!(courtesy.take_yield("job"), None);
     }
 
     #[test]

@@ -36,11 +36,11 @@ struct Line<H> {
     /// The lock of the thread whose turn it is, once it has one.
     lock: Option<Arc<LeaseState>>,
     /// What most lines never have.
-    crowd: Option<Box<Crowd<H>>>,
+    waiters: Option<Box<Waiters<H>>>,
 }
 
 /// The threads that wait in a line, and what they are told.
-struct Crowd<H> {
+struct Waiters<H> {
     /// The error of the last attempt of the thread whose turn it is.
     met: Option<Error>,
     waiting: VecDeque<Arc<Waiter<H>>>,
@@ -126,8 +126,8 @@ impl<H> Queue<H> {
     #[cfg(test)]
     pub(crate) fn census(&self) -> [usize; 3] {
         let lines = &self.lines.lock().by_resource;
-        let crowds = lines.values().filter_map(|line| line.crowd.as_ref());
-        let waiting = crowds.map(|crowd| crowd.waiting.len());
+        let waiters = lines.values().filter_map(|line| line.waiters.as_ref());
+        let waiting = waiters.map(|waiters| waiters.waiting.len());
         [lines.len(), waiting.sum(), lines.capacity()]
     }
 
@@ -161,8 +161,12 @@ impl<H> Lines<H> {
     /// Begins a line with a first turn, which has this number.
     fn begin(&mut self, resource: &Arc<str>) -> u64 {
         let turn = self.next_turn();
-        let (lock, crowd) = (None, None);
-        let line = Line { turn, lock, crowd };
+        let (lock, waiters) = (None, None);
+        let line = Line {
+            turn,
+            lock,
+            waiters,
+        };
         self.by_resource.insert(Arc::clone(resource), line);
         turn
     }
@@ -192,24 +196,24 @@ impl<H> Line<H> {
     /// The thread whose turn it is has a lock, or has not asked for one yet. Earlier errors no longer matter.
     fn got(&mut self, lock: Option<Arc<LeaseState>>) {
         self.lock = lock;
-        if let Some(crowd) = &mut self.crowd {
-            crowd.met = None;
+        if let Some(waiters) = &mut self.waiters {
+            waiters.met = None;
         }
     }
 
-    fn crowd(&mut self) -> &mut Crowd<H> {
-        self.crowd.get_or_insert_with(|| {
+    fn waiters(&mut self) -> &mut Waiters<H> {
+        self.waiters.get_or_insert_with(|| {
             let (met, waiting) = (None, VecDeque::new());
-            Box::new(Crowd { met, waiting })
+            Box::new(Waiters { met, waiting })
         })
     }
 
     fn met(&self) -> Option<&Error> {
-        self.crowd.as_ref()?.met.as_ref()
+        self.waiters.as_ref()?.met.as_ref()
     }
 
     fn first(&self) -> Option<&Arc<Waiter<H>>> {
-        self.crowd.as_ref()?.waiting.front()
+        self.waiters.as_ref()?.waiting.front()
     }
 
     fn is_first(&self, waiter: &Arc<Waiter<H>>) -> bool {
@@ -217,15 +221,15 @@ impl<H> Line<H> {
     }
 
     fn remove(&mut self, waiter: &Arc<Waiter<H>>) {
-        if let Some(crowd) = &mut self.crowd {
-            crowd.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+        if let Some(waiters) = &mut self.waiters {
+            waiters.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
         }
     }
 
     /// Gives the turn to the first waiting thread. Returns whether there is one.
     fn admit_first(&mut self, turn: u64, handed_over: Option<H>) -> bool {
-        let crowd = self.crowd.as_mut();
-        let Some(first) = crowd.and_then(|crowd| crowd.waiting.pop_front()) else {
+        let waiters = self.waiters.as_mut();
+        let Some(first) = waiters.and_then(|waiters| waiters.waiting.pop_front()) else {
             return false;
         };
         first.admit(turn, handed_over);
@@ -268,7 +272,7 @@ impl<H> PlaceInLine<'_, H> {
                 return Ok(Admission(lines.begin(self.resource), None));
             };
             if !is_in_line {
-                line.crowd().waiting.push_back(Arc::clone(&self.waiter));
+                line.waiters().waiting.push_back(Arc::clone(&self.waiter));
                 is_in_line = true;
             }
             let is_first = line.is_first(&self.waiter);
@@ -338,7 +342,7 @@ impl<H> Turn<H> {
 
     /// Tells the waiting threads the error of an attempt.
     pub(crate) fn met(&self, error: &Error) {
-        self.with_line(|line| line.crowd().met = Some(error.clone()));
+        self.with_line(|line| line.waiters().met = Some(error.clone()));
     }
 
     /// The first of the threads that wait.
@@ -359,14 +363,14 @@ impl<H> Turn<H> {
     }
 
     /// Ends this turn and the line: each thread that waits gets one of these, and none has the turn.
-    pub(crate) fn dismiss(self, each: impl Fn() -> H) {
+    pub(crate) fn end_line(self, each: impl Fn() -> H) {
         let mut lines = self.queue.lines.lock();
         // No line has a turn of this number, so those who have it pass nothing on.
         let number = lines.next_turn();
         if let Some(line) = lines.line_of(&self.resource, self.number) {
-            let crowd = line.crowd.take();
+            let waiters = line.waiters.take();
             lines.end(&self.resource);
-            for waiter in crowd.into_iter().flat_map(|crowd| crowd.waiting) {
+            for waiter in waiters.into_iter().flat_map(|waiters| waiters.waiting) {
                 waiter.admit(number, Some(each()));
             }
         }

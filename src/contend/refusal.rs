@@ -37,8 +37,8 @@ pub(super) fn read_elsewhere(error: &Error, resource: &Resource) -> Option<usize
     })
 }
 
-/// Of the slots of a semaphore, these are the votes on the last one that was asked for. A release that is on its way frees it on the
-/// first node before the others.
+/// The votes on the lock, or on the last slot that was asked for. A release that is on its way frees that slot on the first node before
+/// the others.
 fn votes(error: &Error) -> impl Iterator<Item = &Vote> + Clone {
     error.round().1.iter().map(|report| &report.vote)
 }

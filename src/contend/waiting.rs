@@ -228,9 +228,13 @@ impl<'c> Wait<'c> {
             Some(before) if is_of_slot && !error.is_held() => before,
             _ => error,
         };
-        if is_of_slot && !is_enough && !round.slots.is_empty() {
-            round.met = Some(met);
-            return self.next_slot();
+        if is_of_slot
+            && !is_enough
+            && let Some(slot) = round.slots.pop()
+        {
+            (round.slot, round.met) = (Some(slot), Some(met));
+            (round.raises, round.renewals) = (0, 0);
+            return Do::Attempt(round.reach, round.slot);
         }
         let is_last = round.reach == Reach::AllNodes || met.writer_waits();
         if left.is_zero() && is_last {
@@ -316,19 +320,14 @@ impl<'c> Wait<'c> {
     /// Begins attempts for one of these slots after the other, until one is granted.
     fn attempt(&mut self, reach: Reach, mut slots: Vec<u32>) -> Do {
         slots.truncate(MOST_SLOTS);
+        let slot = slots.pop();
         self.round = Attempts {
             reach,
+            slot,
             slots,
             ..Attempts::default()
         };
-        self.next_slot()
-    }
-
-    fn next_slot(&mut self) -> Do {
-        let round = &mut self.round;
-        (round.raises, round.renewals) = (0, 0);
-        round.slot = round.slots.pop();
-        Do::Attempt(round.reach, round.slot)
+        Do::Attempt(reach, slot)
     }
 
     /// A thread that has its turn waits, for another client or for nodes to come back.
@@ -336,7 +335,7 @@ impl<'c> Wait<'c> {
         let Some(met) = self.met.as_ref().filter(|met| met.is_held()) else {
             return Do::Pause;
         };
-        // Of slots, one node may have forgotten these and another one those. So the nodes are passed over together.
+        // The nodes are passed over together for a semaphore, because each node may have forgotten other slots.
         if !self.is_semaphore() || self.hints <= 1 {
             self.passed_over.clear();
         }

@@ -194,8 +194,8 @@ impl<'m> Acquire<'m> {
     fn yields(&self) -> bool {
         let resource = &self.spec.resource;
         let keys = resource.keys.iter().filter(|_| !resource.is_read());
-        let debts = keys.filter_map(|key| self.shared.courtesy.take_debt(key));
-        let polite_until = debts.max();
+        let yields = keys.filter_map(|key| self.shared.courtesy.take_yield(key));
+        let polite_until = yields.max();
         self.spec.waits && polite_until.is_some_and(|until| self.cluster.clock.now() < until)
     }
 
@@ -274,7 +274,7 @@ impl<'m> Acquire<'m> {
         let turns = take(&mut self.turns);
         if guard.is_read() {
             for turn in turns {
-                turn.dismiss(|| Received::GoAhead);
+                turn.end_line(|| Received::GoAhead);
             }
         } else if guard.slot().is_none() {
             guard.keep_turns(turns);
@@ -297,8 +297,8 @@ impl<'m> Acquire<'m> {
         }
     }
 
-    /// The same error. If the lock is held and no reply has told by whom, one look at the nodes does. A call that has asked no node
-    /// asks none now.
+    /// Returns the same error. If the lock is held and no reply has named the holder, this looks at the nodes once for its name. A call
+    /// that has asked no node asks none now.
     fn with_holder(&self, error: Error) -> Error {
         let is_told = error.holder().is_some() || error.round().1.iter().any(is_told);
         let has_asked = self.spec.waits && self.record.attempts > 0;
@@ -306,7 +306,7 @@ impl<'m> Acquire<'m> {
         if is_told || !has_asked || resource.kind.permits().is_some() {
             return error;
         }
-        // Of several resources, the error may not say which one is in the way.
+        // The error may not say which one of several resources is in the way.
         let mut names = resource.names().iter();
         let name = names.find(|name| error.resource() == Some(name));
         match name.and_then(|name| look::holder(self.cluster, name)) {

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::LockManager;
 use super::acquire;
-use crate::claim::{Kind, MOST_RESOURCES, Names, Resource, shown};
+use crate::claim::{Kind, MOST_RESOURCES, shown};
 use crate::clock;
-use crate::cluster::Cluster;
 use crate::contend::cancel::Cancel;
 use crate::contend::spec::Spec;
 use crate::error::Error;
@@ -279,12 +278,16 @@ impl<'a> LockRequest<'a> {
         if let Some(keep_alive) = self.keep_alive {
             shared.keeper.prepare(ttl, keep_alive)?;
         }
-        let resource = self.resource(cluster)?;
+        let (name, kind) = match &self.kind {
+            Kind::Several(names) => in_order(names)?,
+            kind => (Arc::clone(&self.name), kind.clone()),
+        };
+        let resource = Arc::new(cluster.resource(name, kind)?);
         let label = self.holder.clone().transpose();
         let label = label.map_err(|reason| Error::invalid("holder", reason))?;
         let timeout = timeout.unwrap_or_else(|| options.acquire_timeout(ttl));
         let spec = Spec {
-            resource: Arc::new(resource),
+            resource,
             term,
             label: label.or_else(|| options.holder.clone()),
             waits: !timeout.is_zero(),
@@ -294,52 +297,23 @@ impl<'a> LockRequest<'a> {
         };
         acquire::run(shared, &spec, self.keep_alive, self.at_least)
     }
-
-    /// What the lock is on, if its names are valid.
-    fn resource(&self, cluster: &Cluster) -> Result<Resource, Error> {
-        let Kind::Several(names) = &self.kind else {
-            self.kind.permits().map_or(Ok(()), check_permits)?;
-            return cluster.resource(Arc::clone(&self.name), self.kind.clone());
-        };
-        let names = in_order(names)?;
-        match &*names {
-            [name] => cluster.resource(Arc::clone(name), Kind::Lock),
-            _ => cluster.resource(shown(&names), Kind::Several(names)),
-        }
-    }
 }
 
-/// The most permits of a semaphore. A look asks for all slots.
-pub(super) const MOST_PERMITS: u32 = 256;
-
-pub(super) fn check_permits(permits: u32) -> Result<(), Error> {
-    let reason = match permits {
-        0 => "nobody would ever get one of 0; ask for at least 1".to_owned(),
-        1..=MOST_PERMITS => return Ok(()),
-        _ => format!(
-            "{permits} are too many; ask for at most 256, or split the work into several semaphores"
-        ),
-    };
-    Err(Error::invalid("permits", reason))
-}
-
-/// The names in the order in which everybody asks for them, so that two calls never wait for each other.
-fn in_order(names: &[Arc<str>]) -> Result<Names, Error> {
+/// A lock on these names, in the order in which everybody asks for them, so that two calls never wait for each other.
+fn in_order(names: &[Arc<str>]) -> Result<(Arc<str>, Kind), Error> {
     let mut sorted = names.to_vec();
     sorted.sort_unstable();
-    let twice = sorted
-        .iter()
-        .zip(sorted.iter().skip(1))
-        .find(|(a, b)| a == b);
+    let twice = sorted.windows(2).find(|pair| pair.first() == pair.last());
     let reason = match (names.len(), twice) {
         (0, _) => "there is no name; give the name of one resource at least".to_owned(),
         (count, _) if count > MOST_RESOURCES => format!(
             "a lock is on {MOST_RESOURCES} resources at most, and these are {count}; give fewer names, or one name that stands for all"
         ),
-        (_, Some((name, _))) => {
+        (_, Some([name, ..])) => {
             format!("the name {name:?} is given twice; give each resource once")
         }
-        (_, None) => return Ok(sorted.into()),
+        (1, _) => return Ok((sorted.concat().into(), Kind::Lock)),
+        _ => return Ok((shown(&sorted), Kind::Several(sorted.into()))),
     };
     Err(Error::invalid("resource", reason))
 }

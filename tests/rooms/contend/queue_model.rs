@@ -209,8 +209,8 @@ fn hand_over(scene: &Scene, turn: Turn<bool>) {
 }
 
 /// What they are given is no turn, so the next one keeps its turn when they leave.
-fn dismiss(scene: &Scene, turn: Turn<bool>) {
-    turn.dismiss(|| scene.baton(false));
+fn end_line(scene: &Scene, turn: Turn<bool>) {
+    turn.end_line(|| scene.baton(false));
     scene.try_visit();
 }
 
@@ -240,8 +240,8 @@ fn a_lock_that_is_over_is_taken_over_and_its_late_end_is_nobody_elses() {
 
 #[test]
 fn all_readers_of_a_line_go_at_once_and_none_is_left_behind() {
-    check_with([PATIENT, PATIENT], dismiss);
-    check_with([PATIENT, HASTY], dismiss);
+    check_with([PATIENT, PATIENT], end_line);
+    check_with([PATIENT, HASTY], end_line);
 }
 
 #[test]
