@@ -65,7 +65,7 @@ pub(super) fn run(
     result.map_err(|error| call.with_holder(error.after(waited)))
 }
 
-impl<'m> Acquire<'m> {
+impl Acquire<'_> {
     /// Makes attempts until one succeeds or the time is over.
     ///
     /// A reader makes its first attempt without a turn, in parallel with all others. Those that were refused take turns: the first
@@ -318,8 +318,8 @@ impl<'m> Acquire<'m> {
 
 /// Whether a node's answer has the key, so that the holder is known, or known to have no label.
 fn is_told(report: &NodeReport) -> bool {
-    match &report.vote {
-        Vote::Held { remaining, .. } => remaining.is_some(),
-        vote => matches!(vote, Vote::Read { .. }),
+    if let Vote::Held { remaining, .. } = &report.vote {
+        return remaining.is_some();
     }
+    matches!(report.vote, Vote::Read { .. })
 }

@@ -278,9 +278,9 @@ impl<'a> LockRequest<'a> {
         if let Some(keep_alive) = self.keep_alive {
             shared.keeper.prepare(ttl, keep_alive)?;
         }
-        let (name, kind) = match &self.kind {
-            Kind::Several(names) => in_order(names)?,
-            kind => (Arc::clone(&self.name), kind.clone()),
+        let (name, kind) = match self.kind.names() {
+            Some(names) => in_order(names)?,
+            None => (Arc::clone(&self.name), self.kind.clone()),
         };
         let resource = Arc::new(cluster.resource(name, kind)?);
         let label = self.holder.clone().transpose();

@@ -75,7 +75,7 @@ impl World {
 }
 
 /// The wait of a call that these votes refuse.
-fn refused<'s>(spec: &'s Spec, votes: [Vote; 3]) -> (Wait<'s>, Do) {
+fn refused(spec: &Spec, votes: [Vote; 3]) -> (Wait<'_>, Do) {
     let nodes = votes.map(|vote| NodeReport::new(&"n".into(), vote, Duration::ZERO));
     let mut wait = Wait::new(&spec.resource, true);
     drop(wait.start(Start::Turn));
@@ -258,7 +258,9 @@ fn the_slots_are_found_that_a_node_of_a_quorum_calls_free_and_no_guard_here_has(
     world.clock.advance(DELAY);
     assert_eq!(find(), (vec![], false));
     // Too few answer.
-    leases.iter().for_each(|lease| world.held.remove(lease));
+    for lease in &leases {
+        world.held.remove(lease);
+    }
     world.nodes[1..].iter().for_each(FakeNode::refuse);
     hold(0..1, 0);
     hold(0..1, 1);
@@ -270,7 +272,9 @@ fn the_slots_are_found_that_a_node_of_a_quorum_calls_free_and_no_guard_here_has(
 fn one_whose_own_slots_a_node_has_forgotten_sees_none_of_them() {
     let world = world();
     let leases = [0, 2].map(|slot| lease(slot, Timestamp::from_nanos(u64::MAX)));
-    leases.iter().for_each(|lease| world.held.add(lease));
+    for lease in &leases {
+        world.held.add(lease);
+    }
     let spec = world.spec(Kind::Permit(3), None);
     let sighting = world
         .arbiter(&spec)

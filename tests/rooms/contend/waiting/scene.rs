@@ -8,6 +8,9 @@ use crate::error::{NodeError, NodeReport, Vote};
 
 pub(super) const DELAY: Duration = Duration::from_millis(100);
 
+/// What is left for a call that is not late.
+const LONG: Duration = Duration::from_secs(1);
+
 /// What a node said: `g` grants the lock, `h` holds it for another and `H` also says for how long, `r` has readers (of the resource
 /// `b`, if there are several), `w` has a writer that waits, `m` has no key. `s` is silent, `o` silent on an old connection, `b` left
 /// out, `q` in quarantine, `f` full; `k` has a key that is no lock, `t` another fencing token, `x` a wrong clock, and `-` was not
@@ -118,7 +121,7 @@ impl<'s> Scene<'s> {
     /// A look is `held 30 @1` where node 1 says that the lock is held for 30 ms; `free 0,2 @1` tells of free slots.
     pub(super) fn after(&mut self, event: &str) -> String {
         let is_late = event.starts_with("late");
-        let left = if is_late { Duration::ZERO } else { DELAY * 10 };
+        let left = if is_late { Duration::ZERO } else { LONG };
         let event = event.trim_start_matches("late").trim();
         let (words, place) = event.split_once('@').unwrap_or((event, "0"));
         let (word, rest) = words.trim().split_once(' ').unwrap_or((words.trim(), ""));
@@ -167,26 +170,7 @@ impl<'s> Scene<'s> {
         if let Do::Look(when_free, _) = next {
             self.when_free = when_free;
         }
-        match next {
-            Do::Attempt(reach, slot) => {
-                let nodes = match reach {
-                    Reach::AllNodes => "all",
-                    Reach::ArbiterFirst => "first",
-                };
-                slot.map_or(nodes.to_owned(), |slot| format!("{nodes} {slot}"))
-            }
-            Do::Queue => "queue".into(),
-            Do::FindSlots(permits) => format!("find {permits}"),
-            Do::Look(WhenFree::Take, _) => "look".into(),
-            Do::Look(WhenFree::Yield, _) => "look politely".into(),
-            Do::Look(WhenFree::Intend, place) => format!("intend {}", place.unwrap()),
-            Do::Listen { span, longest } => {
-                assert!(span <= longest, "{span:?} {longest:?}");
-                format!("listen {}", span.as_millis())
-            }
-            Do::Pause => "pause".into(),
-            Do::End(_) => "end".into(),
-        }
+        in_words(&next)
     }
 
     /// The nodes at which a look is useless.
@@ -205,5 +189,28 @@ impl<'s> Scene<'s> {
                 "{step} in {script}"
             );
         }
+    }
+}
+
+fn in_words(next: &Do) -> String {
+    match next {
+        Do::Attempt(reach, slot) => {
+            let nodes = match reach {
+                Reach::AllNodes => "all",
+                Reach::ArbiterFirst => "first",
+            };
+            slot.map_or(nodes.to_owned(), |slot| format!("{nodes} {slot}"))
+        }
+        Do::Queue => "queue".into(),
+        Do::FindSlots(permits) => format!("find {permits}"),
+        Do::Look(WhenFree::Take, _) => "look".into(),
+        Do::Look(WhenFree::Yield, _) => "look politely".into(),
+        Do::Look(WhenFree::Intend, place) => format!("intend {}", place.unwrap()),
+        Do::Listen { span, longest } => {
+            assert!(span <= longest, "{span:?} {longest:?}");
+            format!("listen {}", span.as_millis())
+        }
+        Do::Pause => "pause".into(),
+        Do::End(_) => "end".into(),
     }
 }
