@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cancel::Cancel;
 use super::held::Held;
 use super::spec::Spec;
-use super::waiting::{Sighting, Wait};
+use super::waiting::{PRECISION, Sighting, Wait};
 use crate::claim::Resource;
 use crate::cluster::Cluster;
 use crate::error::Error;
@@ -63,20 +63,17 @@ impl<'c> Arbiter<'c> {
             let is_listening = look.is_announced && look.state != LockState::Stuck;
             let bell = |listener| (listener, resource.bell(look.place));
             self.listener = listener.filter(|_| is_listening).map(bell);
-            return Ok(Some(Sighting {
-                place,
-                when_free,
-                look,
-                delay,
-            }));
+            return Ok(Some(Sighting { place, look, delay }));
         }
         Ok(None)
     }
 
     /// Waits for the bell at the node of the last look. A client that can't listen there sleeps.
-    pub(crate) fn listen(&mut self, span: Duration, longest: Duration) -> ListenOutcome {
+    pub(crate) fn listen(&mut self, span: Duration) -> ListenOutcome {
         let (clock, spec) = (&self.cluster.clock, self.spec);
         let over = clock.now().saturating_add(span);
+        // A server may end the wait later than it was asked to. The call must not be late for that reason.
+        let longest = spec.left(clock).saturating_add(PRECISION);
         let given_up = spec.cancel.as_ref().map(Cancel::flag);
         let listener = self.listener.take();
         let heard = listener.map(|(node, bell)| node.listen(&bell, span, longest, given_up));

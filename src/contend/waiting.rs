@@ -66,7 +66,7 @@ const LONGEST_TURN: Duration = Duration::from_millis(20);
 
 /// A node tells the time to live in whole milliseconds, and other nodes set the key a little later. After this time more, the key
 /// is gone on all of them.
-const PRECISION: Duration = Duration::from_millis(2);
+pub(super) const PRECISION: Duration = Duration::from_millis(2);
 
 /// How many slots of a semaphore are asked for in succession, without a wait in between.
 const MOST_SLOTS: usize = 8;
@@ -95,12 +95,8 @@ pub(crate) enum Do {
     FindSlots(u32),
     /// Looks at the lock at the first node that tells of it. Or leaves an intent there, for the key in this place.
     Look(WhenFree, Option<usize>),
-    /// Waits for `span` for the bell of the last look, and for no longer than `longest` if the server is late. A client that can't
-    /// listen sleeps.
-    Listen {
-        span: Duration,
-        longest: Duration,
-    },
+    /// Waits so long for the bell of the last look. A client that can't listen sleeps.
+    Listen(Duration),
     /// Sleeps for a random delay.
     Pause,
     End(Error),
@@ -120,9 +116,8 @@ pub(crate) enum Start {
 
 /// What a node has told of the lock.
 pub(crate) struct Sighting {
-    /// The place of the node, and what the look was for.
+    /// The place of the node.
     pub(crate) place: usize,
-    pub(crate) when_free: WhenFree,
     /// Its free slots are those that no guard of this manager has.
     pub(crate) look: LookReply,
     /// A random time, within what was left.
@@ -189,10 +184,7 @@ impl<'c> Wait<'c> {
             Start::Yield => self.begin_to_look(WhenFree::Yield, None),
             // This client announces nothing at the node. The client that was woken may come while the keys are still being released,
             // and listens again then. The next bell has to wake that client and not this one.
-            Start::CalledOff => Do::Listen {
-                span: POLITENESS,
-                longest: POLITENESS,
-            },
+            Start::CalledOff => Do::Listen(POLITENESS),
         }
     }
 
@@ -251,14 +243,18 @@ impl<'c> Wait<'c> {
     }
 
     /// After a look. None if no node has told of the lock in time.
-    pub(crate) fn looked(&mut self, sighting: Option<Sighting>, left: Duration) -> Do {
-        let Some(sighting) = sighting else {
+    pub(crate) fn looked(
+        &mut self,
+        when_free: WhenFree,
+        sighting: Option<Sighting>,
+        left: Duration,
+    ) -> Do {
+        let Some(Sighting { place, look, delay }) = sighting else {
             return self.pause();
         };
-        let (look, delay) = (sighting.look, sighting.delay);
-        self.hinted_by = Some(sighting.place);
+        self.hinted_by = Some(place);
         let is_held = matches!(look.state, LockState::Held(_));
-        let span = match (look.state, sighting.when_free) {
+        let span = match (look.state, when_free) {
             (LockState::Stuck, _) => return self.pause(),
             // The node has forgotten slots that this manager has.
             _ if !is_held && self.is_semaphore() && look.free.is_empty() => delay,
@@ -276,9 +272,7 @@ impl<'c> Wait<'c> {
                 delay.max(LONGEST_TURN).min(turn).min(left)
             }
         };
-        // A server may end the wait later than it was asked to. The call must not be late for that reason.
-        let longest = left.saturating_add(PRECISION);
-        Do::Listen { span, longest }
+        Do::Listen(span)
     }
 
     pub(crate) fn listened(&mut self, outcome: ListenOutcome, left: Duration) -> Do {

@@ -99,12 +99,15 @@ impl Acquire<'_> {
                     self.wait.found(slots, are_taken, left())
                 }
                 Do::Look(when_free, intended) => {
-                    self.note_holder();
+                    if let Some(error @ Error::Held { .. }) = &self.wait.met {
+                        let key = self.spec.resource.key_of(error.resource());
+                        self.shared.courtesy.note_holder(key);
+                    }
                     let sighting = self.arbiter.look(&self.wait, when_free, intended)?;
-                    self.wait.looked(sighting, left())
+                    self.wait.looked(when_free, sighting, left())
                 }
-                Do::Listen { span, longest } => {
-                    let outcome = self.arbiter.listen(span, longest);
+                Do::Listen(span) => {
+                    let outcome = self.arbiter.listen(span);
                     self.wait.listened(outcome, left())
                 }
                 Do::Pause => {
@@ -280,14 +283,6 @@ impl Acquire<'_> {
             guard.keep_turns(turns);
         }
         guard
-    }
-
-    /// Remembers that another client has the lock, if that is why the call looks at it.
-    fn note_holder(&self) {
-        if let Some(error @ Error::Held { .. }) = &self.wait.met {
-            let key = self.spec.resource.key_of(error.resource());
-            self.shared.courtesy.note_holder(key);
-        }
     }
 
     /// Tells the threads behind this one what it has met.

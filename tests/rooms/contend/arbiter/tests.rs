@@ -135,7 +135,7 @@ fn the_first_node_that_does_not_fail_is_looked_at_and_no_other() {
         );
         assert_eq!(world.have(WAITING), [false, pool_size > 1, false]);
         // It sleeps where it can't listen.
-        let outcome = arbiter.listen(DELAY, DELAY);
+        let outcome = arbiter.listen(DELAY);
         assert_eq!(outcome == ListenOutcome::Failed, pool_size == 1);
         assert!(world.clock.elapsed() >= DELAY);
         assert!(arbiter.listener.is_none());

@@ -147,7 +147,6 @@ impl<'s> Scene<'s> {
         };
         let sighting = state.map(|state| Sighting {
             place: place.parse().unwrap(),
-            when_free: self.when_free,
             look: look(state),
             delay: DELAY,
         });
@@ -163,8 +162,8 @@ impl<'s> Scene<'s> {
             "quiet" => wait.listened(ListenOutcome::Nothing, left),
             "deaf" => wait.listened(ListenOutcome::Failed, left),
             "paused" => wait.paused(left),
-            "none" => wait.looked(None, left),
-            _ if sighting.is_some() => wait.looked(sighting, left),
+            "none" => wait.looked(self.when_free, None, left),
+            _ if sighting.is_some() => wait.looked(self.when_free, sighting, left),
             votes => wait.refused(error(votes), left),
         };
         if let Do::Look(when_free, _) = next {
@@ -206,10 +205,7 @@ fn in_words(next: &Do) -> String {
         Do::Look(WhenFree::Take, _) => "look".into(),
         Do::Look(WhenFree::Yield, _) => "look politely".into(),
         Do::Look(WhenFree::Intend, place) => format!("intend {}", place.unwrap()),
-        Do::Listen { span, longest } => {
-            assert!(span <= longest, "{span:?} {longest:?}");
-            format!("listen {}", span.as_millis())
-        }
+        Do::Listen(span) => format!("listen {}", span.as_millis()),
         Do::Pause => "pause".into(),
         Do::End(_) => "end".into(),
     }
