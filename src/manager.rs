@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
-use crate::contend::demand::lines;
+use crate::contend::spec::lines;
 use crate::error::Error;
 use crate::guard::{LockGuard, Shared};
 use crate::lease::Lease;

@@ -21,6 +21,9 @@ impl Cluster {
 
     /// What a lock of this kind is on, if each name is valid.
     pub(crate) fn resource(&self, name: Arc<str>, kind: Kind) -> Result<Resource, Error> {
+        if let Kind::Permit(permits) = kind {
+            check_permits(permits)?;
+        }
         let keys = match &kind {
             Kind::Lock | Kind::Read | Kind::Permit(_) => smallvec![self.checked_key(&name)?],
             Kind::Slot(slot) => smallvec![slot_key(&self.checked_key(&name)?, *slot)],
@@ -77,6 +80,20 @@ impl Cluster {
         }
         Some((resource.to_owned(), slot))
     }
+}
+
+/// The most permits of a semaphore. A look asks for all slots.
+pub(crate) const MOST_PERMITS: u32 = 256;
+
+pub(crate) fn check_permits(permits: u32) -> Result<(), Error> {
+    let reason = match permits {
+        0 => "nobody would ever get one of 0; ask for at least 1".to_owned(),
+        1..=MOST_PERMITS => return Ok(()),
+        _ => format!(
+            "{permits} are too many; ask for at most 256, or split the work into several semaphores"
+        ),
+    };
+    Err(Error::invalid("permits", reason))
 }
 
 /// The number of a slot in the one way in which it is written.

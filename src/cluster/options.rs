@@ -91,18 +91,18 @@ impl Options {
             let reason = "a lock is held for longer than 0 s anyway; ask for more, or leave it out";
             return Err(Error::invalid("at_least", reason));
         }
-        self.refuse_too_long("at_least", at_least)
+        if at_least > self.max_ttl {
+            return Err(self.too_long("at_least", at_least));
+        }
+        Ok(())
     }
 
-    fn refuse_too_long(&self, field: &'static str, span: Duration) -> Result<(), Error> {
-        let max_ttl = self.max_ttl;
-        if span <= max_ttl {
-            return Ok(());
-        }
+    fn too_long(&self, field: &'static str, span: Duration) -> Error {
         let reason = format!(
-            "{span:?} is too long: the longest is max_ttl, {max_ttl:?}; ask for less or raise max_ttl"
+            "{span:?} is too long: the longest is max_ttl, {:?}; ask for less or raise max_ttl",
+            self.max_ttl
         );
-        Err(Error::invalid(field, reason))
+        Error::invalid(field, reason)
     }
 
     /// The ttl in whole milliseconds, and the validity that it gives.
@@ -112,9 +112,11 @@ impl Options {
 
     /// The same, for a ttl that is called so.
     pub(crate) fn term_of(&self, field: &'static str, ttl: Duration) -> Result<Term, Error> {
-        self.refuse_too_long(field, ttl)?;
+        if ttl > self.max_ttl {
+            return Err(self.too_long(field, ttl));
+        }
         let whole = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
-        let drift = self.drift(whole);
+        let drift = quorum::drift(whole, self.drift_factor);
         let validity = whole.saturating_sub(drift);
         if validity.is_zero() {
             let reason = format!(

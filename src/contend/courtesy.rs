@@ -67,11 +67,10 @@ impl Courtesy {
         self.place(key).is_contended.load(Ordering::Relaxed)
     }
 
-    /// Whether a client that was just woken comes before a thread that asks for the lock. Each release owes that once.
-    pub(crate) fn take_debt(&self, key: &str, now: impl FnOnce() -> Timestamp) -> bool {
-        let polite_until = &self.place(key).polite_until;
-        polite_until.load(Ordering::Relaxed) > 0
-            && polite_until.swap(0, Ordering::Relaxed) > now().as_nanos()
+    /// Until when a client that was just woken comes before a thread that asks for the lock. Each release owes that once.
+    pub(crate) fn take_yield(&self, key: &str) -> Option<Timestamp> {
+        let until = self.place(key).polite_until.swap(0, Ordering::Relaxed);
+        (until > 0).then(|| Timestamp::from_nanos(until))
     }
 
     fn place(&self, key: &str) -> &Place {
@@ -90,19 +89,16 @@ mod tests {
     #[test]
     fn who_has_woken_another_is_polite_once_for_a_moment_and_for_this_lock_alone() {
         let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
-        assert!(!courtesy.take_debt("job", || now));
+        assert_eq!(courtesy.take_yield("job"), None);
         courtesy.note_release("job", true, || now);
         let others = (0..1_000).map(|n| format!("job-{n}"));
         let others = others.filter(|key| !std::ptr::eq(courtesy.place(key), courtesy.place("job")));
         let others: Vec<String> = others.collect();
         assert!(others.len() > 900);
-        assert!(others.iter().all(|key| !courtesy.take_debt(key, || now)));
-        assert!(courtesy.take_debt("job", || now));
-        assert!(!courtesy.take_debt("job", || now));
-
-        courtesy.note_release("job", true, || now);
-        let late = now.saturating_add(POLITE_FOR);
-        assert!(!courtesy.take_debt("job", || late));
+        assert!(others.iter().all(|key| courtesy.take_yield(key).is_none()));
+        let until = now.saturating_add(POLITE_FOR);
+        assert_eq!(courtesy.take_yield("job"), Some(until));
+        assert_eq!(courtesy.take_yield("job"), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::nap;
 use super::sync::{Condvar, Mutex};
 use crate::clock::{Clock, Timestamp};
-use crate::contend::demand::Demand;
+use crate::contend::spec::Spec;
 use crate::error::Error;
 use crate::lease::state::LeaseState;
 
@@ -36,11 +36,11 @@ struct Line<H> {
     /// The lock of the thread whose turn it is, once it has one.
     lock: Option<Arc<LeaseState>>,
     /// What most lines never have.
-    crowd: Option<Box<Crowd<H>>>,
+    waiters: Option<Box<Waiters<H>>>,
 }
 
 /// The threads that wait in a line, and what they are told.
-struct Crowd<H> {
+struct Waiters<H> {
     /// The error of the last attempt of the thread whose turn it is.
     met: Option<Error>,
     waiting: VecDeque<Arc<Waiter<H>>>,
@@ -48,7 +48,7 @@ struct Crowd<H> {
 
 /// A thread in a line, which may have left since.
 pub(crate) struct Waiter<H> {
-    pub(crate) demand: Demand,
+    pub(crate) spec: Spec,
     admitted: Condvar,
     /// Set once the thread has the turn.
     admission: Mutex<Option<Admission<H>>>,
@@ -102,15 +102,15 @@ impl<H> Queue<H> {
         Some(self.turn(resource, number))
     }
 
-    /// Waits for the turn for as long as the demand allows. Returns it with what the thread before has left for this one.
+    /// Waits for the turn for as long as the call waits. Returns it with what the thread before has left for this one.
     pub(crate) fn enter(
         self: &Arc<Self>,
         resource: &Arc<str>,
-        demand: Demand,
+        spec: Spec,
         waiting: &Waiting<'_>,
     ) -> Result<(Turn<H>, Option<H>), Refusal> {
         let waiter = Arc::new(Waiter {
-            demand,
+            spec,
             admitted: Condvar::new(),
             admission: Mutex::new(None),
         });
@@ -127,8 +127,8 @@ impl<H> Queue<H> {
     #[cfg(test)]
     pub(crate) fn census(&self) -> [usize; 3] {
         let lines = &self.lines.lock().by_resource;
-        let crowds = lines.values().filter_map(|line| line.crowd.as_ref());
-        let waiting = crowds.map(|crowd| crowd.waiting.len());
+        let waiters = lines.values().filter_map(|line| line.waiters.as_ref());
+        let waiting = waiters.map(|waiters| waiters.waiting.len());
         [lines.len(), waiting.sum(), lines.capacity()]
     }
 
@@ -163,8 +163,12 @@ impl<H> Lines<H> {
     /// Begins a line with a first turn, which has this number.
     fn begin(&mut self, resource: &Arc<str>) -> u64 {
         let turn = self.next_turn();
-        let (lock, crowd) = (None, None);
-        let line = Line { turn, lock, crowd };
+        let (lock, waiters) = (None, None);
+        let line = Line {
+            turn,
+            lock,
+            waiters,
+        };
         self.by_resource.insert(Arc::clone(resource), line);
         turn
     }
@@ -194,24 +198,24 @@ impl<H> Line<H> {
     /// The thread whose turn it is has a lock, or has not asked for one yet. Earlier errors no longer matter.
     fn got(&mut self, lock: Option<Arc<LeaseState>>) {
         self.lock = lock;
-        if let Some(crowd) = &mut self.crowd {
-            crowd.met = None;
+        if let Some(waiters) = &mut self.waiters {
+            waiters.met = None;
         }
     }
 
-    fn crowd(&mut self) -> &mut Crowd<H> {
-        self.crowd.get_or_insert_with(|| {
+    fn waiters(&mut self) -> &mut Waiters<H> {
+        self.waiters.get_or_insert_with(|| {
             let (met, waiting) = (None, VecDeque::new());
-            Box::new(Crowd { met, waiting })
+            Box::new(Waiters { met, waiting })
         })
     }
 
     fn met(&self) -> Option<&Error> {
-        self.crowd.as_ref()?.met.as_ref()
+        self.waiters.as_ref()?.met.as_ref()
     }
 
     fn first(&self) -> Option<&Arc<Waiter<H>>> {
-        self.crowd.as_ref()?.waiting.front()
+        self.waiters.as_ref()?.waiting.front()
     }
 
     fn is_first(&self, waiter: &Arc<Waiter<H>>) -> bool {
@@ -219,15 +223,15 @@ impl<H> Line<H> {
     }
 
     fn remove(&mut self, waiter: &Arc<Waiter<H>>) {
-        if let Some(crowd) = &mut self.crowd {
-            crowd.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+        if let Some(waiters) = &mut self.waiters {
+            waiters.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
         }
     }
 
     /// Gives the turn to the first waiting thread. Returns whether there is one.
     fn admit_first(&mut self, turn: u64, handed_over: Option<H>) -> bool {
-        let crowd = self.crowd.as_mut();
-        let Some(first) = crowd.and_then(|crowd| crowd.waiting.pop_front()) else {
+        let waiters = self.waiters.as_mut();
+        let Some(first) = waiters.and_then(|waiters| waiters.waiting.pop_front()) else {
             return false;
         };
         first.admit(turn, handed_over);
@@ -253,7 +257,7 @@ struct PlaceInLine<'q, H> {
 
 impl<H> PlaceInLine<'_, H> {
     fn wait(&self, waiting: &Waiting<'_>) -> Result<Admission<H>, Refusal> {
-        let patience = &self.waiter.demand.patience;
+        let spec = &self.waiter.spec;
         let mut is_in_line = false;
         // The turn whose lock is known to be waited for.
         let mut told = None;
@@ -270,7 +274,7 @@ impl<H> PlaceInLine<'_, H> {
                 return Ok(Admission(lines.begin(self.resource), None));
             };
             if !is_in_line {
-                line.crowd().waiting.push_back(Arc::clone(&self.waiter));
+                line.waiters().waiting.push_back(Arc::clone(&self.waiter));
                 is_in_line = true;
             }
             let is_first = line.is_first(&self.waiter);
@@ -282,10 +286,8 @@ impl<H> PlaceInLine<'_, H> {
             }
             let has_no_answer = line.lock.is_none() && line.met().is_none();
             let longest = waiting.answer_by.filter(|_| has_no_answer);
-            let end = patience
-                .end
-                .map(|end| longest.map_or(end, |by| end.max(by)));
-            if end.is_some_and(|end| end <= now) || patience.is_cancelled() {
+            let end = spec.end.map(|end| longest.map_or(end, |by| end.max(by)));
+            if end.is_some_and(|end| end <= now) || spec.is_cancelled() {
                 // Under the same mutex, so that nothing is handed to a thread that is about to leave.
                 line.remove(&self.waiter);
                 let (lock, met) = (line.lock.clone(), line.met().cloned());
@@ -348,7 +350,7 @@ impl<H> Turn<H> {
 
     /// Tells the waiting threads the error of an attempt.
     pub(crate) fn met(&self, error: &Error) {
-        self.with_line(|line| line.crowd().met = Some(error.clone()));
+        self.with_line(|line| line.waiters().met = Some(error.clone()));
     }
 
     /// The first of the threads that wait.
@@ -369,14 +371,14 @@ impl<H> Turn<H> {
     }
 
     /// Ends this turn and the line: each thread that waits gets one of these, and none has the turn.
-    pub(crate) fn dismiss(self, each: impl Fn() -> H) {
+    pub(crate) fn end_line(self, each: impl Fn() -> H) {
         let mut lines = self.queue.lines.lock();
         // No line has a turn of this number, so those who have it pass nothing on.
         let number = lines.next_turn();
         if let Some(line) = lines.line_of(&self.resource, self.number) {
-            let crowd = line.crowd.take();
+            let waiters = line.waiters.take();
             lines.end(&self.resource);
-            for waiter in crowd.into_iter().flat_map(|crowd| crowd.waiting) {
+            for waiter in waiters.into_iter().flat_map(|waiters| waiters.waiting) {
                 waiter.admit(number, Some(each()));
             }
         }

@@ -180,13 +180,13 @@ impl LockGuard {
         let is_plain = |resource: &Resource| resource.kind == Kind::Lock;
         let key = claim.resource.key();
         if !is_plain(&claim.resource)
-            || !is_plain(&first.demand.resource)
+            || !is_plain(&first.spec.resource)
             || self.shared.courtesy.is_contended(key)
-            || first.demand.patience.left(&cluster.clock).is_zero()
+            || first.spec.left(&cluster.clock).is_zero()
         {
             return None;
         }
-        let Pass { released, next } = pass(cluster, claim, &ended.nodes, &first.demand).ok()?;
+        let Pass { released, next } = pass(cluster, claim, &ended.nodes, &first.spec).ok()?;
         self.note_release(key, waiters(&released).any());
         let passed_on = |won| {
             let mut guard = Self::new(&self.shared, won);

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::LockManager;
-use super::acquire::Acquire;
-use crate::claim::{Kind, MOST_RESOURCES, Names, Resource, shown};
+use super::acquire;
+use crate::claim::{Kind, MOST_RESOURCES, shown};
 use crate::clock;
-use crate::cluster::Cluster;
 use crate::contend::cancel::Cancel;
-use crate::contend::demand::{Demand, Patience};
+use crate::contend::spec::Spec;
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::holder::Label;
@@ -275,73 +274,46 @@ impl<'a> LockRequest<'a> {
         let limit = self.keep_alive.and_then(KeepAlive::limit);
         let default = options.default_ttl.min(limit.unwrap_or(Duration::MAX));
         let ttl = self.ttl.unwrap_or(default);
-        let term = options.term(ttl)?;
+        let term = options.term_of("ttl", ttl)?;
         if let Some(keep_alive) = self.keep_alive {
             shared.keeper.prepare(ttl, keep_alive)?;
         }
-        let resource = self.resource(cluster)?;
+        let (name, kind) = match self.kind.names() {
+            Some(names) => in_order(names)?,
+            None => (Arc::clone(&self.name), self.kind.clone()),
+        };
+        let resource = Arc::new(cluster.resource(name, kind)?);
         let label = self.holder.clone().transpose();
         let label = label.map_err(|reason| Error::invalid("holder", reason))?;
         let timeout = timeout.unwrap_or_else(|| options.acquire_timeout(ttl));
-        let now = cluster.clock.now();
-        let demand = Demand {
-            resource: Arc::new(resource),
+        let spec = Spec {
+            resource,
             term,
             label: label.or_else(|| options.holder.clone()),
             waits: !timeout.is_zero(),
-            patience: Patience {
-                // None, which is no bound, if the sum overflows.
-                end: now.checked_add(timeout),
-                cancel: self.cancel.clone(),
-            },
+            // None, which is no bound, if the sum overflows.
+            end: cluster.clock.now().checked_add(timeout),
+            cancel: self.cancel.clone(),
         };
-        Acquire::new(shared, &demand, self.keep_alive, self.at_least, now).run()
-    }
-
-    /// What the lock is on, if its names are valid.
-    fn resource(&self, cluster: &Cluster) -> Result<Resource, Error> {
-        let Kind::Several(names) = &self.kind else {
-            self.kind.permits().map_or(Ok(()), check_permits)?;
-            return cluster.resource(Arc::clone(&self.name), self.kind.clone());
-        };
-        let names = in_order(names)?;
-        match &*names {
-            [name] => cluster.resource(Arc::clone(name), Kind::Lock),
-            _ => cluster.resource(shown(&names), Kind::Several(names)),
-        }
+        acquire::run(shared, &spec, self.keep_alive, self.at_least)
     }
 }
 
-/// The most permits of a semaphore. A look asks for all slots.
-pub(super) const MOST_PERMITS: u32 = 256;
-
-pub(super) fn check_permits(permits: u32) -> Result<(), Error> {
-    let reason = match permits {
-        0 => "nobody would ever get one of 0; ask for at least 1".to_owned(),
-        1..=MOST_PERMITS => return Ok(()),
-        _ => format!(
-            "{permits} are too many; ask for at most 256, or split the work into several semaphores"
-        ),
-    };
-    Err(Error::invalid("permits", reason))
-}
-
-/// The names in the order in which everybody asks for them, so that two calls never wait for each other.
-fn in_order(names: &[Arc<str>]) -> Result<Names, Error> {
-    let count = names.len();
-    let mut names = names.to_vec();
-    names.sort_unstable();
-    let twice = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b);
-    let reason = if count == 0 {
-        "there is no name; give the name of one resource at least".to_owned()
-    } else if count > MOST_RESOURCES {
-        format!(
+/// A lock on these names, in the order in which everybody asks for them, so that two calls never wait for each other.
+fn in_order(names: &[Arc<str>]) -> Result<(Arc<str>, Kind), Error> {
+    let mut sorted = names.to_vec();
+    sorted.sort_unstable();
+    let twice = sorted.windows(2).find(|pair| pair.first() == pair.last());
+    let reason = match (names.len(), twice) {
+        (0, _) => "there is no name; give the name of one resource at least".to_owned(),
+        (count, _) if count > MOST_RESOURCES => format!(
             "a lock is on {MOST_RESOURCES} resources at most, and these are {count}; give fewer names, or one name that stands for all"
-        )
-    } else if let Some((name, _)) = twice {
-        format!("the name {name:?} is given twice; give each resource once")
-    } else {
-        return Ok(names.into());
+        ),
+        (_, Some([name, ..])) => {
+            format!("the name {name:?} is given twice; give each resource once")
+        }
+        (1, _) => return Ok((sorted.concat().into(), Kind::Lock)),
+        _ => return Ok((shown(&sorted), Kind::Several(sorted.into()))),
     };
     Err(Error::invalid("resource", reason))
 }

@@ -1,8 +1,8 @@
 //! Semaphores: at most so many holders at a time, each with a slot of its own.
 
-use super::request::{MOST_PERMITS, check_permits};
 use super::{LockManager, LockRequest};
 use crate::claim::Kind;
+use crate::cluster::key::{MOST_PERMITS, check_permits};
 use crate::error::Error;
 use crate::protocol;
 use crate::status::LockStatus;

@@ -9,8 +9,8 @@ use super::Won;
 use crate::claim::{Claim, Resource};
 use crate::clock::Timestamp;
 use crate::cluster::{Cluster, places};
-use crate::contend::arbiter::Reach;
-use crate::contend::demand::Demand;
+use crate::contend::spec::Spec;
+use crate::contend::waiting::Reach;
 use crate::error::{Error, NodeError, Vote};
 use crate::fanout::Fanout;
 use crate::holder::Label;
@@ -25,21 +25,21 @@ use crate::value::Value;
 use crate::verdict::{self, Tally};
 
 /// Makes one attempt with a new token: one round over the nodes, and if it fails, a release of the keys that it set.
-/// `resource` is what the call demands; of a semaphore, it is one slot.
+/// `resource` is what the call asks for; of a semaphore, it is one slot.
 ///
 /// The lock may have expired already: the caller checks its validity last.
 pub(crate) fn attempt(
     cluster: &Cluster,
-    demand: &Demand,
+    spec: &Spec,
     resource: &Arc<Resource>,
     reach: Reach,
 ) -> Result<Won, Error> {
-    let (ttl, label) = (demand.term.ttl, demand.label.as_ref());
+    let (ttl, label) = (spec.term.ttl, spec.label.as_ref());
     let attempt = new_attempt(cluster, resource, ttl, label, Attempt::new)?;
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let reports = round(cluster, &attempt, reach);
-    conclude(cluster, &attempt, started, demand.term, reports)
+    conclude(cluster, &attempt, started, spec.term, reports)
 }
 
 /// Makes an attempt with a token that no other attempt has.

@@ -8,7 +8,7 @@ use super::Won;
 use super::acquire::{call_off, conclude, new_attempt, unasked};
 use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
-use crate::contend::demand::Demand;
+use crate::contend::spec::Spec;
 use crate::error::Error;
 use crate::lease::state::holding::Holding;
 use crate::node::key_report::{KeyReport, KeyReports, SmallVote, waiters};
@@ -30,9 +30,9 @@ pub(crate) fn pass(
     cluster: &Cluster,
     held: &Claim,
     holdings: &[Holding],
-    demand: &Demand,
+    spec: &Spec,
 ) -> Result<Pass, Error> {
-    let (ttl, label) = (demand.term.ttl, demand.label.as_ref());
+    let (ttl, label) = (spec.term.ttl, spec.label.as_ref());
     let attempt = new_attempt(cluster, &held.resource, ttl, label, Attempt::new)?;
     let command = command::pass(held, &attempt.claim, ttl);
     let mut reports = unasked(cluster);
@@ -80,7 +80,7 @@ pub(crate) fn pass(
         call_off(cluster, &attempt, ttl, &reports);
         None
     } else {
-        Some(conclude(cluster, &attempt, started, demand.term, reports))
+        Some(conclude(cluster, &attempt, started, spec.term, reports))
     };
     Ok(Pass { released, next })
 }

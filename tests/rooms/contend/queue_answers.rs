@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::demand::{Demand, Patience};
 use super::held::tests::lease;
 use super::queue::{Queue, Turn, Waiting};
+use super::spec::Spec;
 use crate::claim::Resource;
 use crate::clock::{Clock, FakeClock, Timestamp, at};
 use crate::error::Error;
@@ -16,14 +16,15 @@ use crate::lease::state::LeaseState;
 use crate::quorum::Term;
 
 /// What one asks for who waits until `end`.
-pub(super) fn demand(end: Option<Timestamp>) -> Demand {
+pub(super) fn spec(end: Option<Timestamp>) -> Spec {
     let ttl = Duration::from_secs(10);
-    Demand {
+    Spec {
         resource: Arc::new(Resource::of_key("job")),
         term: Term { ttl, validity: ttl },
         label: None,
         waits: true,
-        patience: Patience { end, cancel: None },
+        end,
+        cancel: None,
     }
 }
 
@@ -39,7 +40,7 @@ fn one_whose_time_is_over_is_told_what_is_in_the_way_and_waits_for_the_first_ans
             answer_by: answer_by.map(at),
             tell: &|_| (),
         };
-        let refusal = queue.enter(&"job".into(), demand(Some(at(10))), &waiting);
+        let refusal = queue.enter(&"job".into(), spec(Some(at(10))), &waiting);
         let refusal = refusal.err().unwrap();
         (clock.now(), refusal.lock.is_some(), refusal.met.is_some())
     };
@@ -93,7 +94,7 @@ fn one_that_panics_in_the_line_leaves_neither_its_place_nor_the_turn_nor_what_it
                 resume_unwind(Box::new("while it waits"));
             },
         };
-        let enters = || queue.enter(&"job".into(), demand(None), &waiting).is_ok();
+        let enters = || queue.enter(&"job".into(), spec(None), &waiting).is_ok();
         assert!(catch_unwind(AssertUnwindSafe(enters)).is_err());
         assert_eq!(queue.census()[1], 0);
         drop(turn.take());

@@ -9,7 +9,7 @@ use loom::thread;
 
 use self::queue::{Queue, Turn, Waiting};
 use self::sync::{Condvar, MutexGuard};
-use super::queue_answers::demand;
+use super::queue_answers::spec;
 use crate::clock::{Clock, Job, Timestamp, VirtualTime};
 use crate::contend::held::tests::lease;
 use crate::sync::model as sync;
@@ -124,7 +124,7 @@ impl Scene {
         };
         let Ok((turn, baton)) = self.queue.enter(
             &"job".into(),
-            demand(end.map(Timestamp::from_nanos)),
+            spec(end.map(Timestamp::from_nanos)),
             &waiting,
         ) else {
             assert!(end.is_some(), "it waits without a bound");
@@ -209,8 +209,8 @@ fn hand_over(scene: &Scene, turn: Turn<bool>) {
 }
 
 /// What they are given is no turn, so the next one keeps its turn when they leave.
-fn dismiss(scene: &Scene, turn: Turn<bool>) {
-    turn.dismiss(|| scene.baton(false));
+fn end_line(scene: &Scene, turn: Turn<bool>) {
+    turn.end_line(|| scene.baton(false));
     scene.try_visit();
 }
 
@@ -240,8 +240,8 @@ fn a_lock_that_is_over_is_taken_over_and_its_late_end_is_nobody_elses() {
 
 #[test]
 fn all_readers_of_a_line_go_at_once_and_none_is_left_behind() {
-    check_with([PATIENT, PATIENT], dismiss);
-    check_with([PATIENT, HASTY], dismiss);
+    check_with([PATIENT, PATIENT], end_line);
+    check_with([PATIENT, HASTY], end_line);
 }
 
 #[test]

@@ -11,27 +11,22 @@ use crate::clock::{Clock, Timestamp};
 use crate::holder::Label;
 use crate::quorum::Term;
 
-/// What a call asks for. The threads that wait, the wait at the nodes and each attempt read it here.
+/// What the caller asked for, checked. It is made once for a call. The threads that wait, the wait at the nodes and each attempt read
+/// it here.
 #[derive(Debug, Clone)]
-pub(crate) struct Demand {
+pub(crate) struct Spec {
     pub(crate) resource: Arc<Resource>,
     pub(crate) term: Term,
     /// What the holder calls itself, if anything.
     pub(crate) label: Option<Label>,
     /// Whether the call waits, or asks once.
     pub(crate) waits: bool,
-    pub(crate) patience: Patience,
-}
-
-/// How long one call waits: until its end, or until it is cancelled.
-#[derive(Debug, Clone)]
-pub(crate) struct Patience {
-    /// None means without a bound.
+    /// Until when it waits, unless it is cancelled. None means without a bound.
     pub(crate) end: Option<Timestamp>,
     pub(crate) cancel: Option<Cancel>,
 }
 
-impl Patience {
+impl Spec {
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
     }
@@ -47,17 +42,14 @@ impl Patience {
 
     /// Sleeps for `span`, and for no longer than is left.
     pub(crate) fn sleep(&self, clock: &Clock, span: Duration) {
-        let span = span.min(self.left(clock));
-        if self.cancel.is_none() {
-            return clock.sleep(span);
-        }
         let until = clock.now().saturating_add(span);
-        loop {
-            let rest = until.saturating_since(clock.now());
-            if rest.is_zero() || self.is_cancelled() {
-                return;
+        let until = self.end.map_or(until, |end| end.min(until));
+        let longest = self.cancel.as_ref().map_or(Duration::MAX, |_| LOOK);
+        while !self.is_cancelled() {
+            match until.saturating_since(clock.now()) {
+                Duration::ZERO => return,
+                rest => clock.sleep(rest.min(longest)),
             }
-            clock.sleep(rest.min(LOOK));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Which attempts go again, because something on the way may have forgotten their connections.
 
+use std::time::Duration;
+
 use super::*;
 use crate::error::NodeReport;
 
