@@ -9,40 +9,40 @@ use smallvec::SmallVec;
 use crate::error::{NodeReport, Vote};
 
 /// The votes on a lock, in the canonical order.
-///
-/// If all nodes granted the lock, only the times are kept. Reports that are made of them lack the run ids of the servers, which count
-/// only before a lock is granted.
 #[derive(Debug, Clone)]
-pub(crate) struct Votes {
-    /// How long each node took to grant the lock, in nanoseconds. Empty if the reports are kept.
-    granted_in: SmallVec<[u32; 5]>,
-    reports: Box<[NodeReport]>,
+pub(crate) enum Votes {
+    /// All nodes granted the lock. How long each node took, in nanoseconds. Reports that are made of them lack the run ids of the
+    /// servers, which count only before a lock is granted.
+    Granted(SmallVec<[u32; 5]>),
+    Other(Box<[NodeReport]>),
 }
 
 impl Votes {
     /// It makes a list of the reports only where it keeps them. A list that ends at once would leave a hole between what stays.
     pub(crate) fn new<'r>(reports: impl Iterator<Item = &'r NodeReport> + Clone) -> Self {
-        let granted_in: Option<_> = reports.clone().map(granted_in).collect();
-        let kept = reports.filter(|_| granted_in.is_none()).cloned().collect();
-        Self {
-            granted_in: granted_in.unwrap_or_default(),
-            reports: kept,
-        }
+        let granted: Option<_> = reports.clone().map(granted_in).collect();
+        granted.map_or_else(|| Self::Other(reports.cloned().collect()), Self::Granted)
     }
 
     /// What each node said. `names` are those of the nodes, in the canonical order.
     pub(crate) fn reports<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<NodeReport> {
-        let granted = names.zip(&self.granted_in);
-        let granted = granted.map(|(name, nanos)| {
+        let granted = |(name, nanos): (_, &u32)| {
             let elapsed = Duration::from_nanos(u64::from(*nanos));
             NodeReport::new(name, Vote::Granted, elapsed)
-        });
-        granted.chain(self.reports.iter().cloned()).collect()
+        };
+        match self {
+            Self::Granted(times) => names.zip(times).map(granted).collect(),
+            Self::Other(reports) => reports.to_vec(),
+        }
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = &Vote> {
-        let granted = repeat_n(&Vote::Granted, self.granted_in.len());
-        granted.chain(self.reports.iter().map(|report| &report.vote))
+        let (granted, reports) = match self {
+            Self::Granted(times) => (times.len(), &[][..]),
+            Self::Other(reports) => (0, &reports[..]),
+        };
+        let others = reports.iter().map(|report| &report.vote);
+        repeat_n(&Vote::Granted, granted).chain(others)
     }
 }
 
