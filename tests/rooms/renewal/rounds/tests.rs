@@ -5,7 +5,7 @@ use crate::LockManager;
 use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, FakeClock, at};
 use crate::cluster::{Cluster, Options};
-use crate::error::{NodeError, Vote};
+use crate::error::{NodeError, NodeReport, Vote};
 use crate::fake::FakeNode;
 use crate::guard::LockGuard;
 use crate::lease::state::Renewal;
@@ -135,7 +135,10 @@ fn a_lock_that_is_on_other_nodes_now_is_left_to_the_next_round() {
     nodes[0].recover();
     clock.advance(Duration::from_secs(1));
     let locks = [&everywhere, &elsewhere].map(|guard| keep(guard, ttl));
-    assert_ne!(locks[0].counted(), locks[1].counted());
+    assert_ne!(
+        locks[0].nodes(|nodes| nodes.counted()),
+        locks[1].nodes(|nodes| nodes.counted())
+    );
     for [first, second] in [[0, 1], [1, 0]].map(|places| places.map(|place: usize| &locks[place])) {
         clock.advance(Duration::from_secs(1));
         let before = [first, second].map(|lease| lease.deadline());
@@ -155,10 +158,8 @@ fn the_most_urgent_heals_go_first_and_those_that_may_decide_before_all_others() 
     let term = cluster.options.term(ttl).unwrap();
     let heal = |name: &str, end, votes: [Vote; 3]| {
         let lease = Arc::new(lease(name, end, ALL));
-        let mut extension = Extension::new(&cluster, &lease, term, at(0));
         let reports = votes.map(|vote| NodeReport::new(&"node".into(), vote, Duration::ZERO));
-        extension.nodes = reports.into();
-        extension
+        Extension::begin(&cluster, &lease, term, at(0)).with_votes(reports.into())
     };
     let silent = || Vote::Failed(NodeError::silence());
     let decided = || [Vote::Granted, Vote::Granted, Vote::Missing];
