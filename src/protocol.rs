@@ -8,7 +8,6 @@ pub(crate) mod adopt;
 pub(crate) mod examine;
 pub(crate) mod extend;
 pub(crate) mod flush;
-pub(crate) mod heal;
 pub(crate) mod list;
 pub(crate) mod look;
 pub(crate) mod open;

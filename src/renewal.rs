@@ -6,13 +6,12 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause};
-use crate::lease::state::LeaseState;
+use crate::lease::state::{Hooks, LeaseState};
 use crate::quorum::Term;
 
 mod agenda;
 mod rounds;
 mod schedule;
-mod unfinished;
 
 pub(crate) use self::agenda::Purpose;
 use self::agenda::{Agendas, Wake};
@@ -43,6 +42,7 @@ impl Keeper {
         let limit = keep_alive.limit().unwrap_or(Duration::MAX);
         let timeouts = |number| cluster.options.node_timeout.saturating_mul(number);
         let (least, left) = (timeouts(FEWEST_TIMEOUTS), timeouts(FEWEST_VALID_TIMEOUTS));
+        let (margin, longest) = (keep_alive.margin, longest_margin(term, left));
         let reason = if ttl < least {
             format!(
                 "{ttl:?} is too short: with keep-alive it must be at least {FEWEST_TIMEOUTS} node timeouts, {least:?}; ask for \
@@ -57,8 +57,15 @@ impl Keeper {
                 "{ttl:?} is too short: with keep-alive {FEWEST_VALID_TIMEOUTS} node timeouts, {left:?}, must be left when the \
                  drift is taken off; ask for more or set a smaller drift_factor"
             )
+        } else if margin > longest {
+            let reason = format!(
+                "{margin:?} is too long for a ttl of {:?}: renewals need time before it, so the longest is {} ms; ask for less \
+                 or for a longer ttl",
+                term.ttl,
+                longest.as_millis()
+            );
+            return Err(Error::invalid("margin", reason));
         } else {
-            check_margin(term, keep_alive.margin, left)?;
             self.start(Purpose::Renew)?;
             return Ok(term);
         };
@@ -85,7 +92,7 @@ impl Keeper {
 
     /// Tells the hooks of a lock that somebody waits for it.
     pub(crate) fn tell_wanted(self: &Arc<Self>, lease: &Arc<LeaseState>) {
-        lease.mark_wishes_due();
+        lease.hooks(Hooks::mark_wishes_due);
         self.tell_news(lease);
     }
 
@@ -170,21 +177,6 @@ impl Keeper {
         }
         watched
     }
-}
-
-/// Refuses a margin that leaves less than this time, or less than a third of the ttl, for renewals.
-fn check_margin(term: Term, margin: Duration, left: Duration) -> Result<(), Error> {
-    let longest = longest_margin(term, left);
-    if margin <= longest {
-        return Ok(());
-    }
-    let reason = format!(
-        "{margin:?} is too long for a ttl of {:?}: renewals need time before it, so the longest is {} ms; ask for less or \
-         for a longer ttl",
-        term.ttl,
-        longest.as_millis()
-    );
-    Err(Error::invalid("margin", reason))
 }
 
 impl Drop for Keeper {

@@ -101,7 +101,8 @@ impl<'c> Arbiter<'c> {
         let mut missing = quorum(self.cluster.nodes().len());
         let is_over = || slots.is_empty() || spec.is_cancelled();
         let nodes = telling(self.cluster, wait).take_while(|_| !is_over());
-        let look = |node: &Arc<Node>| node.look(&spec.resource, Duration::ZERO, WhenFree::Take, rules);
+        let look =
+            |node: &Arc<Node>| node.look(&spec.resource, Duration::ZERO, WhenFree::Take, rules);
         let looks = nodes.filter_map(|(_, node)| look(node)).take(missing);
         for look in looks {
             let free = self.free_slots(look.free)?;
@@ -129,7 +130,10 @@ impl<'c> Arbiter<'c> {
 }
 
 /// The nodes at which a look tells of the lock.
-fn telling<'c>(cluster: &'c Cluster, wait: &Wait<'_>) -> impl Iterator<Item = (usize, &'c Arc<Node>)> {
+fn telling<'c>(
+    cluster: &'c Cluster,
+    wait: &Wait<'_>,
+) -> impl Iterator<Item = (usize, &'c Arc<Node>)> {
     let nodes = cluster.each().enumerate();
     nodes.filter(|(place, node)| !wait.passed_over.contains(place) && node.is_well())
 }

@@ -11,8 +11,7 @@ use crate::contend::queue::Turn;
 use crate::error::{Error, LossCause};
 use crate::lease::Lease;
 use crate::lease::state::Ended;
-use crate::lease::state::holding::{Holding, Holdings};
-use crate::lease::state::hooks::drop_each;
+use crate::lease::state::holding::Holding;
 use crate::node::Leftover;
 use crate::node::key_report::{KeyReports, votes, waiters};
 use crate::protocol::pass::{Pass, pass};
@@ -96,8 +95,8 @@ impl LockGuard {
         self.must_release = false;
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
-            let nodes = self.shared.cluster().each();
-            let nodes: Holdings = nodes.map(|_| Holding::from(&Leftover::None)).collect();
+            let nothing = Holding::from(&Leftover::None);
+            let nodes = vec![nothing; self.shared.cluster().nodes().len()];
             return Lease::of(&self.lease.claim, &nodes, now, None);
         }
         // The same order as in a release: first no renewal may begin any more.
@@ -105,7 +104,7 @@ impl LockGuard {
         let remaining = ended.end.saturating_since(clock.now());
         self.lease.passed_on();
         self.shared.forget(&self.lease);
-        drop_each(ended.hooks);
+        drop(ended.hooks);
         // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
         let rest = self.rest_left();
         let rest = rest.map(|left| Duration::from_micros(clock.wall_micros()).saturating_add(left));
@@ -158,7 +157,7 @@ impl LockGuard {
         // The next thread gets its turn before the steps that may take time.
         turns.into_iter().for_each(Turn::pass_on);
         let loss = self.lease.released(&ended, &released);
-        drop_each(ended.hooks);
+        drop(ended.hooks);
         (loss, released)
     }
 

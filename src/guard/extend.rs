@@ -6,11 +6,9 @@ use std::time::Duration;
 use super::LockGuard;
 use crate::error::Error;
 use crate::lease::state::Renewal;
-use crate::protocol::extend::{Extension, ask};
-use crate::protocol::heal::heal;
+use crate::protocol::extend::{Extension, NextStep};
 use crate::quorum::Term;
 use crate::renewal::{KeepAlive, due};
-use crate::verdict::Verdict;
 
 impl LockGuard {
     /// Gives the lock a validity of `ttl` from now, less the drift.
@@ -55,23 +53,26 @@ impl LockGuard {
         // The ttl is at most what max_hold leaves.
         let term = cluster.term_until(limit, ttl, started)?;
 
-        let mut extension = Extension::new(cluster, &self.lease, term, started);
+        let mut extension = Extension::begin(cluster, &self.lease, term, started);
         let asked = extension.counted.clone();
-        ask(cluster, slice::from_mut(&mut extension), &asked, None);
-        // A key that is set again may complete the majority.
-        if extension.verdict() == Verdict::Unknown {
-            heal(cluster, &mut extension, None);
+        Extension::ask(slice::from_mut(&mut extension), cluster, &asked, None);
+        loop {
+            match extension.next(cluster) {
+                NextStep::Heal => extension.heal(cluster, None),
+                // All nodes were asked.
+                NextStep::Settle | NextStep::AskAll => {
+                    let settled = extension.settle(cluster.clock.now(), renewal);
+                    // The lock may be lost or wanted, and max_hold may have moved its end to an earlier time. The thread that watches
+                    // the lock has to know before a heal, which may last longer than the lock.
+                    let is_lost = matches!(settled, Err(Error::Lost { .. }));
+                    if renewal.is_some() || is_lost || self.lease.has_news() {
+                        self.shared.keeper.watch(&self.lease);
+                    }
+                    settled?;
+                }
+                NextStep::End => break,
+            }
         }
-        let extended = extension.settle(cluster.clock.now(), renewal);
-        // The lock may be lost or wanted, and max_hold may have moved its end to an earlier time. The thread that watches it has to know
-        // before the heal below, which may last longer than the lock.
-        let is_lost = matches!(extended, Err(Error::Lost { .. }));
-        if renewal.is_some() || is_lost || self.lease.has_news() {
-            self.shared.keeper.watch(&self.lease);
-        }
-        extended?;
-        // No vote is needed any more, and the new validity holds already.
-        heal(cluster, &mut extension, None);
         // The lock may have ended while a node was healed.
         self.check()?;
         cluster.stats.extended.count();

@@ -56,7 +56,7 @@ impl LockGuard {
     /// ```
     pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) -> Result<(), Error> {
         self.start_calling_hooks()?;
-        self.lease.on_lost(hook);
+        self.lease.hooks(|hooks| hooks.on_lost(hook));
         self.shared.keeper.watch(&self.lease);
         Ok(())
     }

@@ -61,7 +61,7 @@ impl LockGuard {
     /// ```
     pub fn on_wanted(&self, hook: impl FnOnce() + Send + 'static) -> Result<(), Error> {
         self.start_calling_hooks()?;
-        self.lease.on_wanted(hook);
+        self.lease.hooks(|hooks| hooks.on_wanted(hook));
         if self.is_wanted() {
             self.shared.keeper.tell_wanted(&self.lease);
         }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::state::LeaseState;
-use super::state::holding::Holding;
+use super::state::holding::{Holding, Holdings};
 use crate::claim::Claim;
 use crate::clock::{FakeClock, at};
+use crate::cluster::Places;
 use crate::error::{Error, NodeError, Vote};
 use crate::node::Leftover::{self, None, Possible, Undone};
 use crate::node::Receipt;
@@ -28,22 +29,45 @@ fn undone() -> Leftover {
     Undone(Receipt::answered(at(1_000)))
 }
 
+/// Begins to set the key on the second node.
+#[track_caller]
+fn begin(lease: &LeaseState) {
+    assert!(lease.nodes(Holdings::take_healer), "nobody else heals");
+    assert!(!lease.nodes(Holdings::take_healer));
+    let begun = lease.nodes_if_held(|nodes| nodes.begin_heal(&[1]));
+    assert_eq!(begun, Some(true), "it is held");
+}
+
+#[track_caller]
+fn end(lease: &LeaseState, sent: Leftover) {
+    let sent = [(1, sent)].into_iter();
+    let ended = lease.nodes_if_held(|nodes| nodes.end_heal(sent));
+    assert!(ended.is_some(), "it is held");
+    lease.nodes(Holdings::return_healer);
+}
+
+fn counted(lease: &LeaseState) -> Places {
+    lease.nodes(|nodes| nodes.counted())
+}
+
+fn to_heal(lease: &LeaseState, second: Vote) -> Places {
+    lease.nodes(|nodes| nodes.to_heal(&votes(second)))
+}
+
 #[test]
 fn a_heal_leaves_what_it_has_sent_and_nothing_where_it_has_sent_nothing() {
     for before in [None, Possible, undone()] {
         let kept = before.clone();
         for (sent, after) in [(None, kept), (Possible, Possible), (undone(), undone())] {
             let lease = lease(before.clone());
-            let healer = lease.take_healer().expect("nobody else heals");
-            assert!(lease.take_healer().is_none());
-            assert!(healer.begin(&[1]), "it is held");
-            assert_eq!(*lease.counted(), [0]);
+            begin(&lease);
+            assert_eq!(*counted(&lease), [0]);
             let case = format!("{before:?}, {sent:?}");
-            assert!(!healer.end([(1, sent)].into_iter()));
-            assert!(lease.take_healer().is_some());
+            end(&lease, sent);
+            assert!(lease.nodes(Holdings::take_healer));
             let counts = matches!(after, Possible);
-            let counted: &[usize] = if counts { &[0, 1] } else { &[0] };
-            assert_eq!(*lease.counted(), *counted, "{case}");
+            let expected: &[usize] = if counts { &[0, 1] } else { &[0] };
+            assert_eq!(*counted(&lease), *expected, "{case}");
             let expected = [Possible, after, undone()].map(|left| Holding::from(&left));
             assert_eq!(*lease.end().nodes, expected, "{case}");
         }
@@ -62,9 +86,8 @@ fn a_node_is_healed_if_it_has_no_key_and_no_undo_is_under_way() {
         (Undone(Receipt::of_another_guard()), Vote::NotAsked, false),
     ] {
         let case = format!("{before:?}, {vote}");
-        let healer = lease(before).take_healer().unwrap();
-        let wanted: &[usize] = if is_healed { &[1] } else { &[] };
-        assert_eq!(*healer.wanted(&votes(vote)), *wanted, "{case}");
+        let expected: &[usize] = if is_healed { &[1] } else { &[] };
+        assert_eq!(*to_heal(&lease(before), vote), *expected, "{case}");
     }
 }
 
@@ -73,11 +96,10 @@ fn the_last_undo_decides_whether_a_node_is_healed() {
     let lease = lease(undone());
     let pending = Undone(Receipt::of_another_guard());
     for (sent, is_healed) in [(pending, false), (undone(), true)] {
-        let healer = lease.take_healer().unwrap();
-        assert!(healer.begin(&[1]));
-        assert!(!healer.end([(1, sent)].into_iter()));
-        let wanted = lease.take_healer().unwrap().wanted(&votes(Vote::NotAsked));
-        assert_eq!(wanted.contains(&1), is_healed);
+        begin(&lease);
+        end(&lease, sent);
+        let healed = to_heal(&lease, Vote::NotAsked);
+        assert_eq!(healed.contains(&1), is_healed);
     }
 }
 
@@ -88,13 +110,12 @@ fn an_extension_from_before_an_undo_counts_no_key_that_was_set_after_it() {
     for (started, counts) in [(999, false), (1_000, false), (1_001, true)] {
         let lease = lease(Possible);
         for sent in [undone(), Possible] {
-            let healer = lease.take_healer().unwrap();
-            assert!(healer.begin(&[1]));
-            assert!(!healer.end([(1, sent)].into_iter()));
+            begin(&lease);
+            end(&lease, sent);
         }
         let mut nodes = votes(Vote::Granted);
         let round = at(started)..at(2_000);
-        let extended = lease.extended(round, Duration::from_secs(20), Option::None, &mut nodes);
+        let extended = lease.apply(round, Duration::from_secs(20), Option::None, &mut nodes);
         if counts {
             extended.unwrap();
         } else {
@@ -108,19 +129,14 @@ fn an_extension_from_before_an_undo_counts_no_key_that_was_set_after_it() {
 fn a_node_that_is_healed_meanwhile_is_no_node_without_the_key() {
     for has_ended in [true, false] {
         let lease = lease(None);
-        let healer = lease.take_healer().unwrap();
-        assert!(healer.begin(&[1]));
-        let healer = if has_ended {
-            assert!(!healer.end([(1, Possible)].into_iter()));
-            Option::None
-        } else {
-            Some(healer)
-        };
+        begin(&lease);
+        if has_ended {
+            end(&lease, Possible);
+        }
         let mut nodes = votes(Vote::NotAsked);
         let validity = Duration::from_secs(20);
-        let extended = lease.extended(at(1)..at(2), validity, Option::None, &mut nodes);
+        let extended = lease.apply(at(1)..at(2), validity, Option::None, &mut nodes);
         assert_unavailable(extended);
-        drop(healer);
         lease.check().unwrap();
     }
 }

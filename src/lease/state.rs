@@ -1,8 +1,16 @@
-//! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
-//! and how it was lost.
+//! The state of one held lock, which its guard, its watches and the background threads share.
 //!
-//! `holding` is what each node may have of the lock, and `healer` says who may set the key again there. `rounds` applies what the nodes say of
-//! an extension or a release. `hooks` are those of the program.
+//! Each part is a struct for one reason, and no other file reaches into its fields. All of them change under one mutex:
+//!
+//! | part | what it says | what changes it |
+//! |---|---|---|
+//! | `Validity` | when the program loses the lock | `apply`, `keep`; a loss and `end` close it |
+//! | `KeptAlive` | how renewals keep the lock, and how the last one failed | `apply`, `keep`, `note_failed_renewal`; a loss and `end` close it |
+//! | `Holdings` | what each node may have, and who may heal it | `apply`; an extension by `nodes` and `nodes_if_held` |
+//! | `Hooks` | what the program has to hear | `hooks`, `note_wanted`, `call_hooks`; `end` takes them |
+//! | the flags | how the lock ended, who knows that, and whether it is wanted | `lose`, `end`, `tell_loss`, `count_its_end`, `note_wanted` |
+//!
+//! `rounds` has the methods for what the nodes say: `apply` for an extension, `released` for a release.
 
 use std::mem::take;
 use std::ops::Range;
@@ -10,23 +18,30 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 // With a path, because the model includes this file under another name.
-#[path = "state/healer.rs"]
-pub(crate) mod healer;
 #[path = "state/holding.rs"]
 pub(crate) mod holding;
 #[path = "state/hooks.rs"]
-pub(crate) mod hooks;
+mod hooks;
 #[path = "state/rounds.rs"]
 mod rounds;
+#[path = "state/validity.rs"]
+mod validity;
 
-use self::holding::{Holdings, Undos};
+use self::holding::{Holding, Holdings};
+use self::hooks::HookEvent;
+pub(crate) use self::hooks::Hooks;
+pub(crate) use self::validity::Renewal;
+use self::validity::{KeptAlive, Validity};
 use super::nap;
-use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
+use super::sync::{self, Condvar, Mutex, MutexGuard};
+use crate::callbacks::despite_panics;
 use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::cluster::Owner;
-use crate::error::{Error, LossCause, NodeReport};
+use crate::error::{Error, LossCause};
 use crate::log_lines;
 use crate::node::Leftover;
 
@@ -44,26 +59,18 @@ pub(crate) struct LeaseState {
     pub(crate) number: u64,
     /// Before the first send of the attempt that got it.
     pub(crate) since: Timestamp,
-    /// When the program loses the lock, in nanoseconds: the end of the validity, less the margin of a keep-alive. Zero once the
-    /// lock is known to be lost. It changes under the mutex.
-    deadline: AtomicU64,
+    validity: Validity,
     state: Mutex<HeldState>,
     /// Where threads wait for a loss.
     changed: Condvar,
 }
 
-/// What changes while a lock is held.
+/// What changes under the mutex while a lock is held.
 #[derive(Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and all their combinations are possible"
-)]
 struct HeldState {
-    /// What each node may have of the lock, in the canonical order.
     nodes: Holdings,
-    undos: Undos,
-    /// Whether an extension has the right to heal the lock.
-    has_healer: bool,
+    kept_alive: KeptAlive,
+    hooks: Hooks,
     /// How the lock was lost before its guard ended it, if it was. It is never reset.
     loss: Option<Box<LossCause>>,
     has_ended: bool,
@@ -71,39 +78,6 @@ struct HeldState {
     is_wanted: bool,
     /// Whether the end of the lock is to be counted: from when a program has it until that is done.
     is_counted: bool,
-    /// Until it is lost or has ended.
-    kept_alive: Option<Box<KeptAlive>>,
-    hooks: Vec<Hook>,
-}
-
-pub(crate) struct Hook {
-    news: News,
-    call: Box<dyn FnOnce(LossCause) + Send>,
-}
-
-/// What a hook is told.
-#[derive(PartialEq)]
-enum News {
-    Loss,
-    /// That another client waits for the lock. None was seen yet.
-    Wish,
-    /// Another client waits, and the hook is to be called.
-    DueWish,
-}
-
-struct KeptAlive {
-    renewal: Renewal,
-    /// The votes on the last renewal, if it failed.
-    failed: Vec<NodeReport>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Renewal {
-    pub(crate) ttl: Duration,
-    /// How long before the end of the validity the program loses the lock.
-    pub(crate) margin: Duration,
-    /// The end of the validity that `max_hold` sets.
-    pub(crate) until: Option<Timestamp>,
 }
 
 /// A lock at the moment when its guard ended it.
@@ -115,9 +89,9 @@ pub(crate) struct Ended {
     /// How the lock is lost if its validity ends before a majority has released it.
     expiry: LossCause,
     /// What each node may have of the lock, in the canonical order.
-    pub(crate) nodes: Holdings,
-    /// The caller drops them last: the drop of what they own may take time, or panic.
-    pub(crate) hooks: Vec<Hook>,
+    pub(crate) nodes: SmallVec<[Holding; 5]>,
+    /// The caller drops them last, because the drop of what they own may take time.
+    pub(crate) hooks: Hooks,
 }
 
 impl HeldState {
@@ -130,15 +104,6 @@ impl HeldState {
     fn is_lost(&self) -> bool {
         self.has_ended || self.loss.is_some()
     }
-
-    fn renewal(&self) -> Option<Renewal> {
-        Some(self.kept_alive.as_ref()?.renewal)
-    }
-
-    fn margin(&self) -> Duration {
-        self.renewal()
-            .map_or(Duration::ZERO, |renewal| renewal.margin)
-    }
 }
 
 impl LeaseState {
@@ -150,16 +115,15 @@ impl LeaseState {
         leftovers: impl Iterator<Item = Leftover>,
         valid: Range<Timestamp>,
     ) -> Self {
-        let (nodes, undos) = holding::of_leftovers(leftovers);
+        let nodes = Holdings::new(leftovers);
         Self {
             claim,
             owner: Arc::clone(owner),
             number: owner.leases.fetch_add(1, Ordering::Relaxed),
             since: valid.start,
-            deadline: AtomicU64::new(valid.end.as_nanos()),
+            validity: Validity::until(valid.end),
             state: Mutex::new(HeldState {
                 nodes,
-                undos,
                 ..HeldState::default()
             }),
             changed: Condvar::new(),
@@ -175,7 +139,8 @@ impl LeaseState {
         until: Timestamp,
     ) -> Self {
         let valid = Timestamp::from_nanos(0)..until;
-        let owner = Owner::new(clock.clone().into(), ["a", "b", "c"].map(Into::into).into());
+        let names = ["a", "b", "c"].map(Into::into).into();
+        let owner = Owner::new(clock.clone().into(), names);
         // Of the same manager as others that are made so.
         let number = Arc::as_ptr(&owner).addr();
         owner
@@ -191,7 +156,7 @@ impl LeaseState {
 
     /// Returns when the program loses the lock. This is long ago once the lock is known to be lost.
     pub(crate) fn deadline(&self) -> Timestamp {
-        Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
+        self.validity.deadline()
     }
 
     /// Returns when the validity ends. A majority keeps the keys until then. This is long ago once the lock is known to be lost.
@@ -200,7 +165,7 @@ impl LeaseState {
     }
 
     fn end_by(&self, state: &HeldState) -> Timestamp {
-        self.deadline().saturating_add(state.margin())
+        self.validity.end(state.kept_alive.renewal())
     }
 
     /// When the loss is reported at the latest: shortly before the deadline.
@@ -255,41 +220,86 @@ impl LeaseState {
         }
     }
 
+    /// Keeps the lock alive from now on.
     pub(crate) fn keep(&self, renewal: Renewal) {
         let mut state = self.state.lock();
         let end = self.end_by(&state);
-        self.renew_as(&mut state, renewal, end);
+        self.renew_until(&mut state, end, Some(renewal));
     }
 
-    /// Replaces the keep-alive of a lock whose validity ends at `end`.
-    fn renew_as(&self, state: &mut HeldState, renewal: Renewal, end: Timestamp) {
-        let failed = Vec::new();
-        state.kept_alive = Some(Box::new(KeptAlive { renewal, failed }));
-        self.end_at(Some(renewal), end);
-        // The end may have changed, so threads that wait for it look again.
-        self.changed.notify_all();
-    }
-
-    /// Sets the end of the validity, and so the deadline of the program. With `max_hold`, the validity ends no later than that.
-    fn end_at(&self, renewal: Option<Renewal>, end: Timestamp) {
-        let deadline = renewal.map_or(end, |renewal| {
-            let end = renewal.until.map_or(end, |until| end.min(until));
-            end.saturating_sub(renewal.margin)
-        });
-        self.deadline.store(deadline.as_nanos(), Ordering::Release);
+    /// Sets the end of the validity. If there is a `renewal`, it replaces the keep-alive.
+    fn renew_until(&self, state: &mut HeldState, end: Timestamp, renewal: Option<Renewal>) {
+        if let Some(renewal) = renewal {
+            state.kept_alive.begin(renewal);
+            // The end may come earlier, so threads that wait for it look again.
+            self.changed.notify_all();
+        }
+        self.validity.end_at(state.kept_alive.renewal(), end);
     }
 
     /// When `max_hold` is reached, if there is one.
     pub(crate) fn limit(&self) -> Option<Timestamp> {
-        self.state.lock().renewal()?.until
+        self.state.lock().kept_alive.renewal()?.until
     }
 
     /// The keep-alive of the lock, if it has one and `max_hold` leaves time for a renewal.
     pub(crate) fn renewal(&self) -> Option<Renewal> {
         let state = self.state.lock();
-        let (renewal, end) = (state.renewal()?, self.end_by(&state));
+        let (renewal, end) = (state.kept_alive.renewal()?, self.end_by(&state));
         let is_at_the_limit = renewal.until.is_some_and(|until| end >= until);
         (!is_at_the_limit).then_some(renewal)
+    }
+
+    /// Asks or changes what the nodes may have.
+    pub(crate) fn nodes<T>(&self, act: impl FnOnce(&mut Holdings) -> T) -> T {
+        act(&mut self.state.lock().nodes)
+    }
+
+    /// As [`Self::nodes`], unless the lock is lost or has ended.
+    pub(crate) fn nodes_if_held<T>(&self, act: impl FnOnce(&mut Holdings) -> T) -> Option<T> {
+        let mut state = self.state.lock();
+        (!state.is_lost()).then(|| act(&mut state.nodes))
+    }
+
+    /// Asks or changes the hooks, under the mutex.
+    pub(crate) fn hooks<T>(&self, act: impl FnOnce(&mut Hooks) -> T) -> T {
+        act(&mut self.state.lock().hooks)
+    }
+
+    /// When a hook is to be called: at once, or shortly before the validity ends.
+    pub(crate) fn hooks_due_at(&self) -> Timestamp {
+        if self.has_news() {
+            return Timestamp::from_nanos(0);
+        }
+        self.loss_notice_at()
+    }
+
+    /// Whether hooks are to be called while the lock is held.
+    pub(crate) fn has_news(&self) -> bool {
+        self.hooks(|hooks| hooks.due_wishes()) > 0
+    }
+
+    /// Calls the hooks for a loss if there is one, and else those that are due because the lock is wanted. A hook that becomes due
+    /// meanwhile is left to the next time, so that the hooks of other locks get their turn.
+    pub(crate) fn call_hooks(&self, loss: Option<&LossCause>) {
+        let (event, most) = match loss {
+            Some(_) => (HookEvent::Loss, usize::MAX),
+            None => (HookEvent::DueWish, self.hooks(|hooks| hooks.due_wishes())),
+        };
+        for _ in 0..most {
+            // Without the mutex, because a hook may use this lock. After the guard has ended the lock, no hook is left.
+            let Some(hook) = self.hooks(|hooks| hooks.take(event)) else {
+                return;
+            };
+            // A hook for a wish ignores the cause.
+            let cause = loss.cloned().unwrap_or(LossCause::Released);
+            despite_panics(|| (hook.call)(cause));
+        }
+    }
+
+    /// Whether another client waited when the nodes were last asked.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.state.lock().is_wanted
     }
 
     /// Whether a loss is known, or the guard has ended the lock.
@@ -318,7 +328,7 @@ impl LeaseState {
             loss: state.loss(),
             end: self.end_by(&state),
             expiry: self.take_cause_of_end(&mut state),
-            nodes: Holdings::from_slice(&state.nodes),
+            nodes: state.nodes.nodes().clone(),
             hooks: take(&mut state.hooks),
         };
         state.has_ended = true;
@@ -332,7 +342,7 @@ impl LeaseState {
             let is_over = self.deadline() <= now;
             if is_over {
                 // Once lost, a lock stays lost, as in the parent.
-                self.deadline.store(0, Ordering::Release);
+                self.validity.close();
             }
             return is_over.then(|| LossCause::Expired { nodes: Vec::new() });
         }
@@ -357,16 +367,7 @@ impl LeaseState {
     /// Why the deadline has passed. No renewal begins from then on.
     fn take_cause_of_end(&self, state: &mut HeldState) -> LossCause {
         let end = self.end_by(state);
-        let kept_alive = state.kept_alive.take();
-        let (until, nodes) =
-            kept_alive.map_or((None, Vec::new()), |kept| (kept.renewal.until, kept.failed));
-        if until.is_some_and(|until| end >= until) {
-            LossCause::MaxHold { nodes }
-        } else if nodes.is_empty() {
-            LossCause::Expired { nodes }
-        } else {
-            LossCause::Unreachable { nodes }
-        }
+        state.kept_alive.close(end)
     }
 
     fn lose(&self, state: &mut MutexGuard<'_, HeldState>, cause: &LossCause) {
@@ -377,8 +378,8 @@ impl LeaseState {
 
     /// From now on the lock is not held. The cause is known already.
     fn close(&self, state: &mut HeldState) {
-        state.kept_alive = None;
-        self.deadline.store(0, Ordering::Release);
+        state.kept_alive = KeptAlive::default();
+        self.validity.close();
         state.is_wanted = false;
         self.changed.notify_all();
     }

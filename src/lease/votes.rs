@@ -2,65 +2,59 @@
 
 use std::iter::repeat_n;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::clock::Timestamp;
 use crate::error::{NodeReport, Vote};
 use crate::node::key_report::{KeyReport, SmallVote, votes};
 
 /// The votes on a lock, in the canonical order.
-///
-/// If all nodes granted the lock, only the times are kept. Reports that are made of them lack the run ids of the servers, which count
-/// only before a lock is granted.
 #[derive(Debug, Clone)]
-pub(crate) struct Votes {
-    /// How long each node took to grant the lock, in nanoseconds. Empty if the reports are kept.
-    granted_in: SmallVec<[u32; 5]>,
-    reports: Box<[KeyReport]>,
+pub(crate) enum Votes {
+    /// All nodes granted the lock. How long each node took, in nanoseconds.
+    Granted(SmallVec<[u32; 5]>),
+    Other(Box<[KeyReport]>),
 }
 
 impl Votes {
     /// It makes a list of the reports only where it keeps them. A list that ends at once would leave a hole between what stays.
     pub(crate) fn new(reports: &[KeyReport]) -> Self {
-        let mut granted_in: SmallVec<[u32; 5]> = SmallVec::new();
+        let mut granted = SmallVec::new();
         for report in reports {
             let nanos = report.elapsed().as_nanos().try_into().ok();
-            let Some(nanos) = nanos.filter(|_| matches!(report.vote, SmallVote::Granted)) else {
-                return Self {
-                    granted_in: SmallVec::new(),
-                    reports: reports.into(),
-                };
-            };
-            granted_in.push(nanos);
+            match nanos.filter(|_| matches!(report.vote, SmallVote::Granted)) {
+                Some(nanos) => granted.push(nanos),
+                None => return Self::Other(reports.into()),
+            }
         }
-        Self {
-            granted_in,
-            reports: Box::default(),
-        }
+        Self::Granted(granted)
     }
 
     /// What each node said. `names` are those of the nodes, in the canonical order.
     pub(crate) fn reports<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> Vec<NodeReport> {
-        let granted = self.granted_in.iter().map(|nanos| {
-            let mut report = KeyReport::unasked(SmallVote::Granted);
-            report.at = Timestamp::from_nanos(u64::from(*nanos));
-            report
-        });
-        let all = granted.chain(self.reports.iter().cloned()).zip(names);
-        all.map(|(report, name)| report.into_report(name)).collect()
+        let granted = |(name, nanos): (_, &u32)| {
+            let elapsed = Duration::from_nanos(u64::from(*nanos));
+            NodeReport::new(name, Vote::Granted, elapsed)
+        };
+        let other = |(name, report): (_, &KeyReport)| report.clone().into_report(name);
+        match self {
+            Self::Granted(times) => names.zip(times).map(granted).collect(),
+            Self::Other(reports) => names.zip(reports).map(other).collect(),
+        }
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = &Vote> {
-        let granted = repeat_n(&Vote::Granted, self.granted_in.len());
-        granted.chain(votes(&self.reports))
+        let (granted, reports) = match self {
+            Self::Granted(times) => (times.len(), &[][..]),
+            Self::Other(reports) => (0, &reports[..]),
+        };
+        repeat_n(&Vote::Granted, granted).chain(votes(reports))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -30,7 +30,9 @@ impl Default for Agendas {
         Self {
             // A lost lock is no longer renewed, but its hooks still have to be called.
             renewals: Agenda::new("redlatch-keeper", |lease| !lease.is_lost()),
-            losses: Agenda::new("redlatch-losses", LeaseState::has_hooks),
+            losses: Agenda::new("redlatch-losses", |lease| {
+                lease.hooks(|hooks| !hooks.is_empty())
+            }),
         }
     }
 }

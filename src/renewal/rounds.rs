@@ -6,16 +6,13 @@ use std::time::Duration;
 use super::Keeper;
 use super::agenda::Purpose;
 use super::schedule::{due, pause};
-use super::unfinished::Unfinished;
 use crate::callbacks::despite_panics;
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause};
 use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::command::{EXTENSION, KEY, MOST_AT_ONCE, MOST_BYTES};
-use crate::node::key_report::KeyReport;
-use crate::protocol::extend::{Extension, ask};
-use crate::protocol::heal::{heal, wanted};
+use crate::protocol::extend::{Extension, NextStep};
 use crate::verdict::Verdict;
 
 /// After so many writes in succession, a step is made for the locks that wait for nodes which failed.
@@ -35,20 +32,21 @@ impl Keeper {
             while writes.next().is_some()
                 && let Some(chunk) = next_chunk(&mut due)
             {
-                self.step(&chunk, &mut unfinished, |unfinished| {
-                    self.renew(&chunk, Node::is_well, unfinished);
+                self.step(&chunk, &mut unfinished, |later| {
+                    self.renew(&chunk, Node::is_well, later);
                 });
                 due.extend(self.due_by_now());
             }
             if let Some(chunk) = next_chunk(&mut unfinished.undecided) {
-                self.step(&chunk, &mut unfinished, |unfinished| {
-                    self.renew(&chunk, |_| true, unfinished);
+                self.step(&chunk, &mut unfinished, |later| {
+                    self.renew(&chunk, |_| true, later);
                 });
             }
-            if let Some(extension) = unfinished.next_heal() {
+            if let Some(mut extension) = unfinished.next_heal() {
                 let lease = [Arc::clone(&extension.lease)];
-                self.step(&lease, &mut unfinished, |unfinished| {
-                    self.heal(extension, unfinished);
+                self.step(&lease, &mut unfinished, |later| {
+                    extension.heal(&self.cluster, self.agendas.of(Purpose::Renew).next_due());
+                    self.advance(extension, later);
                 });
             }
             due.extend(self.due_by_now());
@@ -98,15 +96,15 @@ impl Keeper {
         extensions.retain(|extension| extension.counted == counted);
         let asked = self.cluster.only(&counted, is_asked);
         if asked.is_empty() && !counted.is_empty() {
-            let locks = extensions.into_iter().map(|extension| extension.lease);
+            let locks = extensions.iter().map(|it| Arc::clone(&it.lease));
             unfinished.undecided.extend(locks);
             return;
         }
         // A lock that becomes due must not wait for long.
         let next = self.agendas.of(Purpose::Renew).next_due();
-        ask(&self.cluster, &mut extensions, &asked, next);
+        Extension::ask(&mut extensions, &self.cluster, &asked, next);
         for extension in extensions {
-            self.decide(extension, unfinished);
+            self.advance(extension, unfinished);
         }
     }
 
@@ -119,34 +117,19 @@ impl Keeper {
         // An error means that max_hold leaves too little time for an extension.
         let term = self.cluster.term_until(renewal.until, renewal.ttl, now);
         let term = term.ok()?;
-        Some(Extension::new(&self.cluster, lease, term, now))
+        Some(Extension::begin(&self.cluster, lease, term, now))
     }
 
-    /// Applies the votes, unless a heal or answers of further nodes may change what they come to.
-    fn decide(self: &Arc<Self>, mut extension: Extension, unfinished: &mut Unfinished) {
-        let is_left_out = |report: &KeyReport| report.vote.is_left_out();
-        let verdict = extension.verdict();
-        if verdict == Verdict::Unknown {
-            if !wanted(&self.cluster, &extension).is_empty() {
-                return unfinished.heals.push(extension);
+    /// Settles an extension, unless it needs a heal or the answers of further nodes before. These take time, so they are left for
+    /// later, and so is a heal after that.
+    fn advance(self: &Arc<Self>, mut extension: Extension, later: &mut Unfinished) {
+        loop {
+            match extension.next(&self.cluster) {
+                NextStep::Settle => self.settle(&mut extension),
+                NextStep::Heal => return later.heals.push(extension),
+                NextStep::AskAll => return later.undecided.push(Arc::clone(&extension.lease)),
+                NextStep::End => return,
             }
-            if extension.nodes.iter().any(is_left_out) {
-                return unfinished.undecided.push(extension.lease);
-            }
-        }
-        self.settle(&mut extension);
-        if verdict == Verdict::Confirmed && !wanted(&self.cluster, &extension).is_empty() {
-            unfinished.heals.push(extension);
-        }
-    }
-
-    /// Heals a lock, and applies the votes if that was not done before.
-    fn heal(self: &Arc<Self>, mut extension: Extension, unfinished: &mut Unfinished) {
-        let is_settled = extension.verdict() == Verdict::Confirmed;
-        let next = self.agendas.of(Purpose::Renew).next_due();
-        heal(&self.cluster, &mut extension, next);
-        if !is_settled {
-            self.decide(extension, unfinished);
         }
     }
 
@@ -164,19 +147,15 @@ impl Keeper {
                 self.plan(Purpose::Renew, lease, |_| due);
                 self.cluster.stats.renewed.count();
             }
-            Err(Error::Unavailable { nodes, .. } | Error::TooSlow { nodes, .. }) => {
-                self.cluster.stats.failed_renewals.count();
-                lease.note_failed_renewal(&nodes);
-                self.retry_soon(lease, now);
-            }
             // Its guard released it meanwhile.
             Err(Error::Lost {
                 cause: LossCause::Released,
                 ..
             }) => {}
-            // The lock is lost; `retry_soon` has its hooks called.
-            Err(_) => {
+            // If the lock is lost, `retry_soon` has its hooks called.
+            Err(error) => {
                 self.cluster.stats.failed_renewals.count();
+                lease.note_failed_renewal(error.round().1);
                 self.retry_soon(lease, now);
             }
         }
@@ -194,16 +173,52 @@ impl Keeper {
     }
 }
 
+/// What is left to do for locks that are renewed together, until no other lock is due.
+#[derive(Default)]
+struct Unfinished {
+    /// Locks that got no majority from the nodes that have not failed lately.
+    undecided: Vec<Arc<LeaseState>>,
+    /// Extensions of locks whose key is missing on some nodes. They have succeeded, or the votes of nodes that are healed may
+    /// decide.
+    heals: Vec<Extension>,
+}
+
+impl Unfinished {
+    fn is_empty(&self) -> bool {
+        self.undecided.is_empty() && self.heals.is_empty()
+    }
+
+    fn has(&self, lease: &Arc<LeaseState>) -> bool {
+        let heals = self.heals.iter().map(|heal| &heal.lease);
+        let mut all = heals.chain(&self.undecided);
+        all.any(|other| Arc::ptr_eq(lease, other))
+    }
+
+    fn append(&mut self, mut other: Self) {
+        self.undecided.append(&mut other.undecided);
+        self.heals.append(&mut other.heals);
+    }
+
+    /// Takes the most urgent heal: of those that may decide, and else of the others, the one of the lock that ends first.
+    fn next_heal(&mut self) -> Option<Extension> {
+        let urgency =
+            |heal: &Extension| (heal.verdict() == Verdict::Confirmed, heal.lease.deadline());
+        let heals = self.heals.iter().map(urgency).enumerate();
+        let (first, _) = heals.min_by_key(|(_, urgency)| *urgency)?;
+        Some(self.heals.swap_remove(first))
+    }
+}
+
 /// Takes locks for one write: the most urgent lock, and others whose keys are on the same nodes.
 fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> {
     locks.sort_by_key(|lease| lease.deadline());
-    let counted = locks.first()?.counted();
+    let counted = locks.first()?.nodes(|nodes| nodes.counted());
     let (mut count, mut bytes) = (0_usize, 0_usize);
     let fits = |lease: &mut Arc<LeaseState>| {
         let names = lease.claim.resource.names();
         let after = count.saturating_add(names.len());
         let is_full = count > 0 && (after > MOST_AT_ONCE || bytes >= MOST_BYTES);
-        if is_full || lease.counted() != counted {
+        if is_full || lease.nodes(|nodes| nodes.counted()) != counted {
             return false;
         }
         count = after;

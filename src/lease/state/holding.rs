@@ -1,9 +1,13 @@
-//! What each node may have of a lock.
+//! What each node may have of a lock, and who may set the key again on nodes that lack it.
+
+use std::mem::replace;
 
 use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
-use crate::error::Vote;
+use crate::cluster::{Places, places};
+use crate::error::{NodeError, Vote};
+use crate::node::key_report::KeyReport;
 use crate::node::{Leftover, Receipt};
 
 /// What one node may have of a lock, and what extensions do there.
@@ -18,34 +22,20 @@ use crate::node::{Leftover, Receipt};
 /// node stays one that is being healed: it is released in the end, and never counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holding {
-    pub(super) standing: Standing,
+    standing: Standing,
     /// Whether the key is being set there. If no reply comes, an undo follows, so the node does not count before the reply.
-    pub(super) is_being_healed: bool,
+    is_being_healed: bool,
     /// Whether an extension has counted the node since one got the right to heal.
-    pub(super) is_relied_on: bool,
+    is_relied_on: bool,
 }
 
 /// What the lock has left on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+enum Standing {
     Untouched,
     MayHaveKey,
     /// The last undo may still delete the key, so the node does not count before another heal.
     Undone,
-}
-
-/// What the nodes may have of a lock, in the canonical order.
-pub(crate) type Holdings = SmallVec<[Holding; 5]>;
-
-/// Returns what a lock has on each node, and its undos.
-pub(super) fn of_leftovers(leftovers: impl Iterator<Item = Leftover>) -> (Holdings, Undos) {
-    let mut undos = Undos::default();
-    let nodes = leftovers.enumerate().map(|(place, leftover)| {
-        let node = Holding::from(&leftover);
-        undos.note(place, leftover);
-        node
-    });
-    (nodes.collect(), undos)
 }
 
 impl From<&Leftover> for Holding {
@@ -75,7 +65,7 @@ impl Holding {
 
     /// Whether the key can be set again on this node after `vote` in an extension. `undo` is the last undo that was sent to the
     /// node.
-    pub(super) fn can_be_healed(self, vote: &Vote, undo: Option<&Receipt>) -> bool {
+    fn can_be_healed(self, vote: &Vote, undo: Option<&Receipt>) -> bool {
         let lacks_the_key = match self.standing {
             Standing::MayHaveKey => matches!(vote, Vote::Missing),
             Standing::Untouched => matches!(vote, Vote::NotAsked),
@@ -89,12 +79,7 @@ impl Holding {
     /// Whether another extension of the lock has made `vote` worthless. The extension with this vote began at `started`. The other
     /// extension heals the node now, or has healed the node since this one left it out, or has sent an undo since. Then the key may
     /// be there or not. `undo` is the last undo that was sent to the node.
-    pub(super) fn is_worthless(
-        self,
-        vote: &Vote,
-        undo: Option<&Receipt>,
-        started: Timestamp,
-    ) -> bool {
+    fn is_worthless(self, vote: &Vote, undo: Option<&Receipt>, started: Timestamp) -> bool {
         // Do not count the vote after an undo, because the node may have been healed again, and another client may have had it in
         // between.
         let is_undone_since = || undo.is_some_and(|undo| started <= undo.sent_at());
@@ -107,29 +92,123 @@ impl Holding {
     }
 }
 
-/// The last undo to each node that was sent one. Most locks have no undo, and take no memory for one.
+/// What the nodes may have of a lock, and who may heal it.
+///
+/// One extension at a time has the right to heal, from before its first send. Otherwise one could set the key on a node where it has
+/// found none, and undo it, after another one has set it there and counted it.
 #[derive(Default)]
-pub(super) struct Undos(Option<Box<SmallVec<[Undone; 1]>>>);
+pub(crate) struct Holdings {
+    /// In the canonical order.
+    nodes: SmallVec<[Holding; 5]>,
+    /// The last undo to each node that was sent one. Most locks have no undo, and take no memory for one.
+    undos: Option<Box<SmallVec<[Undone; 1]>>>,
+    /// Whether an extension has the right to heal the lock.
+    has_healer: bool,
+}
 
 struct Undone {
-    place: usize,
+    index: usize,
     receipt: Receipt,
 }
 
-impl Undos {
-    /// The last undo to the node at this place.
-    pub(super) fn last(&self, place: usize) -> Option<&Receipt> {
-        let mut all = self.0.iter().flat_map(|all| all.iter());
-        let found = all.find(|undone| undone.place == place);
-        found.map(|undone| &undone.receipt)
+impl Holdings {
+    pub(super) fn new(leftovers: impl Iterator<Item = Leftover>) -> Self {
+        let mut all = Self::default();
+        for (index, leftover) in leftovers.enumerate() {
+            all.nodes.push(Holding::from(&leftover));
+            all.note_undo(index, leftover);
+        }
+        all
     }
 
-    /// Notes an undo, if the node at this place was sent one.
-    pub(super) fn note(&mut self, place: usize, leftover: Leftover) {
+    pub(super) fn nodes(&self) -> &SmallVec<[Holding; 5]> {
+        &self.nodes
+    }
+
+    /// The nodes on which the lock may rely.
+    pub(crate) fn counted(&self) -> Places {
+        places(&self.nodes, |node| node.counts())
+    }
+
+    /// Makes a failure of each vote that another extension has made worthless for one that began at `started`.
+    pub(super) fn discount(&self, started: Timestamp, reports: &mut [KeyReport]) {
+        for (index, (node, report)) in self.nodes.iter().zip(reports).enumerate() {
+            if node.is_worthless(&report.vote, self.last_undo(index), started) {
+                report.vote = Vote::Failed(NodeError::silence()).into();
+            }
+        }
+    }
+
+    /// Notes the nodes that an extension has counted.
+    pub(super) fn rely_on(&mut self, reports: &[KeyReport]) {
+        for (node, report) in self.nodes.iter_mut().zip(reports) {
+            node.is_relied_on |= report.vote.is_granted();
+        }
+    }
+
+    /// Takes the right to heal. Returns false if another extension has it.
+    pub(crate) fn take_healer(&mut self) -> bool {
+        if replace(&mut self.has_healer, true) {
+            return false;
+        }
+        for node in &mut self.nodes {
+            node.is_relied_on = false;
+        }
+        true
+    }
+
+    pub(crate) fn return_healer(&mut self) {
+        self.has_healer = false;
+    }
+
+    /// The nodes on which the key can be set again: those that answered that they have no key, those which nothing of the lock has
+    /// reached, and those whose undo is answered.
+    pub(crate) fn to_heal(&self, reports: &[KeyReport]) -> Places {
+        let nodes = self.nodes.iter().zip(reports).enumerate();
+        let healed = nodes.filter(|(index, (node, report))| {
+            node.can_be_healed(&report.vote, self.last_undo(*index))
+        });
+        healed.map(|(index, _)| index).collect()
+    }
+
+    /// Begins to set the key on these nodes, unless an extension has counted one of them meanwhile. Returns whether it begins.
+    pub(crate) fn begin_heal(&mut self, indexes: &[usize]) -> bool {
+        // A command of the acquisition may have set the key after this extension has found none there, where a connection broke
+        // and no undo follows it. Another extension relies on that key now, and the undo of a heal would delete it.
+        let mut nodes = indexes.iter().filter_map(|index| self.nodes.get(*index));
+        if nodes.any(|node| node.is_relied_on) {
+            return false;
+        }
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            node.is_being_healed |= indexes.contains(&index);
+        }
+        true
+    }
+
+    /// Ends a heal with what it has left on each of its nodes.
+    pub(crate) fn end_heal(&mut self, leftovers: impl Iterator<Item = (usize, Leftover)>) {
+        for (index, leftover) in leftovers {
+            if let Some(node) = self.nodes.get_mut(index) {
+                node.is_being_healed = false;
+                let standing = Holding::from(&leftover).standing;
+                if standing != Standing::Untouched {
+                    node.standing = standing;
+                }
+            }
+            self.note_undo(index, leftover);
+        }
+    }
+
+    fn last_undo(&self, index: usize) -> Option<&Receipt> {
+        let undone = self.undos.as_ref()?.iter().find(|it| it.index == index)?;
+        Some(&undone.receipt)
+    }
+
+    fn note_undo(&mut self, index: usize, leftover: Leftover) {
         if let Leftover::Undone(receipt) = leftover {
-            let all = self.0.get_or_insert_default();
-            all.retain(|undone| undone.place != place);
-            all.push(Undone { place, receipt });
+            let undos = self.undos.get_or_insert_default();
+            undos.retain(|undone| undone.index != index);
+            undos.push(Undone { index, receipt });
         }
     }
 }

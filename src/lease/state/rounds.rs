@@ -1,13 +1,13 @@
 //! What the nodes say of an extension of a lock, or of its release, changes its state.
 
-use std::mem::{replace, take};
+use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ended, LeaseState, Renewal};
 use crate::clock::Timestamp;
-use crate::error::{Error, LossCause, NodeError, NodeReport, Told, Vote};
+use crate::error::{Error, LossCause, NodeReport, Told};
 use crate::log_lines;
 use crate::node::key_report::{KeyReport, KeyReports, votes};
 use crate::verdict::{self, Verdict};
@@ -15,38 +15,29 @@ use crate::verdict::{self, Verdict};
 impl LeaseState {
     /// Applies the votes on an extension by this validity, whose round lasted from before the first send to after the last reply. If
     /// it succeeds, `renewal` replaces the keep-alive of the lock, if there is one; if not, the votes go to the error.
-    pub(crate) fn extended(
+    pub(crate) fn apply(
         &self,
         round: Range<Timestamp>,
         validity: Duration,
         renewal: Option<Renewal>,
-        nodes: &mut KeyReports,
+        reports: &mut KeyReports,
     ) -> Result<(), Error> {
         let mut state = self.state.lock();
-        for (place, (node, report)) in state.nodes.iter().zip(&mut *nodes).enumerate() {
-            let undo = state.undos.last(place);
-            if node.is_worthless(&report.vote, undo, round.start) {
-                report.vote = Vote::Failed(NodeError::silence()).into();
-            }
-        }
+        state.nodes.discount(round.start, reports);
         self.unless_lost(state.loss())?;
-        let verdict = verdict::of_held(votes(nodes));
-        let in_full = |nodes: &mut KeyReports| self.owner.in_full(take(nodes));
+        let verdict = verdict::of_held(votes(reports));
+        let in_full = |reports: &mut KeyReports| self.owner.in_full(take(reports));
         if round.end >= self.deadline() {
             // The nodes may have extended keys, but the lock may have been another holder's in between.
-            let cause = self.take_cause_of_end(&mut state).with(in_full(nodes));
+            let cause = self.take_cause_of_end(&mut state).with(in_full(reports));
             self.lose(&mut state, &cause);
         } else if verdict == Verdict::Lost {
-            self.lose(&mut state, &verdict::loss(in_full(nodes)));
+            self.lose(&mut state, &verdict::loss(in_full(reports)));
         }
         self.unless_lost(state.loss())?;
         let waited = round.end.saturating_since(round.start);
         if verdict == Verdict::Unknown {
-            return Err(Error::Unavailable {
-                resource: Arc::clone(self.name()),
-                waited,
-                nodes: in_full(nodes),
-            });
+            return verdict::confirm(self.name(), waited, in_full(reports));
         }
         let end = round.start.saturating_add(validity);
         let is_late = end <= round.end;
@@ -58,18 +49,12 @@ impl LeaseState {
                 resource: Arc::clone(self.name()),
                 waited,
                 elapsed: waited,
-                nodes: in_full(nodes),
+                nodes: in_full(reports),
             });
         }
-        let kept_alive = state.kept_alive.as_mut();
-        let has_failed = kept_alive.is_some_and(|kept| !take(&mut kept.failed).is_empty());
-        for (node, report) in state.nodes.iter_mut().zip(&*nodes) {
-            node.is_relied_on |= report.vote.is_granted();
-        }
-        match renewal {
-            Some(renewal) => self.renew_as(&mut state, renewal, end),
-            None => self.end_at(state.renewal(), end),
-        }
+        let has_failed = state.kept_alive.note_success();
+        state.nodes.rely_on(reports);
+        self.renew_until(&mut state, end, renewal);
         drop(state);
         if has_failed {
             log_lines::renewed_again(&self.claim.resource);
@@ -80,14 +65,9 @@ impl LeaseState {
     /// Keeps the votes on a renewal that failed, for the cause of a later loss. The first of several in a row is logged, as long
     /// as there is time to do something about it.
     pub(crate) fn note_failed_renewal(&self, nodes: &[NodeReport]) {
-        let mut state = self.state.lock();
-        let Some(kept_alive) = &mut state.kept_alive else {
-            return;
-        };
-        let before = replace(&mut kept_alive.failed, nodes.to_vec());
+        let is_first = self.state.lock().kept_alive.note_failure(nodes);
         // Without the mutex, because the program's logger may use this lock.
-        drop(state);
-        if before.is_empty() {
+        if is_first {
             let now = self.owner.clock.now_for_records();
             let left = self.deadline().saturating_since(now);
             let is_failed = |report: &&NodeReport| report.vote.is_failure();
@@ -133,6 +113,16 @@ impl LeaseState {
     pub(crate) fn passed_on(&self) {
         if take(&mut self.state.lock().is_counted) {
             self.owner.stats.passed_on.count();
+        }
+    }
+
+    /// Remembers whether the nodes say that another client waits for the lock.
+    pub(crate) fn note_wanted(&self, is_wanted: bool) {
+        let mut state = self.state.lock();
+        // An extension may have begun before the loss.
+        state.is_wanted = is_wanted && !state.is_lost();
+        if state.is_wanted {
+            state.hooks.mark_wishes_due();
         }
     }
 }

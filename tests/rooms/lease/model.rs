@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use loom::thread;
 
+use self::state::holding::Holdings;
 use self::state::{LeaseState, Renewal};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp, at};
@@ -53,7 +54,7 @@ fn while_renewed(
         let renewal = thread::spawn(move || {
             let reports = [(); 3].map(|()| KeyReport::unasked(vote.clone()));
             let mut reports = reports.into_iter().collect();
-            renewed.extended(at(0)..at(1), validity, None, &mut reports)
+            renewed.apply(at(0)..at(1), validity, None, &mut reports)
         });
         act(&lease, renewal);
     });
@@ -121,9 +122,11 @@ fn a_node_that_is_healed_while_the_guard_ends_is_passed_on_or_released_and_never
         let heal = thread::spawn({
             let lease = Arc::clone(&lease);
             move || {
-                let healer = lease.take_healer().unwrap();
-                let begins = healer.begin(&[2]);
-                begins.then(|| healer.end([(2, Leftover::Possible)].into_iter()))
+                assert!(lease.nodes(Holdings::take_healer));
+                let begun = lease.nodes_if_held(|nodes| nodes.begin_heal(&[2]));
+                let left = [(2, Leftover::Possible)].into_iter();
+                let end = || lease.nodes_if_held(|nodes| nodes.end_heal(left));
+                begun.map(|_| end().is_none())
             }
         });
         let ended = lease.end();

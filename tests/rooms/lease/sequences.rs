@@ -193,7 +193,7 @@ impl Compared {
                 let (round, validity) =
                     (at(started)..at(self.now), Duration::from_millis(validity));
                 let (renewal, mut nodes) = (kept.map(renewal), reports(&*votes));
-                let result = self.lease.extended(round, validity, renewal, &mut nodes);
+                let result = self.lease.apply(round, validity, renewal, &mut nodes);
                 assert_eq!(result.is_ok(), succeeds, "{result:?}");
                 self.assert_told(if let Err(Error::Lost { cause, .. }) = &result {
                     Some(cause)
@@ -256,7 +256,7 @@ impl Compared {
 #[test]
 fn a_lock_that_is_lost_is_wanted_no_more() {
     let Compared { clock, lease, .. } = Compared::new();
-    lease.on_wanted(|| ());
+    lease.hooks(|hooks| hooks.on_wanted(|| ()));
     lease.note_wanted(true);
     assert!(lease.is_wanted() && lease.has_news());
     clock.advance(lease.remaining());

@@ -135,7 +135,10 @@ fn a_lock_that_is_on_other_nodes_now_is_left_to_the_next_round() {
     nodes[0].recover();
     clock.advance(Duration::from_secs(1));
     let locks = [&everywhere, &elsewhere].map(|guard| keep(guard, ttl));
-    assert_ne!(locks[0].counted(), locks[1].counted());
+    assert_ne!(
+        locks[0].nodes(|nodes| nodes.counted()),
+        locks[1].nodes(|nodes| nodes.counted())
+    );
     for [first, second] in [[0, 1], [1, 0]].map(|places| places.map(|place: usize| &locks[place])) {
         clock.advance(Duration::from_secs(1));
         let before = [first, second].map(|lease| lease.deadline());
@@ -155,9 +158,7 @@ fn the_most_urgent_heals_go_first_and_those_that_may_decide_before_all_others() 
     let term = cluster.options.term(ttl).unwrap();
     let heal = |name: &str, end, votes: [Vote; 3]| {
         let lease = Arc::new(lease(name, end, ALL));
-        let mut extension = Extension::new(&cluster, &lease, term, at(0));
-        extension.nodes = votes.map(KeyReport::unasked).into_iter().collect();
-        extension
+        Extension::begin(&cluster, &lease, term, at(0)).with_votes(votes)
     };
     let silent = || Vote::Failed(NodeError::silence());
     let decided = || [Vote::Granted, Vote::Granted, Vote::Missing];
