@@ -341,14 +341,8 @@ impl Round<'_> {
         for is_last_pass in [false, true] {
             let (first, rest) = self.exchanges.split_at_mut(reversed);
             let in_order = first.iter_mut().rev().chain(rest);
-            let mut now = None;
-            for one in in_order.filter(|one| is_last_pass || one.is_warm()) {
-                // Connecting takes time, and writing none to speak of.
-                if is_last_pass || now.is_none() {
-                    now = Some(one.node.now());
-                }
-                one.send(now);
-            }
+            let now = in_order.filter(|one| is_last_pass || one.is_warm());
+            now.for_each(Exchange::send);
         }
     }
 
@@ -370,7 +364,7 @@ impl Round<'_> {
                 (0, Some(exchange)) => {
                     lane.give_back(None);
                     exchange.wait_for_slot();
-                    exchange.send(None);
+                    exchange.send();
                     continue;
                 }
                 // One exchange is left, and holds nobody up, so it may wait until its deadline.
@@ -383,8 +377,12 @@ impl Round<'_> {
                 break;
             };
             for exchange in all.iter_mut().rev() {
-                exchange.try_slot();
-                exchange.send(None);
+                if exchange.state == State::NoSlot {
+                    exchange.try_slot();
+                    exchange.send();
+                    // Connecting takes time.
+                    now = exchange.node.now();
+                }
                 if exchange.state == State::Sent {
                     exchange.poll(&mut now, take(&mut patience));
                 }

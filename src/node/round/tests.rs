@@ -8,7 +8,7 @@ use redlatch_testing::{eventually, pause};
 
 use super::super::command::{MOST_AT_ONCE, probe};
 use super::super::doubles::{
-    self, Event, KEEP, Panics, Says, Server, acquire_of, asked, attempt_on, closes, node_on,
+    self, Breaks, Event, KEEP, Panics, Says, Server, acquire_of, asked, attempt_on, closes, node_on,
     number, number_of, release_of,
 };
 use super::super::key_report::waiters;
@@ -143,6 +143,16 @@ fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
         assert!((1..=2).contains(&first_free), "{waits:?}");
         assert!(waits[first_free..].iter().all(|is_free| *is_free));
     }
+}
+
+#[test]
+fn time_that_goes_into_sending_to_one_node_is_not_taken_from_the_next() {
+    let (servers, nodes) = cluster([FAR; 3], 1, says_one);
+    assert_eq!(extend(&nodes), [true; 3]);
+    // A write finds that the server has closed, and a new connection takes longer than a node timeout.
+    servers[0].events.lock().push_back(Breaks);
+    *servers[0].connecting.lock() = Duration::from_millis(100);
+    assert_eq!(extend(&nodes), [true; 3]);
 }
 
 #[test]
