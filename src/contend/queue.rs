@@ -337,13 +337,13 @@ impl<H> Turn<H> {
         self.with_line(|line| line.got(Some(lock)));
     }
 
-    /// Tells the waiting threads that the release has begun, so that none takes the turn because the validity ends.
     /// Ends the turn, for a caller who knows that this is no forked child.
     pub(crate) fn pass_on(mut self) {
         self.is_over = true;
         self.queue.pass(&self.resource, self.number);
     }
 
+    /// Tells the waiting threads that the release has begun, so that none takes the turn because the validity ends.
     pub(crate) fn release_begins(&self) {
         self.with_line(|line| line.lock = None);
     }
