@@ -8,8 +8,8 @@ use redlatch_testing::{eventually, pause};
 
 use super::super::command::{MOST_AT_ONCE, probe};
 use super::super::doubles::{
-    self, Breaks, Event, KEEP, Panics, Says, Server, acquire_of, asked, attempt_on, closes, node_on,
-    number, number_of, release_of,
+    self, Breaks, Event, KEEP, Panics, Says, Server, acquire_of, asked, attempt_on, closes,
+    node_on, number, number_of, release_of,
 };
 use super::super::key_report::waiters;
 use super::super::lanes;
