@@ -197,7 +197,7 @@ impl Acquire<'_> {
     /// Whether a client that this manager has just woken comes first. A reader has asked already.
     fn yields(&self) -> bool {
         let resource = &self.spec.resource;
-        let keys = resource.keys.iter().filter(|_| !resource.is_read());
+        let keys = resource.keys().filter(|_| !resource.is_read());
         let yields = keys.filter_map(|key| self.shared.courtesy.take_yield(key));
         let polite_until = yields.max();
         self.spec.waits && polite_until.is_some_and(|until| self.cluster.clock.now() < until)
