@@ -199,7 +199,7 @@ impl Acquire<'_> {
     fn yields(&self) -> bool {
         let resource = &self.spec.resource;
         let may_yield = self.spec.waits && !resource.is_read();
-        let keys = resource.keys.iter().filter(|_| may_yield);
+        let keys = resource.keys().filter(|_| may_yield);
         let yields = keys.filter_map(|key| self.shared.courtesy.take_yield(key));
         let polite_until = yields.max();
         polite_until.is_some_and(|until| self.cluster.clock.now() < until)

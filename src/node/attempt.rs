@@ -37,7 +37,7 @@ impl Attempt {
     ///
     /// New connections have to be made by `connect_by`, or within a node timeout.
     pub(crate) fn healing(claim: Claim, ttl: Duration, connect_by: Timestamp) -> Self {
-        let is_one = !claim.resource.is_read() && claim.resource.keys.len() == 1;
+        let is_one = !claim.resource.is_read() && claim.resource.names().len() == 1;
         let times = if is_one { Times::First } else { Times::Heal };
         Self::of(claim, ttl, times, FENCE_IDLE, Some(connect_by))
     }

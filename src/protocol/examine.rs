@@ -123,7 +123,7 @@ fn whole_life(
     let mut extended = extended.into_iter().next().unwrap_or_default();
     if resource.is_read() {
         // A writer that meets readers asks how many there are, by commands that they don't need themselves.
-        let shown = show_all(asked, &command::show(&resource.keys));
+        let shown = show_all(asked, &command::show(resource.keys()));
         for ((place, _), keys) in asked.each().zip(shown) {
             let mut failed = keys.into_iter().filter(|key| key.vote.is_failure());
             if let (Some(report), Some(failed)) = (extended.get_mut(place), failed.next()) {
