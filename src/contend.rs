@@ -18,5 +18,34 @@ mod refusal;
 pub(crate) mod spec;
 pub(crate) mod waiting;
 
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::sync::LazyLock;
+
 use crate::clock::nap;
 use crate::sync;
+
+/// Values by hashes, which are not hashed again.
+pub(crate) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<KnownHash>>;
+
+#[derive(Default)]
+pub(crate) struct KnownHash(u64);
+
+impl Hasher for KnownHash {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The hash of a name. Nobody can choose two names that have one hash, because nobody knows the keys of the hash.
+pub(crate) fn hash_of(name: &str) -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEYS.hash_one(name)
+}

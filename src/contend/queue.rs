@@ -3,9 +3,7 @@
 //!
 //! `H` is what a thread can hand over to the next one, beside the turn.
 
-use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +11,7 @@ use super::nap;
 use super::sync::{Condvar, Mutex};
 use crate::clock::{Clock, Timestamp};
 use crate::contend::spec::Spec;
+use crate::contend::{ByHash, hash_of};
 use crate::error::Error;
 use crate::lease::state::LeaseState;
 
@@ -22,21 +21,15 @@ const LONGEST_LOOK: Duration = Duration::from_millis(50);
 /// The lines of a manager: one for each resource that a thread holds, asks for or waits for.
 pub(crate) struct Queue<H> {
     lines: Mutex<Lines<H>>,
-    /// Nobody can choose two names with one hash, because nobody knows its keys. Such names would share a line.
-    hasher: RandomState,
     process: u32,
 }
 
 struct Lines<H> {
     /// By the hash of the resource, which a turn makes once.
-    by_hash: HashMap<u64, Line<H>, BuildHasherDefault<KnownHash>>,
+    by_hash: ByHash<Line<H>>,
     /// How many turns there were. A turn has a number that no other turn of the queue has.
     turns: u64,
 }
-
-/// Takes a hash as it is.
-#[derive(Default)]
-struct KnownHash(u64);
 
 /// The line of a resource. There is one for each lock that is held, so it is small.
 struct Line<H> {
@@ -95,17 +88,16 @@ pub(crate) struct Refusal {
 
 impl<H> Queue<H> {
     pub(crate) fn new() -> Arc<Self> {
-        let (by_hash, turns) = (HashMap::default(), 0);
+        let (by_hash, turns) = (ByHash::default(), 0);
         Arc::new(Self {
             lines: Mutex::new(Lines { by_hash, turns }),
-            hasher: RandomState::new(),
             process: std::process::id(),
         })
     }
 
     /// Takes the turn if the resource has no line.
     pub(crate) fn try_enter(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<H>> {
-        let hash = self.hasher.hash_one(resource);
+        let hash = hash_of(resource);
         let mut lines = self.lines.lock();
         if lines.by_hash.contains_key(&hash) {
             return None;
@@ -128,7 +120,7 @@ impl<H> Queue<H> {
         });
         let place = PlaceInLine {
             queue: self,
-            hash: self.hasher.hash_one(resource),
+            hash: hash_of(resource),
             waiter,
         };
         let Admission(turn, handed_over) = place.wait(waiting)?;
@@ -166,18 +158,6 @@ impl<H> Queue<H> {
     }
 }
 
-impl Hasher for KnownHash {
-    fn write(&mut self, _: &[u8]) {}
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 impl<H> Lines<H> {
     fn next_turn(&mut self) -> u64 {
         self.turns = self.turns.wrapping_add(1);
@@ -187,11 +167,10 @@ impl<H> Lines<H> {
     /// Begins a line with a first turn, which has this number.
     fn begin(&mut self, hash: u64) -> u64 {
         let turn = self.next_turn();
-        let (lock, waiters) = (None, None);
         let line = Line {
             turn,
-            lock,
-            waiters,
+            lock: None,
+            waiters: None,
         };
         self.by_hash.insert(hash, line);
         turn
