@@ -287,8 +287,7 @@ pub(super) fn lead(
     } else {
         0
     };
-    let of_it = asked.indexes.iter().filter(|index| **index < majority);
-    round.send(of_it.count());
+    round.send(majority);
     round.read(batch.rings, lane);
     let mut last = None;
     for (request, reports) in reports.iter_mut().enumerate() {
@@ -334,9 +333,14 @@ impl Round<'_> {
         }
     }
 
-    /// Sends the requests in the order of the nodes; to the first `reversed` nodes in reverse, so that the first node comes last of the
-    /// first majority.
-    fn send(&mut self, reversed: usize) {
+    /// Sends the requests in the order of the nodes; to the first `majority` of them in reverse, so that the first node comes last of it.
+    /// If enough connections are open, these nodes are the majority, because clients don't wait at a node that is down.
+    fn send(&mut self, majority: usize) {
+        let places = self.exchanges.iter().zip(1..);
+        let mut warm = places.filter(|(one, _)| one.is_warm());
+        let last = majority.checked_sub(1).and_then(|before| warm.nth(before));
+        let reversed = last.map_or(majority, |(_, place)| place);
+        let reversed = reversed.min(self.exchanges.len());
         // On the open connections first: connecting to a dead node takes time, and must not delay the others.
         for is_last_pass in [false, true] {
             let (first, rest) = self.exchanges.split_at_mut(reversed);
