@@ -109,10 +109,8 @@ impl Verb {
     /// this is zero, the wait for a slot is a part of the node timeout. If that wait took more than a quarter, a time-out says little
     /// about the node.
     pub(super) fn repetitions(&self) -> u32 {
-        match self.manner() {
-            Manner::Asks => 0,
-            Manner::Insists => REPETITIONS,
-        }
+        let insists = self.manner() == Manner::Insists;
+        if insists { REPETITIONS } else { 0 }
     }
 
     /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
@@ -120,12 +118,8 @@ impl Verb {
     pub(super) fn asked_again_after(&self) -> Option<Duration> {
         match self {
             Self::Drop => Some(Duration::ZERO),
-            Self::Keep { .. } | Self::Show | Self::Scan | Self::Open(_) | Self::Raw(_) => {
-                Some(SUSPICIOUS_IDLE)
-            }
-            Self::Take(_) | Self::Pass(_) | Self::Look { .. } | Self::Probe | Self::Listen(_) => {
-                None
-            }
+            Self::Pass(_) => None,
+            _ => (self.manner() == Manner::Insists).then_some(SUSPICIOUS_IDLE),
         }
     }
 
@@ -148,17 +142,17 @@ impl Verb {
 
     /// How long a wait for another client may take after sending, if it is one. Its time-out says nothing about the node.
     pub(super) fn long_wait(&self) -> Option<Duration> {
-        if let Self::Listen(listen) = self {
-            Some(listen.patience)
-        } else {
-            None
-        }
+        Some(self.listen()?.patience)
     }
 
     /// What is set when nobody wants the answer any more, if that may come.
-    pub(super) fn given_up(&self) -> Option<&AtomicBool> {
+    fn given_up(&self) -> Option<&AtomicBool> {
+        self.listen()?.given_up.as_deref()
+    }
+
+    fn listen(&self) -> Option<&Listen> {
         if let Self::Listen(listen) = self {
-            listen.given_up.as_deref()
+            Some(listen)
         } else {
             None
         }
@@ -211,8 +205,8 @@ pub(super) struct Batch<'x> {
     pub(super) requests: &'x [&'x Request],
     /// Whether one of them wakes clients at the first node.
     pub(super) rings: bool,
-    /// Whether nobody may want an answer any more before it comes.
-    pub(super) can_be_given_up: bool,
+    /// What is set when nobody wants an answer any more, if that may come.
+    pub(super) given_up: Option<&'x AtomicBool>,
     /// Whether one of them has the whole node timeout after sending.
     pub(super) has_repetitions: bool,
     /// Whether one of them asks the server about itself.
@@ -231,7 +225,7 @@ impl<'x> Batch<'x> {
         let mut batch = Self {
             requests,
             rings: false,
-            can_be_given_up: false,
+            given_up: None,
             has_repetitions: false,
             is_about_health: false,
             long_wait: None,
@@ -242,7 +236,7 @@ impl<'x> Batch<'x> {
         for request in requests {
             let verb = &request.verb;
             batch.rings |= verb.rings_the_bell();
-            batch.can_be_given_up |= verb.given_up().is_some();
+            batch.given_up = batch.given_up.or(verb.given_up());
             batch.has_repetitions |= verb.long_wait().is_none() && verb.repetitions() > 0;
             batch.is_about_health |= verb.is_about_health();
             batch.long_wait = batch.long_wait.max(verb.long_wait());

@@ -126,7 +126,7 @@ impl Behind {
             return End::Again;
         };
         connection.transport.stop_asking();
-        while connection.is_awaited() {
+        while connection.awaited() > 0 {
             let is_late_answer = connection.awaited() > self.undos.len();
             match connection.recv(Wait::Until(now), now) {
                 Some(Ok(reply)) => self.has_refused |= matches!(reply, Reply::Error(_)),

@@ -1,7 +1,6 @@
 //! The verbs: what nodes say to acquires, extensions, releases and passes, what they have under keys, and what they reply to any other
 //! command. Each goes to all nodes that are asked before any reply is read: one round trip for all.
 
-use std::mem::swap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use super::attempt::Attempt;
 use super::command::{self, MarkerAction};
 use super::key_report::{KeyReport, KeyReports, Page, Said};
 use super::request::Verb;
-pub(crate) use super::round::Asked;
-use super::round::{ask, ask_each, ask_one};
+pub(crate) use super::round::{Asked, deny_second_vote};
+use super::round::{ask, ask_each, ask_one, ask_over};
 use crate::clock::Timestamp;
 use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
@@ -20,15 +19,14 @@ use crate::wire::resp::Reply;
 
 /// Asks these nodes for their votes on an attempt. Writes the report of each node over the one that was there.
 pub(crate) fn acquire(asked: Asked<'_>, attempt: &Attempt, reports: &mut KeyReports) {
-    ask(asked, &attempt.packed, Verb::Take(attempt.clone()), reports);
+    ask_over(asked, &attempt.packed, Verb::Take(attempt.clone()), reports);
     asked.one_vote_each(reports);
 }
 
 /// Opens or closes nodes of the fenced protocol, or asks whether they are fresh.
 pub(crate) fn open_all(asked: Asked<'_>, rules: &Arc<Rules>, action: MarkerAction) -> KeyReports {
     let command = command::open(rules, action);
-    let mut reports = asked.unasked();
-    ask(asked, &command, Verb::Open(Arc::clone(rules)), &mut reports);
+    let mut reports = ask(asked, &command, Verb::Open(Arc::clone(rules)));
     asked.one_vote_each(&mut reports);
     reports
 }
@@ -42,8 +40,7 @@ pub(crate) fn extend_all(
     commands: &[Packed],
     connect_by: Timestamp,
 ) -> Vec<KeyReports> {
-    let mut all: Vec<KeyReports> = commands.iter().map(|_| asked.unasked()).collect();
-    ask_each(asked, commands, Verb::Keep { connect_by }, &mut all);
+    let mut all = ask_each(asked, commands, Verb::Keep { connect_by });
     for reports in &mut all {
         asked.one_vote_each(reports);
     }
@@ -60,12 +57,10 @@ pub(crate) fn extend_all(
 /// answered, the release is repeated in the background, for as long as the key may live. Nobody else can have a lock with
 /// these values, so a repetition may come at any time.
 pub(crate) fn release_all(asked: Asked<'_>, command: &Packed, life: Duration) -> KeyReports {
-    let mut released = asked.unasked();
-    ask(asked, command, Verb::Drop, &mut released);
-    conclude(asked, &mut released, |node| {
+    let released = ask(asked, command, Verb::Drop);
+    conclude(asked, released, |node| {
         node.release_later(command.to_repeat(), node.now(), life);
-    });
-    released
+    })
 }
 
 /// As [`release_all`], for releases of several values of one lock, of which a key has one at most. Calls `repeat` for each node that has
@@ -75,32 +70,30 @@ pub(crate) fn release_and(
     commands: &[Packed],
     repeat: impl Fn(&Arc<Node>),
 ) -> KeyReports {
-    let mut all: Vec<KeyReports> = commands.iter().map(|_| asked.unasked()).collect();
-    ask_each(asked, commands, Verb::Drop, &mut all);
-    let mut released = asked.unasked();
-    for (index, report) in released.iter_mut().enumerate() {
-        let of_node = all.iter_mut().filter_map(|reports| reports.get_mut(index));
-        // A silence counts before refusals. The first of several refusals counts, because nothing has changed between them.
-        let rank = |report: &&mut KeyReport| (!report.vote.is_granted(), !report.is_silent());
-        if let Some(first) = of_node.min_by_key(rank) {
-            swap(report, first);
+    // A silence counts before refusals. The first of several refusals counts, because nothing has changed between them.
+    let rank = |report: &KeyReport| (!report.vote.is_granted(), !report.is_silent());
+    let mut all = ask_each(asked, commands, Verb::Drop).into_iter();
+    let mut released = all.next().unwrap_or_else(|| asked.unasked());
+    for others in all {
+        for (report, other) in released.iter_mut().zip(others) {
+            if rank(&other) < rank(report) {
+                *report = other;
+            }
         }
     }
-    conclude(asked, &mut released, repeat);
-    released
+    conclude(asked, released, repeat)
 }
 
 /// Judges the reports on a release. Calls `repeat` for each node that has not answered.
-fn conclude(asked: Asked<'_>, released: &mut KeyReports, repeat: impl Fn(&Arc<Node>)) {
-    for (index, node) in asked.each() {
-        if let Some(report) = released.get_mut(index) {
-            if report.is_silent() {
-                repeat(node);
-            }
-            note_repetition(report);
+fn conclude(asked: Asked<'_>, mut released: KeyReports, repeat: impl Fn(&Arc<Node>)) -> KeyReports {
+    for (node, report) in asked.with(&mut released) {
+        if report.is_silent() {
+            repeat(node);
         }
+        note_repetition(report);
     }
-    asked.one_vote_each(released);
+    asked.one_vote_each(&mut released);
+    released
 }
 
 /// If the connection broke and the release was sent twice, the first one may have deleted the key. A missing key, another client's, or
@@ -114,16 +107,9 @@ fn note_repetition(report: &mut KeyReport) {
     }
 }
 
-/// What the nodes say of a pass.
-pub(crate) struct Passed {
-    /// Of the release.
-    pub(crate) released: KeyReports,
-    /// The indexes of the nodes that do not tell what has become of the key.
-    pub(crate) silent: Vec<usize>,
-}
-
 /// Sends a packed pass to every node that is asked, in the order of a release. Writes what each node says of the attempt over the report
-/// in `next` that was there.
+/// in `next` that was there. Returns what the nodes say of the release, and the indexes of those that do not tell what has become of
+/// the key.
 ///
 /// As a release, it ignores breakers, and connects beside a pool that is used up. As an acquire, it is undone where no reply
 /// comes.
@@ -132,14 +118,11 @@ pub(crate) fn pass_all(
     command: &Packed,
     attempt: &Attempt,
     next: &mut KeyReports,
-) -> Passed {
-    let mut released = asked.unasked();
-    ask(asked, command, Verb::Pass(attempt.clone()), &mut released);
+) -> (KeyReports, Vec<usize>) {
+    let mut released = ask(asked, command, Verb::Pass(attempt.clone()));
     let mut silent = Vec::new();
-    for index in asked.indexes {
-        let (Some(release), Some(next)) = (released.get_mut(*index), next.get_mut(*index)) else {
-            continue;
-        };
+    let both = asked.with(&mut released).zip(asked.with(next));
+    for (index, ((_, release), (_, next))) in asked.indexes.iter().zip(both) {
         if release.is_silent() {
             silent.push(*index);
         }
@@ -148,30 +131,24 @@ pub(crate) fn pass_all(
     }
     asked.one_vote_each(&mut released);
     asked.one_vote_each(next);
-    Passed { released, silent }
+    (released, silent)
 }
 
 /// Sends a packed question about keys to every node that is asked. Takes no connection beside a pool that is used up, but waits for one
 /// as an acquire does. Returns what each node that is asked has under each key, in order.
 pub(crate) fn show_all(asked: Asked<'_>, command: &Packed) -> Vec<Vec<KeyReport>> {
-    let mut reports = asked.unasked();
-    ask(asked, command, Verb::Show, &mut reports);
-    let keys = |(index, mut report): (usize, KeyReport)| {
-        if !asked.indexes.contains(&index) {
-            return None;
-        }
-        Some(match report.take_said() {
-            Said::Keys(mut keys) => {
-                for key in &mut keys {
-                    (key.since, key.at) = (report.since, report.at);
-                    key.server.clone_from(&report.server);
-                }
-                keys
+    let mut reports = ask(asked, command, Verb::Show);
+    let keys = |(_, report): (_, &mut KeyReport)| match report.take_said() {
+        Said::Keys(mut keys) => {
+            for key in &mut keys {
+                (key.since, key.at) = (report.since, report.at);
+                key.server.clone_from(&report.server);
             }
-            _ => vec![report; command.keys],
-        })
+            keys
+        }
+        _ => vec![report.clone(); command.keys],
     };
-    reports.into_iter().enumerate().filter_map(keys).collect()
+    asked.with(&mut reports).map(keys).collect()
 }
 
 /// Sends a command of any kind to every node that is asked. Returns, for each node that is asked, the time since the reply, how long it
@@ -184,9 +161,7 @@ pub(crate) fn raw_all(
     command: &Packed,
     is_answer: fn(&Reply) -> bool,
 ) -> KeyReports {
-    let mut reports = asked.unasked();
-    ask(asked, command, Verb::Raw(is_answer), &mut reports);
-    reports
+    ask(asked, command, Verb::Raw(is_answer))
 }
 
 impl Node {

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::Node;
 use super::command::{self, WhenFree};
-use super::key_report::{LookReply, Said, SmallVote};
+use super::key_report::{LookReply, Said};
 use super::request::{Listen, Verb};
 use super::round::ask_one;
 use crate::claim::Resource;
-use crate::error::NodeError;
+use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
 use crate::sync::AtomicBool;
 
@@ -43,9 +43,8 @@ impl Node {
             return None;
         }
         let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
-        let joined = self
-            .listening
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
+        let joined = self.listening.fetch_update(set, seen, one_more);
         // Made only then, because dropping a listener counts one less.
         joined.is_ok().then(|| Listener { node: self })
     }
@@ -100,19 +99,18 @@ impl Listener<'_> {
             patience: span.saturating_add(late).min(longest),
             given_up,
         }));
-        match ask_one(self.node, &command, listen).vote {
-            SmallVote::Granted => ListenOutcome::Release,
-            SmallVote::Missing => ListenOutcome::Nothing,
-            vote => {
-                if vote.failure().is_some_and(forbids_to_block) {
-                    let generation = self.node.generation();
-                    self.node
-                        .listening_refused
-                        .store(generation, Ordering::Relaxed);
-                }
-                ListenOutcome::Failed
+        let node = self.node;
+        let vote = ask_one(node, &command, listen).vote;
+        match &*vote {
+            Vote::Granted => return ListenOutcome::Release,
+            Vote::Missing => return ListenOutcome::Nothing,
+            Vote::Failed(error) if forbids_to_block(error) => {
+                let refused = &node.listening_refused;
+                refused.store(node.generation(), Ordering::Relaxed);
             }
+            _ => {}
         }
+        ListenOutcome::Failed
     }
 }
 

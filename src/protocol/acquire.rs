@@ -16,8 +16,8 @@ use crate::fanout::Fanout;
 use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
-use crate::node::key_report::{KeyReport, KeyReports, SmallVote, votes};
-use crate::node::verbs::{acquire, release_all};
+use crate::node::key_report::{KeyReport, KeyReports, NOT_ASKED, votes};
+use crate::node::verbs::{acquire, deny_second_vote, release_all};
 use crate::node::{Attempt, Node};
 use crate::quorum::{self, Term};
 use crate::token::Token;
@@ -51,10 +51,10 @@ pub(super) fn new_attempt(
     make: fn(Claim, Duration) -> Attempt,
 ) -> Result<Attempt, Error> {
     let token = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
-    let value = label.map_or_else(
-        || Value::from(token),
-        |label| Value::labelled(token, label, cluster.clock.wall_micros()),
-    );
+    let value = match label {
+        Some(label) => Value::labelled(token, label, cluster.clock.wall_micros()),
+        None => Value::from(token),
+    };
     let claim = Claim {
         resource: Arc::clone(resource),
         value,
@@ -118,8 +118,8 @@ fn learn(cluster: &Cluster, reports: &[KeyReport]) {
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
 fn round(cluster: &Cluster, attempt: &Attempt, reach: Reach) -> KeyReports {
     let mut reports = unasked(cluster);
-    let left_out = places(&reports, KeyReport::is_left_out);
-    let others = places(&reports, |report| !report.is_left_out());
+    let left_out = places(&reports, |report| report.vote.is_left_out());
+    let others = places(&reports, |report| !report.vote.is_left_out());
     // A node begins its quarantine when it is first asked after its restart. If one node abstains, the others may have
     // been restarted with it: all are asked now, so that their quarantines run at the same time.
     let is_worth_it: fn(Tally) -> bool = |tally| !tally.is_lost() || tally.abstaining > 0;
@@ -152,30 +152,18 @@ pub(super) fn unasked(cluster: &Cluster) -> KeyReports {
     let mut reports = KeyReports::new();
     for node in cluster.each() {
         let failure = node.recent_failure().filter(|_| heed_breakers);
-        reports.push(failure.map_or_else(
-            || KeyReport::unasked(SmallVote::NotAsked),
-            |failure| KeyReport::unasked(Vote::Failed(NodeError::BreakerOpen { failure })),
-        ));
+        let left_out = |failure| Vote::Failed(NodeError::BreakerOpen { failure }).into();
+        reports.push(KeyReport::of(failure.map_or(NOT_ASKED, left_out)));
     }
     reports
 }
 
 /// Says which refusals are no other holder's: a server that has granted the lock under one name refuses it under another.
 fn name_own_refusals(nodes: &[Arc<Node>], reports: &mut [KeyReport]) {
+    // That a writer waits is no key.
+    let is_key = |vote: &Vote| matches!(vote, Vote::Held { .. } | Vote::Read { .. });
     for place in 0..reports.len() {
-        // That a writer waits is no key.
-        let is_key = |vote: &Vote| matches!(vote, Vote::Held { .. } | Vote::Read { .. });
-        let refused = reports.get(place).filter(|report| is_key(&report.vote));
-        let Some(server) = refused.and_then(|report| report.server.as_ref()) else {
-            continue;
-        };
-        let mut others = nodes.iter().zip(&*reports);
-        let granted = others
-            .find(|(_, other)| other.vote.is_granted() && other.server.as_ref() == Some(server));
-        let other = granted.map(|(node, _)| Arc::clone(node.name()));
-        if let (Some(other), Some(refused)) = (other, reports.get_mut(place)) {
-            refused.vote = Vote::Failed(NodeError::SameServer { other }).into();
-        }
+        deny_second_vote(nodes, reports, place, &[], is_key);
     }
 }
 
@@ -193,10 +181,10 @@ fn settle((mut report, released): (KeyReport, KeyReport)) -> KeyReport {
         report.vote = released.vote;
     } else if let Vote::Missing = *released.vote {
         let mut vote = Vote::from(report.vote);
-        if let Vote::Held { remaining, .. } = &mut vote {
-            *remaining = Some(Duration::ZERO);
-        } else if let Vote::Read { last, .. } = &mut vote {
-            *last = Duration::ZERO;
+        match &mut vote {
+            Vote::Held { remaining, .. } => *remaining = Some(Duration::ZERO),
+            Vote::Read { last, .. } => *last = Duration::ZERO,
+            _ => {}
         }
         report.vote = vote.into();
     }

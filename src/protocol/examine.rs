@@ -124,9 +124,9 @@ fn whole_life(
     if resource.is_read() {
         // A writer that meets readers asks how many there are, by commands that they don't need themselves.
         let shown = show_all(asked, &command::show(&resource.keys));
-        for ((place, _), keys) in asked.each().zip(shown) {
-            let mut failed = keys.into_iter().filter(|key| key.vote.is_failure());
-            if let (Some(report), Some(failed)) = (extended.get_mut(place), failed.next()) {
+        for ((_, report), keys) in asked.with(&mut extended).zip(shown) {
+            let mut keys = keys.into_iter();
+            if let Some(failed) = keys.find(|key| key.vote.is_failure()) {
                 *report = failed;
             }
         }

@@ -9,10 +9,10 @@ use super::acquire::{call_off, conclude, new_attempt, unasked};
 use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
 use crate::contend::spec::Spec;
-use crate::error::Error;
+use crate::error::{Error, Vote};
 use crate::lease::state::holding::Holding;
-use crate::node::key_report::{KeyReport, KeyReports, SmallVote, waiters};
-use crate::node::verbs::{Passed, pass_all, release_all};
+use crate::node::key_report::{KeyReports, NOT_ASKED, waiters};
+use crate::node::verbs::{pass_all, release_all};
 use crate::node::{Attempt, command};
 use crate::quorum::is_reached;
 
@@ -37,17 +37,14 @@ pub(crate) fn pass(
     let command = command::pass(held, &attempt.claim, ttl);
     let mut reports = unasked(cluster);
     let owed = places(holdings, |node| node.has_to_be_released());
-    let left_out = places(&reports, KeyReport::is_left_out);
+    let left_out = places(&reports, |report| report.vote.is_left_out());
     let is_asked = |place: &usize| owed.contains(place) || !left_out.contains(place);
     let asked: Places = (0..reports.len()).filter(is_asked).collect();
 
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
-    let passed = pass_all(cluster.asking(&asked), &command, &attempt, &mut reports);
-    let Passed {
-        mut released,
-        mut silent,
-    } = passed;
+    let asking = cluster.asking(&asked);
+    let (mut released, mut silent) = pass_all(asking, &command, &attempt, &mut reports);
     let answered_by = asked.len().saturating_sub(silent.len());
     silent.retain(|place| owed.contains(place));
     if !silent.is_empty() {
@@ -62,7 +59,7 @@ pub(crate) fn pass(
         } else {
             let again = release_all(asked, &release, life);
             for (report, again) in released.iter_mut().zip(again) {
-                if matches!(again.vote, SmallVote::Released) {
+                if matches!(*again.vote, Vote::Released) {
                     *report = again;
                 } else {
                     report.waiters = report.waiters.or(again.waiters);
@@ -73,7 +70,7 @@ pub(crate) fn pass(
     for (place, report) in released.iter_mut().enumerate() {
         if !owed.contains(&place) {
             // As in a release, which does not ask this node.
-            report.vote = SmallVote::NotAsked;
+            report.vote = NOT_ASKED;
         }
     }
     let next = if waiters(&released).any() {
