@@ -116,12 +116,6 @@ impl Cluster {
         &self.nodes
     }
 
-    pub(crate) fn each(
-        &self,
-    ) -> impl DoubleEndedIterator<Item = &Arc<Node>> + ExactSizeIterator + Clone {
-        self.nodes.iter()
-    }
-
     /// All nodes, of which those with these indexes are asked.
     pub(crate) fn asking<'c>(&'c self, indexes: &'c [usize]) -> Asked<'c> {
         let nodes = &self.nodes;

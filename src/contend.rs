@@ -21,21 +21,19 @@ pub(crate) mod waiting;
 use crate::clock::nap;
 use crate::sync;
 
-/// A quick hash. SPIKE: without a seed; a hash by `RandomState`, made once for each resource, would do as well.
-#[derive(Default, Clone)]
+/// A quick hash of names, without a seed.
+#[derive(Default)]
 pub(crate) struct Quick(u64);
 
 impl std::hash::Hasher for Quick {
     fn write(&mut self, bytes: &[u8]) {
-        let mut chunks = bytes.chunks_exact(8);
-        for chunk in &mut chunks {
-            self.add(u64::from_ne_bytes(chunk.try_into().unwrap_or_default()));
+        let (words, rest) = bytes.as_chunks();
+        let mut last = [0; 8];
+        last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        for word in words.iter().chain([&last]) {
+            let mixed = self.0 ^ u64::from_ne_bytes(*word);
+            self.0 = mixed.wrapping_mul(0xf135_7aea_2e62_a9c5).rotate_left(23);
         }
-        let mut rest = [0; 8];
-        for (to, from) in rest.iter_mut().zip(chunks.remainder()) {
-            *to = *from;
-        }
-        self.add(u64::from_ne_bytes(rest));
     }
 
     fn write_u8(&mut self, _: u8) {}
@@ -43,13 +41,5 @@ impl std::hash::Hasher for Quick {
     fn finish(&self) -> u64 {
         let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed ^ (mixed >> 29)
-    }
-}
-
-impl Quick {
-    fn add(&mut self, word: u64) {
-        self.0 = (self.0 ^ word)
-            .wrapping_mul(0xf135_7aea_2e62_a9c5)
-            .rotate_left(23);
     }
 }

@@ -295,33 +295,31 @@ type Owner<'v> = (&'v str, Option<&'v Holder>, bool);
 
 /// Whose key a node has, and for how long, if that is a lock.
 fn key(vote: &Vote) -> Option<(Owner<'_>, Duration)> {
-    if let Vote::Held {
+    let Vote::Held {
         token: Some(token),
         remaining: Some(left),
         holder,
         resting,
         ..
     } = vote
-    {
-        Some(((token, holder.as_ref(), *resting), *left))
-    } else {
-        None
-    }
+    else {
+        return None;
+    };
+    Some(((token, holder.as_ref(), *resting), *left))
 }
 
 /// How many readers a node has, and for how long the first and the last of them.
 fn readers(vote: &Vote) -> Option<(u64, [Duration; 2])> {
-    if let Vote::Read {
+    let Vote::Read {
         readers,
         first: Some(first),
         last,
         ..
     } = vote
-    {
-        Some((*readers, [*first, *last]))
-    } else {
-        None
-    }
+    else {
+        return None;
+    };
+    Some((*readers, [*first, *last]))
 }
 
 #[cfg(test)]

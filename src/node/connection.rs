@@ -112,20 +112,18 @@ impl OpenConnection {
 
     /// The run id of the server at the other end, if it is known.
     pub(super) fn run_id(&self) -> Option<&Arc<str>> {
-        if let Server::Known(run_id) = &self.server {
-            run_id.as_ref()
-        } else {
-            None
-        }
+        let Server::Known(run_id) = &self.server else {
+            return None;
+        };
+        run_id.as_ref()
     }
 
     /// The error that has answered everything on this connection, if one has.
     pub(super) fn refusal(&self) -> Option<NodeError> {
-        if let Server::Refused(error) = &self.server {
-            Some(refusal(error))
-        } else {
-            None
-        }
+        let Server::Refused(error) = &self.server else {
+            return None;
+        };
+        Some(refusal(error))
     }
 
     /// Sends a whole batch. After an error the connection is of no use: what is in the stream is unknown.

@@ -324,7 +324,7 @@ pub(crate) fn release_of(key: &str) -> Packed {
     command::release(&Claim::of_key(key))
 }
 
-pub(crate) fn attempt_on(key: &str) -> Attempt {
+pub(crate) fn attempt_on(key: &str) -> Arc<Attempt> {
     Attempt::new(Claim::of_key(key), SECOND)
 }
 

@@ -266,11 +266,8 @@ impl<'l> Lane<'l> {
             state.round_trip = state.round_trip.min(round_trip);
         }
         let is_one_too_many = state.under_way > state.lanes(lanes.most);
-        let heir = if is_one_too_many {
-            None
-        } else {
-            state.queue.pop_front()
-        };
+        let next = || state.queue.pop_front();
+        let heir = (!is_one_too_many).then(next).flatten();
         if heir.is_none() {
             state.under_way = state.under_way.saturating_sub(1);
         }

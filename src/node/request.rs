@@ -23,7 +23,7 @@ use crate::wire::scripts::Script;
 pub(super) enum Verb {
     /// Asks for a vote. A second `SET` would find the first, so a repetition has another form. A command without a reply is
     /// undone.
-    Take(Attempt),
+    Take(Arc<Attempt>),
     /// Extends. A node that has our key must get it, also when all connections of the pool are in use.
     Keep {
         /// How long connections may take, so that the lock does not end meanwhile; within its node timeout in any case.
@@ -33,7 +33,7 @@ pub(super) enum Verb {
     Drop,
     /// Releases a lock, as above, and asks for it again. What it asked for is undone without a reply. It has one form, because
     /// a repetition knows its own key.
-    Pass(Attempt),
+    Pass(Arc<Attempt>),
     /// Asks what is under keys.
     Show,
     /// Makes a step of a scan for keys.
@@ -132,12 +132,11 @@ impl Verb {
     }
 
     /// What goes out if the outcome is unknown, if the command is undone then.
-    pub(super) fn attempt(&self) -> Option<&Attempt> {
-        if let Self::Take(attempt) | Self::Pass(attempt) = self {
-            Some(attempt)
-        } else {
-            None
-        }
+    pub(super) fn attempt(&self) -> Option<&Arc<Attempt>> {
+        let (Self::Take(attempt) | Self::Pass(attempt)) = self else {
+            return None;
+        };
+        Some(attempt)
     }
 
     /// How long a wait for another client may take after sending, if it is one. Its time-out says nothing about the node.
@@ -151,11 +150,10 @@ impl Verb {
     }
 
     fn listen(&self) -> Option<&Listen> {
-        if let Self::Listen(listen) = self {
-            Some(listen)
-        } else {
-            None
-        }
+        let Self::Listen(listen) = self else {
+            return None;
+        };
+        Some(listen)
     }
 
     /// Whether the answer says nothing about the node as a place for locks.

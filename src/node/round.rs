@@ -231,12 +231,11 @@ fn ask_once(asked: Asked<'_>, own: &[Request], reports: &mut [KeyReports]) {
         }
         _ => return lead(asked, own, reports, &Lane::none(since), &[]),
     };
-    let half = first.timeout.checked_div(2).unwrap_or_default();
     let applicant = Applicant {
         indexes: asked.indexes,
         room: MOST_BYTES.saturating_sub(one.room()),
         since,
-        until: since.saturating_add(half),
+        until: since.half_way_to(since.saturating_add(first.timeout)),
     };
     let lanes = if asked.indexes.len() == 1 {
         &first.lanes

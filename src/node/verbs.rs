@@ -18,8 +18,13 @@ use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
 /// Asks these nodes for their votes on an attempt. Writes the report of each node over the one that was there.
-pub(crate) fn acquire(asked: Asked<'_>, attempt: &Attempt, reports: &mut KeyReports) {
-    ask_over(asked, &attempt.packed, Verb::Take(attempt.clone()), reports);
+pub(crate) fn acquire(asked: Asked<'_>, attempt: &Arc<Attempt>, reports: &mut KeyReports) {
+    ask_over(
+        asked,
+        &attempt.packed,
+        Verb::Take(Arc::clone(attempt)),
+        reports,
+    );
     asked.one_vote_each(reports);
 }
 
@@ -116,10 +121,10 @@ fn note_repetition(report: &mut KeyReport) {
 pub(crate) fn pass_all(
     asked: Asked<'_>,
     command: &Packed,
-    attempt: &Attempt,
+    attempt: &Arc<Attempt>,
     next: &mut KeyReports,
 ) -> (KeyReports, Vec<usize>) {
-    let mut released = ask(asked, command, Verb::Pass(attempt.clone()));
+    let mut released = ask(asked, command, Verb::Pass(Arc::clone(attempt)));
     let mut silent = Vec::new();
     let both = asked.with(&mut released).zip(asked.with(next));
     for (index, ((_, release), (_, next))) in asked.indexes.iter().zip(both) {

@@ -48,8 +48,8 @@ pub(super) fn new_attempt(
     resource: &Arc<Resource>,
     ttl: Duration,
     label: Option<&Label>,
-    make: fn(Claim, Duration) -> Attempt,
-) -> Result<Attempt, Error> {
+    make: fn(Claim, Duration) -> Arc<Attempt>,
+) -> Result<Arc<Attempt>, Error> {
     let token = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
     let value = match label {
         Some(label) => Value::labelled(token, label, cluster.clock.wall_micros()),
@@ -116,7 +116,7 @@ fn learn(cluster: &Cluster, reports: &[KeyReport]) {
 /// Asks the nodes in the canonical order, until no majority is possible.
 ///
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
-fn round(cluster: &Cluster, attempt: &Attempt, reach: Reach) -> KeyReports {
+fn round(cluster: &Cluster, attempt: &Arc<Attempt>, reach: Reach) -> KeyReports {
     let mut reports = unasked(cluster);
     let left_out = places(&reports, |report| report.vote.is_left_out());
     let others = places(&reports, |report| !report.vote.is_left_out());
@@ -146,11 +146,11 @@ fn round(cluster: &Cluster, attempt: &Attempt, reach: Reach) -> KeyReports {
 
 /// The reports before any node was asked. They say which nodes are left out because they failed a moment ago.
 pub(super) fn unasked(cluster: &Cluster) -> KeyReports {
-    let well = cluster.each().filter(|node| node.is_well()).count();
+    let well = cluster.nodes().iter().filter(|node| node.is_well()).count();
     // Breakers are heeded only while the nodes that did not fail are a majority.
     let heed_breakers = quorum::is_reached(cluster.nodes().len(), well);
     let mut reports = KeyReports::new();
-    for node in cluster.each() {
+    for node in cluster.nodes().iter() {
         let failure = node.recent_failure().filter(|_| heed_breakers);
         let left_out = |failure| Vote::Failed(NodeError::BreakerOpen { failure }).into();
         reports.push(KeyReport::of(failure.map_or(NOT_ASKED, left_out)));

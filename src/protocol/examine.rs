@@ -29,7 +29,7 @@ const FIRST_TTL: Duration = Duration::from_millis(900);
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
     let mut nodes = ask_questions(cluster);
     let as_stranger = Stranger::commands(&key_of_trial(cluster)?);
-    for (node, facts) in cluster.each().zip(&mut nodes) {
+    for (node, facts) in cluster.nodes().iter().zip(&mut nodes) {
         if facts.answers() {
             let replies = node.ask_without_login(&as_stranger);
             facts.stranger = replies.map(|replies| Stranger::of(&replies));
@@ -49,7 +49,7 @@ fn ask_questions(cluster: &Cluster) -> Vec<Facts> {
         connection: cluster.options.connect_timeout(),
     };
     let answers = |node: &Arc<Node>| Answers::of(Arc::clone(node.name()), limits);
-    let mut all: Vec<Answers> = cluster.each().map(answers).collect();
+    let mut all: Vec<Answers> = cluster.nodes().iter().map(answers).collect();
     for question in Question::ALL {
         let command = question.command(&cluster.key(MARKER));
         let asked = places(&all, Answers::is_to_be_asked);
@@ -62,7 +62,7 @@ fn ask_questions(cluster: &Cluster) -> Vec<Facts> {
             so_far.note(question, answer.elapsed(), then_us, answer.reply());
         }
     }
-    for (node, answers) in cluster.each().zip(&mut all) {
+    for (node, answers) in cluster.nodes().iter().zip(&mut all) {
         answers.connection = node.last_connection();
     }
     all.into_iter().map(Facts::of).collect()

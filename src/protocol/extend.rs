@@ -117,9 +117,7 @@ impl Extension {
 
     /// Returns when half of the time that the lock has left is over.
     fn half_of_the_rest(&self) -> Timestamp {
-        let rest = self.lease.deadline().saturating_since(self.started);
-        let half = rest.checked_div(2).unwrap_or_default();
-        self.started.saturating_add(half)
+        self.started.half_way_to(self.lease.deadline())
     }
 
     pub(crate) fn verdict(&self) -> Verdict {

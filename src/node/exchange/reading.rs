@@ -3,6 +3,7 @@
 use std::io;
 use std::iter::once;
 use std::mem::{replace, take};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -187,7 +188,7 @@ impl Exchange<'_> {
             return Leftover::Possible;
         }
         let undo = Undo::written(command, self.node.now());
-        let receipt = undo.receipt.clone();
+        let receipt = Arc::clone(&undo.receipt);
         self.undos.push(undo);
         Leftover::Undone(receipt)
     }

@@ -199,17 +199,15 @@ pub(super) fn millis(number: i64) -> Duration {
 }
 
 pub(super) fn items(reply: &Reply) -> Option<&[Reply]> {
-    if let Reply::Array(items) = reply {
-        Some(items)
-    } else {
-        None
-    }
+    let Reply::Array(items) = reply else {
+        return None;
+    };
+    Some(items)
 }
 
 pub(super) fn bytes(value: &Reply) -> Option<&[u8]> {
-    if let Reply::Bulk(bytes) = value {
-        Some(bytes)
-    } else {
-        None
-    }
+    let Reply::Bulk(bytes) = value else {
+        return None;
+    };
+    Some(bytes)
 }
