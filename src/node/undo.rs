@@ -49,7 +49,7 @@ pub(crate) struct Receipt {
 }
 
 impl Receipt {
-    fn new(sent_at: Timestamp) -> Arc<Self> {
+    pub(super) fn new(sent_at: Timestamp) -> Arc<Self> {
         let is_answered = AtomicBool::new(false);
         Arc::new(Self {
             sent_at,
@@ -83,13 +83,6 @@ impl Receipt {
 pub(super) struct Undo {
     pub(super) command: Packed,
     pub(super) receipt: Arc<Receipt>,
-}
-
-impl Undo {
-    pub(super) fn written(command: Packed, at: Timestamp) -> Self {
-        let receipt = Receipt::new(at);
-        Self { command, receipt }
-    }
 }
 
 /// Undos that were written, with their connection. Nobody waits for their replies.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Node;
+use super::asked::Asked;
 use super::attempt::Attempt;
 use super::command::{self, MarkerAction};
 use super::key_report::{KeyReport, KeyReports, Page, Said};
 use super::request::Verb;
-pub(crate) use super::round::{Asked, deny_second_vote};
 use super::round::{ask, ask_each, ask_one, ask_over};
 use crate::clock::Timestamp;
 use crate::error::{NodeError, Vote};

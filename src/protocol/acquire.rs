@@ -16,8 +16,9 @@ use crate::fanout::Fanout;
 use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
+use crate::node::asked::deny_second_vote;
 use crate::node::key_report::{KeyReport, KeyReports, NOT_ASKED, votes};
-use crate::node::verbs::{acquire, deny_second_vote, release_all};
+use crate::node::verbs::{acquire, release_all};
 use crate::node::{Attempt, Node};
 use crate::quorum::{self, Term};
 use crate::token::Token;
@@ -34,33 +35,30 @@ pub(crate) fn attempt(
     resource: &Arc<Resource>,
     reach: Reach,
 ) -> Result<Won, Error> {
-    let (ttl, label) = (spec.term.ttl, spec.label.as_ref());
-    let attempt = new_attempt(cluster, resource, ttl, label, Attempt::new)?;
+    let claim = new_claim(cluster, resource, spec.label.as_ref())?;
+    let attempt = Attempt::new(claim, spec.term.ttl);
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let reports = round(cluster, &attempt, reach);
     conclude(cluster, &attempt, started, spec.term, reports)
 }
 
-/// Makes an attempt with a token that no other attempt has.
-pub(super) fn new_attempt(
+/// What an attempt asks for: the lock on this resource, with a token that no other attempt has.
+pub(super) fn new_claim(
     cluster: &Cluster,
     resource: &Arc<Resource>,
-    ttl: Duration,
     label: Option<&Label>,
-    make: fn(Claim, Duration) -> Arc<Attempt>,
-) -> Result<Arc<Attempt>, Error> {
+) -> Result<Claim, Error> {
     let token = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
     let value = match label {
         Some(label) => Value::labelled(token, label, cluster.clock.wall_micros()),
         None => Value::from(token),
     };
-    let claim = Claim {
+    Ok(Claim {
         resource: Arc::clone(resource),
         value,
         fence: cluster.fence_of(resource),
-    };
-    Ok(make(claim, ttl))
+    })
 }
 
 /// Judges a round that began at `started`. If it is lost, releases the keys that it set.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Won;
-use crate::claim::{Claim, Fence};
+use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause, Vote};
@@ -23,14 +23,11 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let name: Arc<str> = lease.resource().into();
     let resource = cluster.resource(Arc::clone(&name), lease.kind.clone())?;
     check_origin(cluster, lease)?;
-    let rules = cluster.rules.as_ref().zip(lease.fencing_token());
+    let token = lease.fencing_token().map(FencingToken::new);
     let claim = Claim {
         resource: Arc::new(resource),
         value: lease.value.clone(),
-        fence: rules.map(|(rules, token)| Fence {
-            rules: Arc::clone(rules),
-            token: FencingToken::new(token),
-        }),
+        fence: token.and_then(|token| cluster.fence(token)),
     };
     let expired = |nodes| {
         let (resource, cause) = (Arc::clone(&name), LossCause::Expired { nodes });

@@ -7,7 +7,7 @@ use std::time::Duration;
 mod survey;
 
 use self::survey::survey;
-use super::acquire::{call_off, new_attempt};
+use super::acquire::{call_off, new_claim};
 use crate::claim::{Kind, Resource};
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
@@ -111,7 +111,7 @@ fn whole_life(
     tried: &[usize],
 ) -> Result<Vec<Trial>, Error> {
     let ttl = FIRST_TTL;
-    let attempt = new_attempt(cluster, resource, ttl, None, Attempt::once)?;
+    let attempt = Attempt::once(new_claim(cluster, resource, None)?, ttl);
     let asked = cluster.asking(tried);
     let mut taken = asked.unasked();
     acquire(asked, &attempt, &mut taken);

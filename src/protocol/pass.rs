@@ -5,7 +5,7 @@
 //! they may go together.
 
 use super::Won;
-use super::acquire::{call_off, conclude, new_attempt, unasked};
+use super::acquire::{call_off, conclude, new_claim, unasked};
 use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
 use crate::contend::spec::Spec;
@@ -32,8 +32,9 @@ pub(crate) fn pass(
     holdings: &[Holding],
     spec: &Spec,
 ) -> Result<Pass, Error> {
-    let (ttl, label) = (spec.term.ttl, spec.label.as_ref());
-    let attempt = new_attempt(cluster, &held.resource, ttl, label, Attempt::new)?;
+    let ttl = spec.term.ttl;
+    let claim = new_claim(cluster, &held.resource, spec.label.as_ref())?;
+    let attempt = Attempt::new(claim, ttl);
     let command = command::pass(held, &attempt.claim, ttl);
     let mut reports = unasked(cluster);
     let owed = places(holdings, |node| node.has_to_be_released());

@@ -14,7 +14,7 @@ use crate::node::connection::{Wait, no_connection};
 use crate::node::gate::Passage;
 use crate::node::key_report::{Again, KeyReport};
 use crate::node::reply::{hide_echo, kind, read};
-use crate::node::undo::{Leftover, Undo};
+use crate::node::undo::{Leftover, Receipt, Undo};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
@@ -187,10 +187,10 @@ impl Exchange<'_> {
         if sent.is_err() {
             return Leftover::Possible;
         }
-        let undo = Undo::written(command, self.node.now());
-        let receipt = Arc::clone(&undo.receipt);
-        self.undos.push(undo);
-        Leftover::Undone(receipt)
+        let receipt = Receipt::new(self.node.now());
+        let leftover = Leftover::Undone(Arc::clone(&receipt));
+        self.undos.push(Undo { command, receipt });
+        leftover
     }
 
     /// Gives up a connection with undos on it, but not the undos.

@@ -9,8 +9,9 @@ use super::RetryQueue;
 use crate::clock::{Timers, Timestamp};
 use crate::node::connection::OpenConnection;
 
+use crate::node::asked::Asked;
 use crate::node::request::Verb;
-use crate::node::round::{Asked, ask_each, ask_one};
+use crate::node::round::{ask_each, ask_one};
 use crate::node::undo::{Behind, End, Undo};
 use crate::node::{Node, command};
 use crate::retry::BackOff;

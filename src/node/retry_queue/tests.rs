@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::super::asked::Asked;
 use super::super::doubles::{
     self, Event, Fails, Late, SECOND, Says, Server, closes, error, is_away,
 };
-use super::super::verbs::{Asked, release_all, release_and};
+use super::super::verbs::{release_all, release_and};
 use super::super::{Leftover, Node, Receipt};
 use super::background::PAUSES;
 use super::*;

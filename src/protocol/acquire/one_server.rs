@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::name_own_refusals;
 use crate::error::{NodeError, Vote};
 use crate::node::Node;
+use crate::node::asked::Asked;
 use crate::node::doubles::{self, Server};
 use crate::node::key_report::{KeyReport, KeyReports};
-use crate::node::verbs::Asked;
 
 /// Of each node, the letter of its server; a dash where that is not known.
 const SERVERS: &str = "abab";
