@@ -68,8 +68,8 @@ pub(crate) struct Resource {
     /// The name in messages.
     pub(crate) name: Arc<str>,
     pub(crate) kind: Kind,
-    /// A key for each name, in order.
-    pub(crate) keys: SmallVec<[String; 1]>,
+    /// A key for each name, in order. None if the names are the keys.
+    pub(crate) other_keys: SmallVec<[String; 1]>,
 }
 
 impl Resource {
@@ -78,6 +78,11 @@ impl Resource {
             Some(names) => names,
             None => slice::from_ref(&self.name),
         }
+    }
+
+    /// A key for each name, in order.
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.names().len()).map(|place| self.key_at(place))
     }
 
     /// The key, or the first of several.
@@ -92,8 +97,9 @@ impl Resource {
         semaphore.map_or(key, |(semaphore, _)| semaphore)
     }
 
-    fn key_at(&self, place: usize) -> &str {
-        self.keys.get(place).map_or("", String::as_str)
+    pub(crate) fn key_at(&self, place: usize) -> &str {
+        let name = || self.names().get(place).map_or("", |name| name);
+        self.other_keys.get(place).map_or_else(name, String::as_str)
     }
 
     /// The key of the resource with this name, if that is one of several, or else the first key.
@@ -111,7 +117,7 @@ impl Resource {
         Self {
             name: Arc::clone(&self.name),
             kind: Kind::Slot(slot),
-            keys: smallvec![slot_key(self.key(), slot)],
+            other_keys: smallvec![slot_key(self.key(), slot)],
         }
     }
 
@@ -120,7 +126,7 @@ impl Resource {
         Self {
             name: key.into(),
             kind: Kind::Lock,
-            keys: smallvec![key.to_owned()],
+            other_keys: SmallVec::new(),
         }
     }
 
@@ -188,12 +194,10 @@ impl Claim {
 
     /// A lock of this kind, with the names as keys.
     pub(crate) fn of_kind(name: &str, kind: Kind) -> Self {
-        let mut resource = Resource {
+        Self::of(Resource {
             kind,
             ..Resource::of_key(name)
-        };
-        resource.keys = resource.names().iter().map(ToString::to_string).collect();
-        Self::of(resource)
+        })
     }
 
     fn of(resource: Resource) -> Self {

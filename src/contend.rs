@@ -18,28 +18,37 @@ mod refusal;
 pub(crate) mod spec;
 pub(crate) mod waiting;
 
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+
 use crate::clock::nap;
 use crate::sync;
 
-/// A quick hash of names, without a seed.
-#[derive(Default)]
-pub(crate) struct Quick(u64);
+/// Values by hashes, which are not hashed again.
+pub(crate) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<KnownHash>>;
 
-impl std::hash::Hasher for Quick {
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks();
-        let mut last = [0; 8];
-        last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        for word in words.iter().chain([&last]) {
-            let mixed = self.0 ^ u64::from_ne_bytes(*word);
-            self.0 = mixed.wrapping_mul(0xf135_7aea_2e62_a9c5).rotate_left(23);
-        }
+#[derive(Default)]
+pub(crate) struct KnownHash(u64);
+
+impl Hasher for KnownHash {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 
-    fn write_u8(&mut self, _: u8) {}
-
     fn finish(&self) -> u64 {
-        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ (mixed >> 29)
+        self.0
+    }
+}
+
+/// Hashes of names. Nobody can choose two names that have one hash, because nobody knows the keys of these hashes.
+#[derive(Default)]
+pub(crate) struct Hashes(RandomState);
+
+impl Hashes {
+    pub(crate) fn of(&self, name: &str) -> u64 {
+        self.0.hash_one(name)
     }
 }

@@ -1,8 +1,10 @@
 //! The key of a resource.
 
+use std::borrow::Cow;
+use std::slice;
 use std::sync::Arc;
 
-use smallvec::smallvec;
+use smallvec::SmallVec;
 
 use super::Cluster;
 use crate::claim::{Kind, Resource, SLOT, slot_key};
@@ -15,8 +17,11 @@ const LONGEST_KEY: usize = 64 * 1024;
 
 impl Cluster {
     /// The key of a resource whose name was checked.
-    pub(crate) fn key(&self, resource: &str) -> String {
-        [self.options.key_prefix.as_str(), resource].concat()
+    pub(crate) fn key<'r>(&self, resource: &'r str) -> Cow<'r, str> {
+        match self.options.key_prefix.as_str() {
+            "" => resource.into(),
+            prefix => [prefix, resource].concat().into(),
+        }
     }
 
     /// What a lock of this kind is on, if each name is valid.
@@ -24,25 +29,32 @@ impl Cluster {
         if let Kind::Permit(permits) = kind {
             check_permits(permits)?;
         }
-        let keys = match &kind {
-            Kind::Lock | Kind::Read | Kind::Permit(_) => smallvec![self.checked_key(&name)?],
-            Kind::Slot(slot) => smallvec![slot_key(&self.checked_key(&name)?, *slot)],
-            Kind::Several(names) => {
-                let keys = names.iter().map(|name| self.checked_key(name));
-                keys.collect::<Result<_, _>>()?
+        let mut other_keys = SmallVec::new();
+        let names = kind.names().map_or(slice::from_ref(&name), |names| names);
+        for name in names {
+            let key = self.checked_key(name)?;
+            if let Kind::Slot(slot) = kind {
+                other_keys.push(slot_key(&key, slot));
+            } else if let Cow::Owned(key) = key {
+                other_keys.push(key);
             }
-        };
-        Ok(Resource { name, kind, keys })
+        }
+        Ok(Resource {
+            name,
+            kind,
+            other_keys,
+        })
     }
 
     /// The key of a lock that is tried to see whether nodes give locks. No name leads to such a key, and each attempt has a key
     /// of its own.
     pub(crate) fn key_of_trial(&self, attempt: &Token) -> String {
         self.key(&format!("{BESIDE}try:{}", attempt.as_str()))
+            .into_owned()
     }
 
     /// The key of a resource, if its name is valid.
-    pub(crate) fn checked_key(&self, resource: &str) -> Result<String, Error> {
+    pub(crate) fn checked_key<'r>(&self, resource: &'r str) -> Result<Cow<'r, str>, Error> {
         if resource.is_empty() {
             return Err(Error::invalid("resource", "the name is empty; give one"));
         }
@@ -55,7 +67,7 @@ impl Cluster {
     }
 
     /// The beginning of the keys of all resources whose names begin with `prefix`.
-    pub(crate) fn checked_prefix(&self, prefix: &str) -> Result<String, Error> {
+    pub(crate) fn checked_prefix<'r>(&self, prefix: &'r str) -> Result<Cow<'r, str>, Error> {
         let key = self.key(prefix);
         if key.len() > LONGEST_KEY {
             let reason = format!(

@@ -32,7 +32,7 @@ impl Attempt {
     ///
     /// New connections have to be made by `connect_by`, or within a node timeout.
     pub(crate) fn healing(claim: Claim, ttl: Duration, connect_by: Timestamp) -> Arc<Self> {
-        let is_one = !claim.resource.is_read() && claim.resource.keys.len() == 1;
+        let is_one = !claim.resource.is_read() && claim.resource.names().len() == 1;
         let mut attempt = Self::of(claim, ttl, if is_one { Times::First } else { Times::Heal });
         attempt.connect_by = Some(connect_by);
         Arc::new(attempt)

@@ -1,6 +1,5 @@
 //! The commands of the verbs, packed once for a whole round.
 
-use std::iter;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -75,7 +74,7 @@ impl<'a> Arguments<'a> {
 
     /// The number of keys, the keys and the arguments. Those at the end are left out where the script does not need them.
     fn words(&self) -> Words<'a> {
-        let mut words = keys(&self.resource.keys);
+        let mut words = keys(self.resource.keys());
         words.push(self.value.into());
         if self.fence.is_none() && self.how.is_empty() {
             words.extend(self.span.map(millis));
@@ -103,10 +102,13 @@ impl<'a> Arguments<'a> {
 type Words<'a> = SmallVec<[Word<'a>; 12]>;
 
 /// The number of keys, and the keys.
-fn keys(keys: &[String]) -> Words<'_> {
-    let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
-    let keys = keys.iter().map(|key| Word::from(key.as_str()));
-    iter::once(count.into()).chain(keys).collect()
+fn keys<'a>(keys: impl ExactSizeIterator<Item = &'a str>) -> Words<'a> {
+    let mut words = Words::new();
+    words.push(u64::try_from(keys.len()).unwrap_or(u64::MAX).into());
+    for key in keys {
+        words.push(key.into());
+    }
+    words
 }
 
 /// Asks for a lock. That is `SET key token NX PX ttl` where it can be, the acquire of the published algorithm.
@@ -119,8 +121,8 @@ pub(crate) fn take(claim: &Claim, ttl: Duration, times: Times) -> Packed {
         (Times::First, false) => "",
         (Times::Again | Times::Heal, false) => "a",
     };
-    if let (None, "", [key]) = (&claim.fence, how, resource.keys.as_slice()) {
-        let (key, value) = (key.as_str().into(), claim.value.as_bytes().into());
+    if let (None, "", 1) = (&claim.fence, how, resource.names().len()) {
+        let (key, value) = (resource.key().into(), claim.value.as_bytes().into());
         let [set, nx, px] = ["SET", "NX", "PX"].map(Word::from);
         return Packed::new("acquire", &[set, key, value, nx, px, millis(ttl)]);
     }
@@ -183,8 +185,9 @@ pub(crate) fn pass(held: &Claim, next: &Claim, ttl: Duration) -> Packed {
 }
 
 /// Asks what is under these keys, and changes nothing.
-pub(crate) fn show(keys: &[String]) -> Packed {
-    Packed::call("inspect", &SHOW_SCRIPT, &self::keys(keys)).about_keys(keys.len())
+pub(crate) fn show<'a>(keys: impl ExactSizeIterator<Item = &'a str>) -> Packed {
+    let count = keys.len();
+    Packed::call("inspect", &SHOW_SCRIPT, &self::keys(keys)).about_keys(count)
 }
 
 /// As [`show`], for a holder: a reader is shown its own value alone, and a lock whose counter is smaller than the token as none.
@@ -225,7 +228,7 @@ pub(super) fn look(
     };
     let how = if resource.is_read() { "r" } else { "" };
     let permits = resource.kind.permits();
-    let mut words = keys(&resource.keys);
+    let mut words = keys(resource.keys());
     words.extend([millis(announced), when_free.into(), how.into()]);
     words.extend(permits.map(|permits| Word::from(u64::from(permits))));
     if let Some(rules) = rules {

@@ -182,8 +182,8 @@ impl KeyReport {
     /// Whether the node does not say what has become of a key that was released. An error, as while a server loads its data, does
     /// not.
     pub(super) fn is_silent(&self) -> bool {
-        let rare = self.rare.as_ref();
-        let hides_error = |rare: &Box<Rare>| matches!(rare.said, Said::ErrorOfAnotherKey);
+        let rare = self.rare.as_deref();
+        let hides_error = |rare: &Rare| matches!(rare.said, Said::ErrorOfAnotherKey);
         !self.has_replied || self.vote.is_silent() || rare.is_some_and(hides_error)
     }
 
@@ -200,13 +200,13 @@ impl KeyReport {
 
     /// The report on the attempt that went with a release.
     pub(super) fn next_report(&mut self) -> Self {
-        let next = match self.take_said() {
-            Said::NextVote(next) => next.unwrap_or(NOT_ASKED),
-            _ => self.vote.clone(),
-        };
-        let mut report = Self::of(next);
+        let mut report = Self::of(if let Said::NextVote(next) = self.take_said() {
+            next.unwrap_or(NOT_ASKED)
+        } else {
+            self.vote.clone()
+        });
         (report.since, report.at) = (self.since, self.at);
-        report.server = self.server.clone();
+        report.server.clone_from(&self.server);
         if !matches!(*report.vote, Vote::NotAsked) {
             report.leftover = self.leftover.clone();
         }
@@ -220,18 +220,16 @@ impl KeyReport {
 
     /// Takes the reply to a command of any kind.
     pub(crate) fn reply(mut self) -> Result<Reply, NodeError> {
-        match self.take_said() {
-            Said::Raw(reply) => Ok(reply),
-            _ => Err(self.error()),
-        }
+        let Said::Raw(reply) = self.take_said() else {
+            return Err(self.error());
+        };
+        Ok(reply)
     }
 
     /// The failure, of a report that has none but was expected to say something else.
-    pub(super) fn error(self) -> NodeError {
-        match self.vote.into() {
-            Vote::Failed(error) => error,
-            _ => NodeError::protocol("the answer to another question"),
-        }
+    pub(super) fn error(&self) -> NodeError {
+        let failure = self.vote.failure().cloned();
+        failure.unwrap_or_else(|| NodeError::protocol("the answer to another question"))
     }
 
     /// Whether the node may have a key of this attempt, which then has to be released.
@@ -241,10 +239,10 @@ impl KeyReport {
 
     /// The value of the key, if the node shows one, and whether it is the value of a reader who was looked for.
     pub(crate) fn value(&self) -> Option<(&Content, bool)> {
-        match &self.rare.as_ref()?.said {
-            Said::Value { content, is_reader } => Some((content, *is_reader)),
-            _ => None,
-        }
+        let Said::Value { content, is_reader } = &self.rare.as_ref()?.said else {
+            return None;
+        };
+        Some((content, *is_reader))
     }
 
     /// The report for people, of the node with this name.

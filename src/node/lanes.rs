@@ -129,12 +129,12 @@ impl Lanes {
             changed: Condvar::new(),
             reports: Mutex::new(KeyReports::new()),
         });
-        let mut state = self.state.lock();
-        if let Some(led) = self.try_lead(&mut state, applicant) {
+        let mut lanes = self.state.lock();
+        if let Some(led) = self.try_lead(&mut lanes, applicant) {
             return led;
         }
-        state.queue.push_back(Arc::clone(&queued));
-        drop(state);
+        lanes.queue.push_back(Arc::clone(&queued));
+        drop(lanes);
         let mut until = applicant.until;
         loop {
             let now = clock.now();

@@ -45,7 +45,7 @@ pub(super) fn read(
         | (Verb::Listen(_), Reply::Array(_)) => return Some(KeyReport::of(&Vote::Granted)),
         (Verb::Listen(_), Reply::Nil) => return Some(KeyReport::of(&Vote::Missing)),
         (Verb::Open(rules), _) => {
-            return word(items(reply)?, rules, &[], clock.wall_micros()).map(KeyReport::of);
+            return word(items(reply)?, rules, None, clock.wall_micros()).map(KeyReport::of);
         }
         (Verb::Scan, _) => Said::Page(page(items(reply)?)?),
         (Verb::Look { permits }, _) => Said::Look(look(items(reply)?, *permits, command.keys)?),
@@ -61,8 +61,8 @@ fn taken(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option
         (Reply::Okay, _) => Some(KeyReport::of(&Vote::Granted)),
         (Reply::Nil, None) if is_plain => Some(KeyReport::of(Vote::held(None))),
         (Reply::Array(items), Some(fence)) if matches!(items.first(), Some(Reply::Bulk(_))) => {
-            let keys = &claim.resource.keys;
-            word(items, &fence.rules, keys, clock.wall_micros()).map(KeyReport::of)
+            let resource = Some(&*claim.resource);
+            word(items, &fence.rules, resource, clock.wall_micros()).map(KeyReport::of)
         }
         _ => rows.vote(reply),
     }

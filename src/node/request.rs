@@ -116,11 +116,11 @@ impl Verb {
     /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
     /// None means never. A release compares its value, so it may always be sent twice.
     pub(super) fn asked_again_after(&self) -> Option<Duration> {
-        match self {
-            Self::Drop => Some(Duration::ZERO),
-            Self::Pass(_) => None,
-            _ => (self.manner() == Manner::Insists).then_some(SUSPICIOUS_IDLE),
+        if matches!(self, Self::Drop) {
+            return Some(Duration::ZERO);
         }
+        let is_asked = self.manner() == Manner::Insists && self.attempt().is_none();
+        is_asked.then_some(SUSPICIOUS_IDLE)
     }
 
     /// Until when a connection has to be made, if the lock is in a hurry.
@@ -188,12 +188,12 @@ impl Request {
 
     /// The command for another connection, when the first one broke before it answered.
     pub(super) fn again(&self, now: Timestamp) -> Packed {
-        match &self.verb {
-            Verb::Take(attempt) => attempt.again(),
-            Verb::Listen(listen) => {
-                command::listen(&listen.bell, listen.until.saturating_since(now))
-            }
-            _ => self.packed.clone(),
+        if let Verb::Take(attempt) = &self.verb {
+            attempt.again()
+        } else if let Verb::Listen(listen) = &self.verb {
+            command::listen(&listen.bell, listen.until.saturating_since(now))
+        } else {
+            self.packed.clone()
         }
     }
 }

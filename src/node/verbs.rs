@@ -54,9 +54,8 @@ pub(crate) fn extend_all(
 
 /// Sends a packed release.
 ///
-/// The first node of the canonical order, where clients wait, is the last one of the first majority. The client that it
-/// wakes finds a majority free, even if this thread is stopped at that moment; and it is not kept waiting for longer than
-/// that.
+/// The first node that is up, where clients wait, is the last one of the first majority. The client that it wakes finds a majority
+/// free, even if this thread is stopped at that moment; and it is not kept waiting for longer than that.
 ///
 /// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release. Where a node has not
 /// answered, the release is repeated in the background, for as long as the key may live. Nobody else can have a lock with
@@ -143,15 +142,15 @@ pub(crate) fn pass_all(
 /// as an acquire does. Returns what each node that is asked has under each key, in order.
 pub(crate) fn show_all(asked: Asked<'_>, command: &Packed) -> Vec<Vec<KeyReport>> {
     let mut reports = ask(asked, command, Verb::Show);
-    let keys = |(_, report): (_, &mut KeyReport)| match report.take_said() {
-        Said::Keys(mut keys) => {
-            for key in &mut keys {
-                (key.since, key.at) = (report.since, report.at);
-                key.server.clone_from(&report.server);
-            }
-            keys
+    let keys = |(_, report): (_, &mut KeyReport)| {
+        let Said::Keys(mut keys) = report.take_said() else {
+            return vec![report.clone(); command.keys];
+        };
+        for key in &mut keys {
+            (key.since, key.at) = (report.since, report.at);
+            key.server.clone_from(&report.server);
         }
-        _ => vec![report.clone(); command.keys],
+        keys
     };
     asked.with(&mut reports).map(keys).collect()
 }
@@ -178,9 +177,10 @@ impl Node {
         pattern: &str,
     ) -> (Result<Page, NodeError>, KeyReport) {
         let mut report = ask_one(self, &command::scan(cursor, pattern), Verb::Scan);
-        let page = match report.take_said() {
-            Said::Page(page) => Ok(page),
-            _ => Err(report.clone().error()),
+        let page = if let Said::Page(page) = report.take_said() {
+            Ok(page)
+        } else {
+            Err(report.error())
         };
         (page, report)
     }

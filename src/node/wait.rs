@@ -70,10 +70,11 @@ impl Node {
         };
         let command = command::look(resource, announced, when_free, rules);
         let permits = resource.kind.permits();
-        match ask_one(self, &command, Verb::Look { permits }).take_said() {
-            Said::Look(look) => Some(look),
-            _ => None,
-        }
+        let said = ask_one(self, &command, Verb::Look { permits }).take_said();
+        let Said::Look(look) = said else {
+            return None;
+        };
+        Some(look)
     }
 }
 
@@ -99,18 +100,19 @@ impl Listener<'_> {
             patience: span.saturating_add(late).min(longest),
             given_up,
         }));
-        let node = self.node;
-        let vote = ask_one(node, &command, listen).vote;
-        match &*vote {
-            Vote::Granted => return ListenOutcome::Release,
-            Vote::Missing => return ListenOutcome::Nothing,
-            Vote::Failed(error) if forbids_to_block(error) => {
-                let refused = &node.listening_refused;
-                refused.store(node.generation(), Ordering::Relaxed);
-            }
-            _ => {}
+        let report = ask_one(self.node, &command, listen);
+        let failure = report.vote.failure();
+        if failure.is_some_and(forbids_to_block) && report.has_replied {
+            let refused = &self.node.listening_refused;
+            refused.store(self.node.generation(), Ordering::Relaxed);
         }
-        ListenOutcome::Failed
+        if matches!(*report.vote, Vote::Granted) {
+            ListenOutcome::Release
+        } else if matches!(*report.vote, Vote::Missing) {
+            ListenOutcome::Nothing
+        } else {
+            ListenOutcome::Failed
+        }
     }
 }
 
@@ -161,6 +163,21 @@ mod tests {
             assert_eq!(outcome, ListenOutcome::Failed);
             assert_eq!(server.connections(), expected);
         }
+    }
+
+    #[test]
+    fn what_the_gate_says_in_place_of_a_server_forbids_nothing() {
+        let (_, node) = away(2);
+        let full = refusal(&ServerError::new("ERR max number of clients reached"));
+        for number in [None, Some(1)] {
+            node.gate.failed(number, &full, node.now());
+        }
+        let listener = node.listener().unwrap();
+        let longest = Duration::from_secs(9);
+        let outcome = listener.listen("bell", command::SHORTEST_LISTENING, longest, None);
+        assert_eq!(outcome, ListenOutcome::Failed);
+        drop(listener);
+        assert!(node.listener().is_some());
     }
 
     #[test]

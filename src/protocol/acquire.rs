@@ -148,7 +148,7 @@ pub(super) fn unasked(cluster: &Cluster) -> KeyReports {
     // Breakers are heeded only while the nodes that did not fail are a majority.
     let heed_breakers = quorum::is_reached(cluster.nodes().len(), well);
     let mut reports = KeyReports::new();
-    for node in cluster.nodes().iter() {
+    for node in cluster.nodes() {
         let failure = node.recent_failure().filter(|_| heed_breakers);
         let left_out = |failure| Vote::Failed(NodeError::BreakerOpen { failure }).into();
         reports.push(KeyReport::of(failure.map_or(NOT_ASKED, left_out)));
@@ -179,10 +179,10 @@ fn settle((mut report, released): (KeyReport, KeyReport)) -> KeyReport {
         report.vote = released.vote;
     } else if let Vote::Missing = *released.vote {
         let mut vote = Vote::from(report.vote);
-        match &mut vote {
-            Vote::Held { remaining, .. } => *remaining = Some(Duration::ZERO),
-            Vote::Read { last, .. } => *last = Duration::ZERO,
-            _ => {}
+        if let Vote::Held { remaining, .. } = &mut vote {
+            *remaining = Some(Duration::ZERO);
+        } else if let Vote::Read { last, .. } = &mut vote {
+            *last = Duration::ZERO;
         }
         report.vote = vote.into();
     }

@@ -123,7 +123,7 @@ fn whole_life(
     let mut extended = extended.into_iter().next().unwrap_or_default();
     if resource.is_read() {
         // A writer that meets readers asks how many there are, by commands that they don't need themselves.
-        let shown = show_all(asked, &command::show(&resource.keys));
+        let shown = show_all(asked, &command::show(resource.keys()));
         for ((_, report), keys) in asked.with(&mut extended).zip(shown) {
             let mut keys = keys.into_iter();
             if let Some(failed) = keys.find(|key| key.vote.is_failure()) {

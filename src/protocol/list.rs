@@ -47,7 +47,7 @@ pub(crate) struct List {
 impl List {
     /// Begins a list of the locks on the resources whose names begin with `prefix`.
     pub(crate) fn new(cluster: &Cluster, prefix: &str) -> Result<Self, Error> {
-        let prefix = cluster.checked_prefix(prefix)?;
+        let prefix = cluster.checked_prefix(prefix)?.into_owned();
         let scans = cluster.nodes().iter().map(|_| Scan::default());
         Ok(Self {
             prefix,
@@ -150,7 +150,7 @@ impl List {
 
     /// Asks the nodes that did not fail lately about these keys, and again if too few of them answer.
     fn statuses(&self, cluster: &Cluster, keys: &[String]) -> Result<Vec<LockStatus>, Error> {
-        let command = command::show(keys);
+        let command = command::show(keys.iter().map(String::as_str));
         let is_silent = |of_node: &&Vec<KeyReport>| of_node.iter().any(|key| key.vote.is_silent());
         let mut nodes = Vec::new();
         for _ in 0..MOST_FAILURES {

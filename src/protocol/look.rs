@@ -17,7 +17,7 @@ const MOST_AT_ONCE: usize = 64;
 
 /// Asks the nodes for the value and the time to live of a resource's key.
 pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Error> {
-    let keys = [cluster.checked_key(resource)?];
+    let keys = [cluster.checked_key(resource)?.into_owned()];
     let mut status = look(cluster, &keys);
     let unasked = || LockStatus::Unknown { nodes: Vec::new() };
     Ok(status.pop().unwrap_or_else(unasked))
@@ -25,7 +25,7 @@ pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Er
 
 /// Who has the lock of a resource, as the holder says, and the votes that show it.
 pub(crate) fn holder(cluster: &Cluster, resource: &str) -> Option<(Holder, Vec<NodeReport>)> {
-    let status = look(cluster, &[cluster.key(resource)]).pop()?;
+    let status = look(cluster, &[cluster.key(resource).into_owned()]).pop()?;
     let (LockStatus::Held {
         holder: Some(holder),
         mut nodes,
@@ -59,7 +59,7 @@ pub(crate) fn status_of_slots(
 
 /// Asks the nodes that did not fail lately, and then the others if they can decide anything.
 fn look(cluster: &Cluster, keys: &[String]) -> Vec<LockStatus> {
-    let command = command::show(keys);
+    let command = command::show(keys.iter().map(String::as_str));
     let mut nodes = look_at_closed(cluster, &command);
     let status = judge(cluster, &nodes);
     if status.iter().all(LockStatus::is_decided) {

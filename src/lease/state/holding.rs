@@ -102,10 +102,13 @@ pub(crate) struct Holdings {
     /// In the canonical order.
     nodes: SmallVec<[Holding; 5]>,
     /// The last undo to each node that was sent one. Most locks have no undo, and take no memory for one.
-    undos: Option<Box<SmallVec<[(usize, Arc<Receipt>); 1]>>>,
+    undos: Option<Box<Undos>>,
     /// Whether an extension has the right to heal the lock.
     has_healer: bool,
 }
+
+/// Undos with the indexes of their nodes.
+type Undos = SmallVec<[(usize, Arc<Receipt>); 1]>;
 
 impl Holdings {
     pub(super) fn new(leftovers: impl Iterator<Item = Leftover>) -> Self {

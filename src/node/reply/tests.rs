@@ -289,7 +289,7 @@ fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
         ),
     );
     assert_all(
-        &command::show(&["a".into(), "b".into()]),
+        &command::show(["a", "b"].into_iter()),
         "
         S *2 *1 :-2 -OOM_no => no key false + the server answered OOM no ~ false
         S -OOM_no => the server answered OOM no ~ false + the server answered OOM no ~ false

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use super::rows::bytes;
+use crate::claim::Resource;
 use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
 use crate::wire::resp::Reply;
 use crate::wire::transport::clean;
 
-/// What a word means for a client of these rules and with this wall clock. It is about locks with these keys.
+/// What a word means for a client of these rules and with this wall clock. It is about a lock on `resource`.
 pub(super) fn word(
     items: &[Reply],
     rules: &Rules,
-    keys: &[String],
+    resource: Option<&Resource>,
     wall_micros: u64,
 ) -> Option<Vote> {
     let skew = |node_micros: u64| NodeError::ClockSkew {
@@ -41,7 +42,7 @@ pub(super) fn word(
         (b"COUNTER", [place]) => {
             let place = usize::try_from(number(place)?).ok()?.checked_sub(1)?;
             NodeError::InvalidKey {
-                key: Rules::fence(keys.get(place)?),
+                key: Rules::fence(resource?.keys().nth(place)?),
                 reason: "it is not a counter of fencing tokens",
             }
         }

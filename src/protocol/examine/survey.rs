@@ -61,7 +61,7 @@ pub(super) fn survey(cluster: &Cluster, voters: usize) -> Result<Survey, Error> 
             break;
         }
         let keys: Vec<String> = locks.iter().map(|lock| key(cluster, lock)).collect();
-        let nodes = look_at_closed(cluster, &command::show(&keys));
+        let nodes = look_at_closed(cluster, &command::show(keys.iter().map(String::as_str)));
         let statuses = judge(cluster, &nodes);
         for (lock, status) in locks.iter().zip(statuses) {
             if is_thin(&status) && is_same(&lock.status, &status) {
@@ -92,5 +92,8 @@ fn is_same(before: &LockStatus, now: &LockStatus) -> bool {
 
 fn key(cluster: &Cluster, lock: &ListedLock) -> String {
     let key = cluster.key(&lock.resource);
-    lock.slot.map_or(key.clone(), |slot| slot_key(&key, slot))
+    match lock.slot {
+        Some(slot) => slot_key(&key, slot),
+        None => key.into_owned(),
+    }
 }
