@@ -313,8 +313,9 @@ pub(crate) fn number(number: i64) -> Event {
 
 /// The number in the answer.
 pub(crate) fn number_of(report: KeyReport) -> u128 {
-    let Vote::Held { remaining, .. } = &*report.vote else {
-        panic!("{}", *report.vote);
+    let KeyReport { vote, .. } = report;
+    let Vote::Held { remaining, .. } = &*vote else {
+        panic!("{}", *vote);
     };
     remaining.unwrap().as_millis()
 }

@@ -107,7 +107,7 @@ fn order<const N: usize>(unasked: usize, closed: usize) -> Vec<usize> {
         release_all(asked, &release_of("job"), MINUTE)
     };
     release();
-    let to_close = nodes.iter().take(unasked + closed);
+    let to_close = nodes.iter().take(unasked.saturating_add(closed));
     to_close.for_each(|node| node.retire(node.generation()));
     servers[0].sent.lock().clear();
     let released = release();
