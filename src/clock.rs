@@ -32,6 +32,11 @@ impl Timestamp {
         Self(self.0.saturating_add(end.0.saturating_sub(begin.0)))
     }
 
+    /// The time in the middle between this one and a later one.
+    pub(crate) fn half_way_to(self, end: Self) -> Self {
+        Self(self.0.midpoint(end.0.max(self.0)))
+    }
+
     /// None where the sum is beyond 584 years.
     pub(crate) fn checked_add(self, span: Duration) -> Option<Self> {
         let nanos = u64::try_from(span.as_nanos()).ok()?;

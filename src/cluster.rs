@@ -13,8 +13,8 @@ use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, NodeReport};
 use crate::fencing::{FencingToken, Proposals, Rules};
 use crate::node::Node;
+use crate::node::asked::Asked;
 use crate::node::key_report::KeyReport;
-use crate::node::verbs::Asked;
 use crate::quorum::Term;
 use crate::retry;
 use crate::stats::Recorder;
@@ -116,12 +116,6 @@ impl Cluster {
         &self.nodes
     }
 
-    pub(crate) fn each(
-        &self,
-    ) -> impl DoubleEndedIterator<Item = &Arc<Node>> + ExactSizeIterator + Clone {
-        self.nodes.iter()
-    }
-
     /// All nodes, of which those with these indexes are asked.
     pub(crate) fn asking<'c>(&'c self, indexes: &'c [usize]) -> Asked<'c> {
         let nodes = &self.nodes;
@@ -162,12 +156,18 @@ impl Cluster {
 
     /// What the fenced protocol adds to an attempt: a token of its own, but for a reader, which has none.
     pub(crate) fn fence_of(&self, resource: &Resource) -> Option<Fence> {
-        let rules = Arc::clone(self.rules.as_ref()?);
-        let token = if resource.is_read() {
-            FencingToken::UNKNOWN
+        let next = || self.proposals.next(self.clock.wall_micros());
+        let is_fenced = self.rules.is_some() && !resource.is_read();
+        self.fence(if is_fenced {
+            next()
         } else {
-            self.proposals.next(self.clock.wall_micros())
-        };
+            FencingToken::UNKNOWN
+        })
+    }
+
+    /// What the fenced protocol adds to a lock with this token.
+    pub(crate) fn fence(&self, token: FencingToken) -> Option<Fence> {
+        let rules = Arc::clone(self.rules.as_ref()?);
         Some(Fence { rules, token })
     }
 

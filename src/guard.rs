@@ -163,7 +163,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn votes(&self) -> Vec<NodeReport> {
-        let names = self.shared.cluster().each().map(|node| node.name());
+        let names = self.shared.cluster().nodes().iter().map(|node| node.name());
         self.votes.reports(names)
     }
 }

@@ -5,6 +5,7 @@
 //! - `verbs`, `wait`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says of locks is read
 //!   there and nowhere else. The reply to a raw command is handed up as it came.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
+//! - `asked`: which nodes are asked, and that each server has one vote.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
 //! - `attempt`: an attempt to take a lock, packed once. `request`: a command, and what follows from its verb.
 //! - `key_report`: what a node says of a request.
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use scheduled_thread_pool::ScheduledThreadPool;
 
+pub(crate) mod asked;
 mod attempt;
 pub(crate) mod command;
 mod connection;

@@ -29,11 +29,12 @@ pub(crate) fn of_held<'v>(votes: impl Iterator<Item = &'v Vote> + Clone) -> Verd
 }
 
 fn judge<'v>(votes: impl Iterator<Item = &'v Vote> + Clone, is_gone: fn(&Vote) -> bool) -> Verdict {
-    let nodes = votes.clone().count();
     let count = |kind: fn(&Vote) -> bool| votes.clone().filter(|vote| kind(vote)).count();
-    if quorum::is_reached(nodes, count(Vote::is_granted)) {
+    let (granted, gone) = (count(Vote::is_granted), count(is_gone));
+    let nodes = votes.count();
+    if quorum::is_reached(nodes, granted) {
         Verdict::Confirmed
-    } else if quorum::is_ruled_out(nodes, count(is_gone)) {
+    } else if quorum::is_ruled_out(nodes, gone) {
         Verdict::Lost
     } else {
         Verdict::Unknown
@@ -193,7 +194,7 @@ impl Tally {
         for vote in votes {
             tally.nodes = tally.nodes.saturating_add(1);
             match vote {
-                Vote::NotAsked => continue,
+                Vote::NotAsked | Vote::Failed(NodeError::BreakerOpen { .. }) => continue,
                 Vote::Granted | Vote::Released => {
                     tally.granted = tally.granted.saturating_add(1);
                     continue;
@@ -205,7 +206,6 @@ impl Tally {
                     tally.refused = tally.refused.saturating_add(1);
                     tally.for_a_writer = tally.for_a_writer.saturating_add(1);
                 }
-                Vote::Failed(NodeError::BreakerOpen { .. }) => continue,
                 Vote::Failed(NodeError::Quarantined { .. }) => {
                     tally.abstaining = tally.abstaining.saturating_add(1);
                 }
@@ -295,33 +295,31 @@ type Owner<'v> = (&'v str, Option<&'v Holder>, bool);
 
 /// Whose key a node has, and for how long, if that is a lock.
 fn key(vote: &Vote) -> Option<(Owner<'_>, Duration)> {
-    if let Vote::Held {
+    let Vote::Held {
         token: Some(token),
         remaining: Some(left),
         holder,
         resting,
         ..
     } = vote
-    {
-        Some(((token, holder.as_ref(), *resting), *left))
-    } else {
-        None
-    }
+    else {
+        return None;
+    };
+    Some(((token, holder.as_ref(), *resting), *left))
 }
 
 /// How many readers a node has, and for how long the first and the last of them.
 fn readers(vote: &Vote) -> Option<(u64, [Duration; 2])> {
-    if let Vote::Read {
+    let Vote::Read {
         readers,
         first: Some(first),
         last,
         ..
     } = vote
-    {
-        Some((*readers, [*first, *last]))
-    } else {
-        None
-    }
+    else {
+        return None;
+    };
+    Some((*readers, [*first, *last]))
 }
 
 #[cfg(test)]

@@ -33,13 +33,10 @@ impl Cluster {
         let names = kind.names().map_or(slice::from_ref(&name), |names| names);
         for name in names {
             let key = self.checked_key(name)?;
-            match kind {
-                Kind::Slot(slot) => other_keys.push(slot_key(&key, slot)),
-                _ => {
-                    if let Cow::Owned(key) = key {
-                        other_keys.push(key);
-                    }
-                }
+            if let Kind::Slot(slot) = kind {
+                other_keys.push(slot_key(&key, slot));
+            } else if let Cow::Owned(key) = key {
+                other_keys.push(key);
             }
         }
         Ok(Resource {

@@ -135,7 +135,7 @@ fn telling<'c>(
     cluster: &'c Cluster,
     wait: &Wait<'_>,
 ) -> impl Iterator<Item = (usize, &'c Arc<Node>)> {
-    let nodes = cluster.each().enumerate();
+    let nodes = cluster.nodes().iter().enumerate();
     nodes.filter(|(place, node)| !wait.passed_over.contains(place) && node.is_well())
 }
 

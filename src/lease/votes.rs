@@ -7,7 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::error::{NodeReport, Vote};
-use crate::node::key_report::{KeyReport, SmallVote, votes};
+use crate::node::key_report::{KeyReport, votes};
 
 /// The votes on a lock, in the canonical order.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ impl Votes {
         let mut granted = SmallVec::new();
         for report in reports {
             let nanos = report.elapsed().as_nanos().try_into().ok();
-            match nanos.filter(|_| matches!(report.vote, SmallVote::Granted)) {
+            match nanos.filter(|_| matches!(*report.vote, Vote::Granted)) {
                 Some(nanos) => granted.push(nanos),
                 None => return Self::Other(reports.into()),
             }
@@ -84,7 +84,7 @@ mod tests {
             let names = 0..nodes.len();
             let names: Vec<Arc<str>> = names.map(|i| format!("node-{i}").into()).collect();
             let report = |(vote, elapsed): &(Vote, Duration)| {
-                let mut report = KeyReport::unasked(vote.clone());
+                let mut report = KeyReport::of(vote.clone());
                 report.at = report.since.saturating_add(*elapsed);
                 report
             };

@@ -180,7 +180,7 @@ impl Acquire<'_> {
             permits: self.spec.resource.kind.permits(),
             waited: Duration::ZERO,
             holder,
-            nodes: self.cluster.each().map(unasked).collect(),
+            nodes: self.cluster.nodes().iter().map(unasked).collect(),
         }
     }
 

@@ -239,7 +239,8 @@ impl LockManager {
             cluster.stats.waits.snapshot()
         };
         let nodes = cluster
-            .each()
+            .nodes()
+            .iter()
             .map(|node| node.stats.snapshot(node.name().clone()));
         cluster.stats.snapshot(nodes.collect(), waits)
     }

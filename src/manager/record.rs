@@ -74,7 +74,7 @@ impl<'m> Record<'m> {
     }
 
     fn count_votes<'v>(&self, votes: impl Iterator<Item = &'v Vote>) {
-        for (node, vote) in self.cluster.each().zip(votes) {
+        for (node, vote) in self.cluster.nodes().iter().zip(votes) {
             node.stats.voted(vote);
         }
     }

@@ -1,7 +1,6 @@
 //! One attempt to take a lock: its token, its keys and its time to live, packed once for all nodes.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +10,8 @@ use crate::clock::Timestamp;
 use crate::fencing::FENCE_IDLE;
 use crate::wire::pack::Packed;
 
-/// An attempt. A clone is the same attempt. Its repetition on another connection and its undo are packed when they are needed.
-#[derive(Clone)]
-pub(crate) struct Attempt(Arc<Details>);
-
-/// The details of [`Attempt`].
-pub(crate) struct Details {
+/// An attempt, which all that is done for it shares. Its repetition on another connection and its undo are packed when they are needed.
+pub(crate) struct Attempt {
     pub(crate) packed: Packed,
     pub(crate) claim: Claim,
     ttl: Duration,
@@ -28,40 +23,37 @@ pub(crate) struct Details {
 }
 
 impl Attempt {
-    pub(crate) fn new(claim: Claim, ttl: Duration) -> Self {
-        Self::of(claim, ttl, Times::First, FENCE_IDLE, None)
+    pub(crate) fn new(claim: Claim, ttl: Duration) -> Arc<Self> {
+        Arc::new(Self::of(claim, ttl, Times::First))
     }
 
     /// As [`Self::new`], for a node that has no key of a lock that is held; of several resources, that lacks one at least. There
     /// the others count as set, with this time to live. A reader that has the lock does not heed a writer that waits for its end.
     ///
     /// New connections have to be made by `connect_by`, or within a node timeout.
-    pub(crate) fn healing(claim: Claim, ttl: Duration, connect_by: Timestamp) -> Self {
+    pub(crate) fn healing(claim: Claim, ttl: Duration, connect_by: Timestamp) -> Arc<Self> {
         let is_one = !claim.resource.is_read() && claim.resource.names().len() == 1;
-        let times = if is_one { Times::First } else { Times::Heal };
-        Self::of(claim, ttl, times, FENCE_IDLE, Some(connect_by))
+        let mut attempt = Self::of(claim, ttl, if is_one { Times::First } else { Times::Heal });
+        attempt.connect_by = Some(connect_by);
+        Arc::new(attempt)
     }
 
     /// As [`Self::new`], of a lock that nobody asks for again. Its undo leaves nothing for longer than the lock lasts.
-    pub(crate) fn once(claim: Claim, ttl: Duration) -> Self {
-        Self::of(claim, ttl, Times::First, ttl, None)
+    pub(crate) fn once(claim: Claim, ttl: Duration) -> Arc<Self> {
+        let mut attempt = Self::of(claim, ttl, Times::First);
+        attempt.idle = ttl;
+        Arc::new(attempt)
     }
 
-    fn of(
-        claim: Claim,
-        ttl: Duration,
-        times: Times,
-        idle: Duration,
-        connect_by: Option<Timestamp>,
-    ) -> Self {
-        Self(Arc::new(Details {
+    fn of(claim: Claim, ttl: Duration, times: Times) -> Self {
+        Self {
             packed: command::take(&claim, ttl, times),
             claim,
             ttl,
             times,
-            idle,
-            connect_by,
-        }))
+            idle: FENCE_IDLE,
+            connect_by: None,
+        }
     }
 
     pub(super) fn again(&self) -> Packed {
@@ -75,14 +67,6 @@ impl Attempt {
     /// The command that releases the keys of the attempt.
     pub(crate) fn undo(&self) -> Packed {
         command::undo(&self.claim, self.idle)
-    }
-}
-
-impl Deref for Attempt {
-    type Target = Details;
-
-    fn deref(&self) -> &Details {
-        &self.0
     }
 }
 

@@ -160,12 +160,8 @@ pub(crate) fn release_value(resource: &Resource, value: &[u8], fence: Option<&Fe
 /// less than [`FENCE_IDLE`] only for a lock that nobody asks for again, since a counter that ends too early breaks the order of tokens.
 pub(super) fn undo(claim: &Claim, idle: Duration) -> Packed {
     let how = if claim.resource.is_read() { "r" } else { "u" };
-    let of_holder = Arguments::of(claim);
-    let arguments = Arguments {
-        how,
-        idle,
-        ..of_holder
-    };
+    let mut arguments = Arguments::of(claim);
+    (arguments.how, arguments.idle) = (how, idle);
     arguments.pack("release", &DROP_SCRIPT)
 }
 
@@ -240,12 +236,8 @@ pub(super) fn look(
             words.push("".into());
         }
         let (marker, config) = (rules.marker.as_str(), rules.config.as_str());
-        words.extend([
-            millis(rules.quarantine),
-            "".into(),
-            marker.into(),
-            config.into(),
-        ]);
+        words.push(millis(rules.quarantine));
+        words.extend(["", marker, config].map(Word::from));
     }
     Packed::call("look", &LOOK_SCRIPT, &words).about(&resource.kind)
 }
@@ -280,11 +272,8 @@ pub(crate) fn open(rules: &Rules, action: MarkerAction) -> Packed {
     };
     let (marker, config) = (rules.marker.as_str().into(), rules.config.as_str().into());
     let quarantine = millis(rules.quarantine);
-    eval(
-        "open",
-        OPEN,
-        &["1".into(), marker, action.into(), quarantine, config],
-    )
+    let rest = ["1".into(), marker, action.into(), quarantine, config];
+    eval("open", OPEN, &rest)
 }
 
 /// How many keys a server looks at in one step of a scan. It takes less than half a millisecond.

@@ -29,7 +29,7 @@ const LONGEST_RUN_ID: usize = 64;
 pub(super) struct OpenConnection {
     pub(super) transport: Box<dyn Transport>,
     /// Commands that were sent and whose replies were not read.
-    in_flight: u32,
+    in_flight: usize,
     /// The most bytes of a reply to one of them.
     longest_reply: usize,
     /// The node's generation when it was opened.
@@ -46,10 +46,8 @@ pub(super) struct OpenConnection {
 /// How long a reply is waited for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wait {
-    /// Not at all. The clock is not read.
-    Not {
-        now: Timestamp,
-    },
+    /// Not at all, now. The clock is not read.
+    Not(Timestamp),
     Until(Timestamp),
 }
 
@@ -97,37 +95,35 @@ impl OpenConnection {
         self.used_at
     }
 
-    /// Whether a reply is still to come.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.in_flight > 0
-    }
-
     /// How many replies are still to come.
     pub(super) fn awaited(&self) -> usize {
-        usize::try_from(self.in_flight).unwrap_or(usize::MAX)
+        self.in_flight
     }
 
     /// Whether the connection may be used again: every command has its reply.
     pub(super) fn is_idle(&self) -> bool {
-        !self.is_awaited() && !self.is_used_up
+        self.in_flight == 0 && !self.is_used_up
+    }
+
+    /// Whether the server was sent the text of this script on the connection.
+    fn knows(&self, script: &'static Script) -> bool {
+        self.scripts.iter().any(|known| ptr::eq(*known, script))
     }
 
     /// The run id of the server at the other end, if it is known.
     pub(super) fn run_id(&self) -> Option<&Arc<str>> {
-        if let Server::Known(run_id) = &self.server {
-            run_id.as_ref()
-        } else {
-            None
-        }
+        let Server::Known(run_id) = &self.server else {
+            return None;
+        };
+        run_id.as_ref()
     }
 
     /// The error that has answered everything on this connection, if one has.
     pub(super) fn refusal(&self) -> Option<NodeError> {
-        if let Server::Refused(error) = &self.server {
-            Some(refusal(error))
-        } else {
-            None
-        }
+        let Server::Refused(error) = &self.server else {
+            return None;
+        };
+        Some(refusal(error))
     }
 
     /// Sends a whole batch. After an error the connection is of no use: what is in the stream is unknown.
@@ -136,8 +132,8 @@ impl OpenConnection {
         batch: &Batch<'_>,
         deadline: Timestamp,
     ) -> Result<(), NodeError> {
-        let is_known = |script: &&Script| self.scripts.iter().any(|known| ptr::eq(*known, *script));
-        if matches!(self.server, Server::ToBeAsked) || !batch.scripts.iter().all(is_known) {
+        let are_known = || batch.scripts.iter().all(|script| self.knows(script));
+        if matches!(self.server, Server::ToBeAsked) || !are_known() {
             let commands = batch.requests.iter().map(|request| &request.packed);
             return self.send(commands, deadline);
         }
@@ -161,8 +157,14 @@ impl OpenConnection {
         }
         for command in commands {
             longest_reply = longest_reply.max(command.longest_reply);
-            add(&mut bytes, command, &mut self.scripts);
             count = count.saturating_add(1);
+            match command.script {
+                Some(script) if !self.knows(script) => {
+                    self.scripts.push(script);
+                    bytes.extend_from_slice(&command.in_full());
+                }
+                _ => bytes.extend_from_slice(&command.bytes),
+            }
         }
         self.note_sent(count, longest_reply);
         self.transport.send(&bytes, deadline)
@@ -173,8 +175,7 @@ impl OpenConnection {
             self.longest_reply = 0;
         }
         self.longest_reply = self.longest_reply.max(longest_reply);
-        let count = u32::try_from(commands).unwrap_or(u32::MAX);
-        self.in_flight = self.in_flight.saturating_add(count);
+        self.in_flight = self.in_flight.saturating_add(commands);
         self.transport.allow_replies_up_to(self.longest_reply);
     }
 
@@ -187,7 +188,7 @@ impl OpenConnection {
     ) -> Option<Result<Reply, NodeError>> {
         let (is_there, end) = match wait {
             Wait::Until(until) => (self.transport.wait_for_reply(until, deadline), until),
-            Wait::Not { now } => (self.transport.has_reply(now, deadline), now),
+            Wait::Not(now) => (self.transport.has_reply(now, deadline), now),
         };
         if !is_there {
             return (end >= deadline).then_some(Err(NodeError::silence()));
@@ -236,7 +237,7 @@ impl OpenConnection {
     fn next_reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         let reply = self.transport.recv(deadline)?;
         self.in_flight = self.in_flight.saturating_sub(1);
-        if !self.is_awaited() && self.transport.has_surplus() {
+        if self.in_flight == 0 && self.transport.has_surplus() {
             self.is_used_up = true;
             return Err(NodeError::protocol("more than the reply to what was sent"));
         }
@@ -244,23 +245,9 @@ impl OpenConnection {
     }
 }
 
-/// Adds what is sent for a command, given the scripts that the server was sent before.
-fn add(bytes: &mut Vec<u8>, command: &Packed, scripts: &mut Vec<&'static Script>) {
-    let is_known = |script| scripts.iter().any(|known| ptr::eq(*known, script));
-    match command.script {
-        Some(script) if !is_known(script) => {
-            scripts.push(script);
-            bytes.extend_from_slice(&command.in_full());
-        }
-        _ => bytes.extend_from_slice(&command.bytes),
-    }
-}
-
 fn run_id(id: &[u8]) -> Option<Arc<str>> {
-    let id = str::from_utf8(id).ok()?;
-    (1..=LONGEST_RUN_ID)
-        .contains(&id.len())
-        .then(|| Arc::from(id))
+    let is_id = (1..=LONGEST_RUN_ID).contains(&id.len());
+    str::from_utf8(id).ok().filter(|_| is_id).map(Arc::from)
 }
 
 pub(super) fn no_connection() -> NodeError {

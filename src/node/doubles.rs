@@ -313,8 +313,9 @@ pub(crate) fn number(number: i64) -> Event {
 
 /// The number in the answer.
 pub(crate) fn number_of(report: KeyReport) -> u128 {
-    let Vote::Held { remaining, .. } = &*report.vote else {
-        panic!("{}", *report.vote);
+    let KeyReport { vote, .. } = report;
+    let Vote::Held { remaining, .. } = &*vote else {
+        panic!("{}", *vote);
     };
     remaining.unwrap().as_millis()
 }
@@ -324,7 +325,7 @@ pub(crate) fn release_of(key: &str) -> Packed {
     command::release(&Claim::of_key(key))
 }
 
-pub(crate) fn attempt_on(key: &str) -> Attempt {
+pub(crate) fn attempt_on(key: &str) -> Arc<Attempt> {
     Attempt::new(Claim::of_key(key), SECOND)
 }
 

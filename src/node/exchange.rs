@@ -22,6 +22,7 @@
 //! Each step changes an exchange that is in its state, and does nothing to any other. This file has the first states and the end;
 //! `sending` and `reading` have what is between.
 
+use std::iter::once;
 use std::net::TcpStream;
 use std::ops::Range;
 use std::time::Duration;
@@ -40,6 +41,7 @@ use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::log_lines;
 use crate::spans::{self, NodeSpan};
+use crate::wire::pack::Packed;
 
 mod reading;
 mod sending;
@@ -59,8 +61,7 @@ pub(super) enum State {
 pub(super) struct Exchange<'x> {
     pub(super) node: &'x Node,
     batch: &'x Batch<'x>,
-    /// The state of each request of the batch.
-    requests: SmallVec<[Pending; 1]>,
+    requests: SmallVec<[Pending<'x>; 1]>,
     /// How many of them have no answer.
     open: usize,
     /// It is given back before a connection is made.
@@ -102,7 +103,8 @@ pub(super) struct Exchange<'x> {
 }
 
 /// A request at this node, and its answer when there is one.
-struct Pending {
+struct Pending<'x> {
+    request: &'x Request,
     /// While there is a slot: one for all requests of a thread, which come one behind the other.
     span: Option<NodeSpan>,
     /// Whether it was sent again with the text of its script.
@@ -146,11 +148,13 @@ impl<'x> Exchange<'x> {
     pub(super) fn take_slot(&mut self, now: Timestamp) {
         if self.requests.is_empty() {
             self.requests.reserve(self.open);
-            for _ in 0..self.open {
+            for request in self.batch.requests {
+                let (span, has_text, report) = (None, false, None);
                 self.requests.push(Pending {
-                    span: None,
-                    has_text: false,
-                    report: None,
+                    request,
+                    span,
+                    has_text,
+                    report,
                 });
             }
         }
@@ -165,8 +169,8 @@ impl<'x> Exchange<'x> {
         self.generation = self.node.generation();
         (self.since, self.sent_at) = (now, now);
         if spans::ARE_ON {
-            for (one, request) in self.requests.iter_mut().zip(self.batch.requests) {
-                let caller = request.caller.as_ref();
+            for one in &mut self.requests {
+                let caller = one.request.caller.as_ref();
                 one.span = caller.map(|caller| NodeSpan::new(&self.node.name, caller));
             }
         }
@@ -190,8 +194,7 @@ impl<'x> Exchange<'x> {
         self.waited = now.saturating_since(began);
         for (place, request) in self.unanswered() {
             if slot.is_none() && !request.verb.insists() {
-                let report = KeyReport::failed(NodeError::PoolExhausted);
-                self.answer(place, report, Leftover::None);
+                self.leave(place, NodeError::PoolExhausted);
             }
         }
         if self.is_answered() {
@@ -204,17 +207,15 @@ impl<'x> Exchange<'x> {
 
     /// Closes a connection that must not be used again.
     pub(super) fn check(&mut self) {
-        let (generation, since) = (self.generation, self.since);
-        let Some(connection) = &mut self.connection else {
+        let Some(mut connection) = self.connection.take() else {
             return;
         };
-        let is_current = connection.is_current(generation, since);
-        if is_current && connection.transport.is_quiet() {
-            return;
-        }
-        self.connection = None;
-        if is_current {
-            self.node.retire(generation);
+        if connection.is_current(self.generation, self.since) {
+            if connection.transport.is_quiet() {
+                self.connection = Some(connection);
+            } else {
+                self.node.retire(self.generation);
+            }
         }
     }
 
@@ -252,39 +253,48 @@ impl<'x> Exchange<'x> {
 
     /// The requests that are not answered, with their places.
     fn unanswered(&self) -> SmallVec<[(usize, &'x Request); 1]> {
-        let all = self.requests.iter().zip(self.batch.requests).enumerate();
-        let unanswered = all.filter(|(_, (one, _))| one.report.is_none());
+        let all = self.requests.iter().enumerate();
+        let unanswered = all.filter(|(_, one)| one.report.is_none());
         unanswered
-            .map(|(place, (_, request))| (place, *request))
+            .map(|(place, one)| (place, one.request))
             .collect()
     }
 
     /// The same without their places.
     fn open_requests(&self) -> impl Iterator<Item = &'x Request> {
-        let all = self.requests.iter().zip(self.batch.requests);
-        let unanswered = all.filter(|(one, _)| one.report.is_none());
-        unanswered.map(|(_, request)| *request)
+        let unanswered = self.requests.iter().filter(|one| one.report.is_none());
+        unanswered.map(|one| one.request)
     }
 
-    /// Sends on the connection. After an error or a panic the connection is closed: a command may have been cut.
+    /// Sends on the connection, by the deadline of a step. After an error or a panic the connection is closed: a command may have
+    /// been cut.
     fn write(
         &mut self,
-        send: impl FnOnce(&mut OpenConnection) -> Result<(), NodeError>,
+        send: impl FnOnce(&mut OpenConnection, Timestamp) -> Result<(), NodeError>,
     ) -> Result<(), NodeError> {
+        let deadline = self.step_deadline();
         let mut connection = self.connection.take().ok_or_else(no_connection)?;
-        send(&mut connection)?;
+        send(&mut connection, deadline)?;
         self.connection = Some(connection);
         Ok(())
+    }
+
+    /// Sends a command on the connection, with the text of its script.
+    fn write_in_full(&mut self, command: &Packed) -> Result<(), NodeError> {
+        self.write(|open, by| {
+            open.scripts.clear();
+            open.send(once(command), by)
+        })
     }
 
     /// Answers a request. The time counts since its thread began to ask, without what was spent on other nodes between the choice
     /// of a connection and sending.
     fn answer(&mut self, place: usize, mut report: KeyReport, leftover: Leftover) {
         let at = self.at.unwrap_or_else(|| self.node.now());
-        let request = self.batch.requests.get(place);
-        let (Some(one), Some(request)) = (self.requests.get_mut(place), request) else {
+        let Some(one) = self.requests.get_mut(place) else {
             return;
         };
+        let (request, is_sent) = (one.request, self.state == State::Sent);
         (report.at, report.leftover) = (at, leftover);
         report.since = request.since.later_by(self.since, self.sent_at);
         report.server = self.connection.as_ref().and_then(|it| it.run_id().cloned());
@@ -297,11 +307,9 @@ impl<'x> Exchange<'x> {
             }
         } else if report.vote.failure().is_some_and(NodeError::is_silence)
             && self.node.connector.is_remote()
-            && let Some(idle) = self.idle.filter(|_| self.state == State::Sent)
-            && request
-                .verb
-                .asked_again_after()
-                .is_some_and(|least| idle >= least)
+            && let Some(idle) = self.idle.filter(|_| is_sent)
+            && let Some(least) = request.verb.asked_again_after()
+            && idle >= least
         {
             report.rare().again = Again::OnNewerThan(self.generation);
         }
@@ -312,9 +320,7 @@ impl<'x> Exchange<'x> {
     /// Reports the result of a request to its span, to the other connections and to the breaker.
     fn tell(&mut self, place: usize, error: Option<&NodeError>) {
         self.tell_gate(error);
-        let request = self.batch.requests.get(place);
-        let (Some(Pending { span, .. }), Some(request)) = (self.requests.get(place), request)
-        else {
+        let Some(Pending { request, span, .. }) = self.requests.get(place) else {
             return;
         };
         let (node, verb) = (self.node, &request.verb);
@@ -335,17 +341,18 @@ impl<'x> Exchange<'x> {
         // A time-out that came late, or from a node that has answered the request before this one, says little about the node.
         let is_late = self.waited.saturating_mul(4) > node.timeout;
         let mut reports = self.requests.iter().filter_map(|one| one.report.as_ref());
-        let is_excused = reports.any(|report| report.has_replied)
-            || verb.long_wait().is_some()
-            || (verb.repetitions() == 0 && is_late);
-        let is_excused = is_excused && error.is_silence();
+        let is_excused = if error.is_silence() {
+            reports.any(|report| report.has_replied)
+                || verb.long_wait().is_some()
+                || (verb.repetitions() == 0 && is_late)
+        } else {
+            verb.is_about_health() && matches!(error, NodeError::Protocol { .. })
+        };
         // Where a connection that was idle is silent, it was perhaps forgotten on the way, and those that were idle with it, too.
-        let is_suspicious = self.long_idle().is_some() && error.is_silence();
-        if error.is_broken() || (is_suspicious && !is_excused) {
+        let is_suspicious = error.is_silence() && !is_excused && self.long_idle().is_some();
+        if error.is_broken() || is_suspicious {
             node.retire(self.generation);
         }
-        let is_excused =
-            is_excused || (verb.is_about_health() && matches!(error, NodeError::Protocol { .. }));
         if !is_excused && node.open_breaker(error) {
             self.news.push(Some(error.clone()));
         }

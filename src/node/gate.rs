@@ -148,10 +148,10 @@ impl Shut {
         let insists = visit.manner == Manner::Insists;
         let mut next = self.next;
         if insists && !visit.has_tried {
-            let mut own_try = half_way(visit.since, visit.deadline);
+            let mut own_try = visit.since.half_way_to(visit.deadline);
             if begun > came {
                 // The answer of a try that is under way may come soon.
-                own_try = half_way(own_try, visit.deadline);
+                own_try = own_try.half_way_to(visit.deadline);
             }
             next = next.min(own_try);
         }
@@ -159,10 +159,6 @@ impl Shut {
         let is_answered = self.failed > Some(came);
         (!is_answered && next <= patience.max(now)).then_some(next)
     }
-}
-
-fn half_way(from: Timestamp, until: Timestamp) -> Timestamp {
-    Timestamp::from_nanos(from.as_nanos().midpoint(until.as_nanos()))
 }
 
 /// Whether the node takes no connection, by what has become of one.

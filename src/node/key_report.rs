@@ -3,6 +3,7 @@
 //! Every request of the plain path carries one report for each node, so a report is small. What few reports have is in a box.
 
 use std::io;
+use std::mem::{swap, take};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,8 +122,9 @@ pub(crate) struct Page {
 pub(crate) struct Waiters(pub(super) u64);
 
 impl KeyReport {
-    /// The report that a reply leads to. The exchange adds the times, the server and what may be left.
-    pub(super) fn of(vote: impl Into<SmallVote>) -> Self {
+    /// The report that a reply leads to, or that of a node that is not asked. The exchange adds the times, the server and what may be
+    /// left.
+    pub(crate) fn of(vote: impl Into<SmallVote>) -> Self {
         Self {
             vote: vote.into(),
             waiters: Waiters::default(),
@@ -137,17 +139,9 @@ impl KeyReport {
 
     /// The report of a node that has not replied, for this reason.
     pub(super) fn failed(error: NodeError) -> Self {
-        let has_replied = false;
-        let vote = Vote::Failed(error);
-        Self {
-            has_replied,
-            ..Self::of(vote)
-        }
-    }
-
-    /// The report of a node that is not asked.
-    pub(crate) fn unasked(why_not: impl Into<SmallVote>) -> Self {
-        Self::of(why_not)
+        let mut report = Self::of(Vote::Failed(error));
+        report.has_replied = false;
+        report
     }
 
     /// The report of a node that was not sent the request, because the thread that was to send has panicked.
@@ -165,9 +159,9 @@ impl KeyReport {
         report
     }
 
-    /// The report, which says that a client waits for the resource at this index, too.
-    pub(super) fn with_waiter(mut self, index: usize) -> Self {
-        self.waiters = self.waiters.and(index);
+    /// The report of a node at which a client waits for the first resource of the lock.
+    pub(super) fn with_waiter(mut self) -> Self {
+        self.waiters = Waiters::at(0);
         self
     }
 
@@ -178,8 +172,7 @@ impl KeyReport {
     /// Takes what the reply says beside the vote.
     pub(super) fn take_said(&mut self) -> Said {
         let rare = self.rare.as_mut();
-        rare.map(|rare| std::mem::take(&mut rare.said))
-            .unwrap_or_default()
+        rare.map(|rare| take(&mut rare.said)).unwrap_or_default()
     }
 
     pub(super) fn again(&self) -> Again {
@@ -189,32 +182,32 @@ impl KeyReport {
     /// Whether the node does not say what has become of a key that was released. An error, as while a server loads its data, does
     /// not.
     pub(super) fn is_silent(&self) -> bool {
-        let rare = self.rare.as_ref();
-        let hides_error = |rare: &Box<Rare>| matches!(rare.said, Said::ErrorOfAnotherKey);
+        let rare = self.rare.as_deref();
+        let hides_error = |rare: &Rare| matches!(rare.said, Said::ErrorOfAnotherKey);
         !self.has_replied || self.vote.is_silent() || rare.is_some_and(hides_error)
     }
 
     /// Takes over the report of a second request, if the node has not replied to the first. The node may have executed the first
     /// request already.
-    pub(super) fn replace(&mut self, mut again: Self) {
+    pub(super) fn replace(&mut self, again: &mut Self) {
         if let Some(failure) = self.vote.failure().filter(|_| !self.has_replied) {
             again.since = self.since;
             let rare = again.rare();
             rare.first_failure.get_or_insert_with(|| failure.clone());
-            *self = again;
+            swap(self, again);
         }
     }
 
     /// The report on the attempt that went with a release.
     pub(super) fn next_report(&mut self) -> Self {
-        let next = match self.take_said() {
-            Said::NextVote(next) => next.unwrap_or(SmallVote::NotAsked),
-            _ => self.vote.clone(),
-        };
-        let mut report = Self::of(next);
+        let mut report = Self::of(if let Said::NextVote(next) = self.take_said() {
+            next.unwrap_or(NOT_ASKED)
+        } else {
+            self.vote.clone()
+        });
         (report.since, report.at) = (self.since, self.at);
-        report.server = self.server.clone();
-        if !matches!(report.vote, SmallVote::NotAsked) {
+        report.server.clone_from(&self.server);
+        if !matches!(*report.vote, Vote::NotAsked) {
             report.leftover = self.leftover.clone();
         }
         report
@@ -227,18 +220,16 @@ impl KeyReport {
 
     /// Takes the reply to a command of any kind.
     pub(crate) fn reply(mut self) -> Result<Reply, NodeError> {
-        match self.take_said() {
-            Said::Raw(reply) => Ok(reply),
-            _ => Err(self.error()),
-        }
+        let Said::Raw(reply) = self.take_said() else {
+            return Err(self.error());
+        };
+        Ok(reply)
     }
 
     /// The failure, of a report that has none but was expected to say something else.
-    pub(super) fn error(self) -> NodeError {
-        match self.vote.into() {
-            Vote::Failed(error) => error,
-            _ => NodeError::protocol("the answer to another question"),
-        }
+    pub(super) fn error(&self) -> NodeError {
+        let failure = self.vote.failure().cloned();
+        failure.unwrap_or_else(|| NodeError::protocol("the answer to another question"))
     }
 
     /// Whether the node may have a key of this attempt, which then has to be released.
@@ -246,17 +237,12 @@ impl KeyReport {
         matches!(self.leftover, Leftover::Possible)
     }
 
-    /// Whether the node was left out because its breaker is open.
-    pub(crate) fn is_left_out(&self) -> bool {
-        self.vote.is_left_out()
-    }
-
     /// The value of the key, if the node shows one, and whether it is the value of a reader who was looked for.
     pub(crate) fn value(&self) -> Option<(&Content, bool)> {
-        match &self.rare.as_ref()?.said {
-            Said::Value { content, is_reader } => Some((content, *is_reader)),
-            _ => None,
-        }
+        let Said::Value { content, is_reader } = &self.rare.as_ref()?.said else {
+            return None;
+        };
+        Some((content, *is_reader))
     }
 
     /// The report for people, of the node with this name.
@@ -281,58 +267,54 @@ pub(crate) fn waiters(reports: &[KeyReport]) -> Waiters {
     each.fold(Waiters::default(), Waiters::or)
 }
 
-/// A vote in few bytes: a vote that says more than one word is in a box.
+/// A vote in few bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum SmallVote {
-    Granted,
-    Released,
-    Missing,
-    NotAsked,
+    /// One that says no more than a word, and takes no memory.
+    Word(&'static Vote),
     Other(Box<Vote>),
 }
+
+/// The vote of a node that is not asked.
+pub(crate) const NOT_ASKED: SmallVote = SmallVote::Word(&Vote::NotAsked);
 
 impl Deref for SmallVote {
     type Target = Vote;
 
     fn deref(&self) -> &Vote {
         match self {
-            Self::Granted => &Vote::Granted,
-            Self::Released => &Vote::Released,
-            Self::Missing => &Vote::Missing,
-            Self::NotAsked => &Vote::NotAsked,
+            Self::Word(vote) => vote,
             Self::Other(vote) => vote,
         }
     }
 }
 
+impl From<&'static Vote> for SmallVote {
+    fn from(vote: &'static Vote) -> Self {
+        Self::Word(vote)
+    }
+}
+
 impl From<Vote> for SmallVote {
     fn from(vote: Vote) -> Self {
-        match vote {
-            Vote::Granted => Self::Granted,
-            Vote::Released => Self::Released,
-            Vote::Missing => Self::Missing,
-            Vote::NotAsked => Self::NotAsked,
-            other => Self::Other(Box::new(other)),
-        }
+        Self::Other(Box::new(vote))
     }
 }
 
 impl From<SmallVote> for Vote {
     fn from(vote: SmallVote) -> Self {
         match vote {
-            SmallVote::Granted => Self::Granted,
-            SmallVote::Released => Self::Released,
-            SmallVote::Missing => Self::Missing,
-            SmallVote::NotAsked => Self::NotAsked,
+            SmallVote::Word(vote) => vote.clone(),
             SmallVote::Other(vote) => *vote,
         }
     }
 }
 
 impl Waiters {
-    /// These, and those for the resource at this index.
-    pub(super) fn and(self, index: usize) -> Self {
-        Self(self.0 | bit(index))
+    /// Those for the resource at this index. No lock is on more resources than there are bits.
+    pub(super) fn at(index: usize) -> Self {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        Self(1_u64.checked_shl(index).unwrap_or_default())
     }
 
     pub(crate) fn or(self, other: Self) -> Self {
@@ -340,16 +322,10 @@ impl Waiters {
     }
 
     pub(crate) fn has(self, index: usize) -> bool {
-        self.0 & bit(index) != 0
+        self.0 & Self::at(index).0 != 0
     }
 
     pub(crate) fn any(self) -> bool {
         self.0 != 0
     }
-}
-
-/// No lock is on more resources than there are bits.
-fn bit(index: usize) -> u64 {
-    let index = u32::try_from(index).unwrap_or(u32::MAX);
-    1_u64.checked_shl(index).unwrap_or_default()
 }

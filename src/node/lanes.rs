@@ -129,12 +129,12 @@ impl Lanes {
             changed: Condvar::new(),
             reports: Mutex::new(KeyReports::new()),
         });
-        let mut state = self.state.lock();
-        if let Some(led) = self.try_lead(&mut state, applicant) {
+        let mut lanes = self.state.lock();
+        if let Some(led) = self.try_lead(&mut lanes, applicant) {
             return led;
         }
-        state.queue.push_back(Arc::clone(&queued));
-        drop(state);
+        lanes.queue.push_back(Arc::clone(&queued));
+        drop(lanes);
         let mut until = applicant.until;
         loop {
             let now = clock.now();
@@ -149,13 +149,13 @@ impl Lanes {
                     // Those who were just woken may have more to send.
                     clock.let_others_run();
                     let others = self.state.lock().take(applicant);
-                    return Entry::Leads(Lane::of(self, clock.now()), others);
+                    return Entry::Leads(Lane::new(Some(self), clock.now()), others);
                 }
                 Stage::Waits if now < until => clock.wait(&queued.changed, &mut stage, until),
                 Stage::Waits => {
                     drop(stage);
                     if self.leave(&queued) {
-                        return Entry::Leads(Lane::none(now), Vec::new());
+                        return Entry::Leads(Lane::new(None, now), Vec::new());
                     }
                     // Another thread has taken it out, and brings it a lane or its answers.
                     until = now.saturating_add(LOOK);
@@ -170,7 +170,7 @@ impl Lanes {
         }
         state.under_way = state.under_way.saturating_add(1);
         let others = state.take(applicant);
-        Some(Entry::Leads(Lane::of(self, applicant.since), others))
+        Some(Entry::Leads(Lane::new(Some(self), applicant.since), others))
     }
 
     /// Whether no batch is under way, and no request waits.
@@ -235,19 +235,11 @@ impl Queued {
 }
 
 impl<'l> Lane<'l> {
-    fn of(lanes: &'l Lanes, began: Timestamp) -> Self {
+    /// One of these lanes; or none, if the batch goes without a lane.
+    pub(crate) fn new(lanes: Option<&'l Lanes>, began: Timestamp) -> Self {
         Self {
-            lanes: Some(lanes),
-            is_given_back: Cell::new(false),
-            began,
-        }
-    }
-
-    /// What a batch has that goes without a lane.
-    pub(crate) fn none(began: Timestamp) -> Self {
-        Self {
-            lanes: None,
-            is_given_back: Cell::new(true),
+            lanes,
+            is_given_back: Cell::new(lanes.is_none()),
             began,
         }
     }
@@ -266,11 +258,8 @@ impl<'l> Lane<'l> {
             state.round_trip = state.round_trip.min(round_trip);
         }
         let is_one_too_many = state.under_way > state.lanes(lanes.most);
-        let heir = if is_one_too_many {
-            None
-        } else {
-            state.queue.pop_front()
-        };
+        let next = || state.queue.pop_front();
+        let heir = (!is_one_too_many).then(next).flatten();
         if heir.is_none() {
             state.under_way = state.under_way.saturating_sub(1);
         }

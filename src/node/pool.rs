@@ -91,7 +91,8 @@ impl Pool {
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
         let in_pool = self.slots.state().idle_connections;
-        usize::try_from(in_pool).unwrap() + self.idle.lock().slots.len()
+        let in_pool = usize::try_from(in_pool).unwrap();
+        in_pool.saturating_add(self.idle.lock().slots.len())
     }
 }
 

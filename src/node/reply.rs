@@ -42,8 +42,8 @@ pub(super) fn read(
         (Verb::Open(_), Reply::Okay)
         | (Verb::Probe, Reply::Int(1))
         // The bell has rung.
-        | (Verb::Listen(_), Reply::Array(_)) => return Some(KeyReport::of(SmallVote::Granted)),
-        (Verb::Listen(_), Reply::Nil) => return Some(KeyReport::of(SmallVote::Missing)),
+        | (Verb::Listen(_), Reply::Array(_)) => return Some(KeyReport::of(&Vote::Granted)),
+        (Verb::Listen(_), Reply::Nil) => return Some(KeyReport::of(&Vote::Missing)),
         (Verb::Open(rules), _) => {
             return word(items(reply)?, rules, None, clock.wall_micros()).map(KeyReport::of);
         }
@@ -51,14 +51,14 @@ pub(super) fn read(
         (Verb::Look { permits }, _) => Said::Look(look(items(reply)?, *permits, command.keys)?),
         (Verb::Raw(_) | Verb::Probe | Verb::Listen(_), _) => return None,
     };
-    Some(KeyReport::saying(SmallVote::NotAsked, said))
+    Some(KeyReport::saying(&Vote::NotAsked, said))
 }
 
 /// Reads the reply to an acquire. Only `+OK` is a vote for it.
 fn taken(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option<KeyReport> {
     let is_plain = rows.command.names.is_none() && !claim.resource.is_read();
     match (reply, &claim.fence) {
-        (Reply::Okay, _) => Some(KeyReport::of(SmallVote::Granted)),
+        (Reply::Okay, _) => Some(KeyReport::of(&Vote::Granted)),
         (Reply::Nil, None) if is_plain => Some(KeyReport::of(Vote::held(None))),
         (Reply::Array(items), Some(fence)) if matches!(items.first(), Some(Reply::Bulk(_))) => {
             let resource = Some(&*claim.resource);
@@ -72,19 +72,14 @@ fn taken(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option
 fn passed(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option<KeyReport> {
     if let Reply::Error(error) = reply {
         let failed = SmallVote::from(Vote::Failed(refusal(error)));
-        return Some(KeyReport::saying(
-            failed.clone(),
-            Said::NextVote(Some(failed)),
-        ));
+        let next = Said::NextVote(Some(failed.clone()));
+        return Some(KeyReport::saying(failed, next));
     }
     let [released, asked] = items(reply)? else {
         return None;
     };
-    let of_release = Rows {
-        verb: &Verb::Drop,
-        ..*rows
-    };
-    let mut report = of_release.vote(released)?;
+    let (verb, command) = (&Verb::Drop, rows.command);
+    let mut report = Rows { verb, command }.vote(released)?;
     let next = match (asked, report.waiters.any()) {
         (Reply::Int(0), true) => None,
         (_, true) => return None,

@@ -243,7 +243,7 @@ fn voted(node: &Arc<Node>, question: Question) -> Vote {
     report.vote.into()
 }
 
-fn attempt() -> Attempt {
+fn attempt() -> Arc<Attempt> {
     Attempt::new(Claim::of_key("job"), TTL)
 }
 

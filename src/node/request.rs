@@ -23,7 +23,7 @@ use crate::wire::scripts::Script;
 pub(super) enum Verb {
     /// Asks for a vote. A second `SET` would find the first, so a repetition has another form. A command without a reply is
     /// undone.
-    Take(Attempt),
+    Take(Arc<Attempt>),
     /// Extends. A node that has our key must get it, also when all connections of the pool are in use.
     Keep {
         /// How long connections may take, so that the lock does not end meanwhile; within its node timeout in any case.
@@ -33,7 +33,7 @@ pub(super) enum Verb {
     Drop,
     /// Releases a lock, as above, and asks for it again. What it asked for is undone without a reply. It has one form, because
     /// a repetition knows its own key.
-    Pass(Attempt),
+    Pass(Arc<Attempt>),
     /// Asks what is under keys.
     Show,
     /// Makes a step of a scan for keys.
@@ -109,24 +109,18 @@ impl Verb {
     /// this is zero, the wait for a slot is a part of the node timeout. If that wait took more than a quarter, a time-out says little
     /// about the node.
     pub(super) fn repetitions(&self) -> u32 {
-        match self.manner() {
-            Manner::Asks => 0,
-            Manner::Insists => REPETITIONS,
-        }
+        let insists = self.manner() == Manner::Insists;
+        if insists { REPETITIONS } else { 0 }
     }
 
     /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
     /// None means never. A release compares its value, so it may always be sent twice.
     pub(super) fn asked_again_after(&self) -> Option<Duration> {
-        match self {
-            Self::Drop => Some(Duration::ZERO),
-            Self::Keep { .. } | Self::Show | Self::Scan | Self::Open(_) | Self::Raw(_) => {
-                Some(SUSPICIOUS_IDLE)
-            }
-            Self::Take(_) | Self::Pass(_) | Self::Look { .. } | Self::Probe | Self::Listen(_) => {
-                None
-            }
+        if matches!(self, Self::Drop) {
+            return Some(Duration::ZERO);
         }
+        let is_asked = self.manner() == Manner::Insists && self.attempt().is_none();
+        is_asked.then_some(SUSPICIOUS_IDLE)
     }
 
     /// Until when a connection has to be made, if the lock is in a hurry.
@@ -138,30 +132,28 @@ impl Verb {
     }
 
     /// What goes out if the outcome is unknown, if the command is undone then.
-    pub(super) fn attempt(&self) -> Option<&Attempt> {
-        if let Self::Take(attempt) | Self::Pass(attempt) = self {
-            Some(attempt)
-        } else {
-            None
-        }
+    pub(super) fn attempt(&self) -> Option<&Arc<Attempt>> {
+        let (Self::Take(attempt) | Self::Pass(attempt)) = self else {
+            return None;
+        };
+        Some(attempt)
     }
 
     /// How long a wait for another client may take after sending, if it is one. Its time-out says nothing about the node.
     pub(super) fn long_wait(&self) -> Option<Duration> {
-        if let Self::Listen(listen) = self {
-            Some(listen.patience)
-        } else {
-            None
-        }
+        Some(self.listen()?.patience)
     }
 
     /// What is set when nobody wants the answer any more, if that may come.
-    pub(super) fn given_up(&self) -> Option<&AtomicBool> {
-        if let Self::Listen(listen) = self {
-            listen.given_up.as_deref()
-        } else {
-            None
-        }
+    fn given_up(&self) -> Option<&AtomicBool> {
+        self.listen()?.given_up.as_deref()
+    }
+
+    fn listen(&self) -> Option<&Listen> {
+        let Self::Listen(listen) = self else {
+            return None;
+        };
+        Some(listen)
     }
 
     /// Whether the answer says nothing about the node as a place for locks.
@@ -196,12 +188,12 @@ impl Request {
 
     /// The command for another connection, when the first one broke before it answered.
     pub(super) fn again(&self, now: Timestamp) -> Packed {
-        match &self.verb {
-            Verb::Take(attempt) => attempt.again(),
-            Verb::Listen(listen) => {
-                command::listen(&listen.bell, listen.until.saturating_since(now))
-            }
-            _ => self.packed.clone(),
+        if let Verb::Take(attempt) = &self.verb {
+            attempt.again()
+        } else if let Verb::Listen(listen) = &self.verb {
+            command::listen(&listen.bell, listen.until.saturating_since(now))
+        } else {
+            self.packed.clone()
         }
     }
 }
@@ -211,8 +203,8 @@ pub(super) struct Batch<'x> {
     pub(super) requests: &'x [&'x Request],
     /// Whether one of them wakes clients at the first node.
     pub(super) rings: bool,
-    /// Whether nobody may want an answer any more before it comes.
-    pub(super) can_be_given_up: bool,
+    /// What is set when nobody wants an answer any more, if that may come.
+    pub(super) given_up: Option<&'x AtomicBool>,
     /// Whether one of them has the whole node timeout after sending.
     pub(super) has_repetitions: bool,
     /// Whether one of them asks the server about itself.
@@ -231,7 +223,7 @@ impl<'x> Batch<'x> {
         let mut batch = Self {
             requests,
             rings: false,
-            can_be_given_up: false,
+            given_up: None,
             has_repetitions: false,
             is_about_health: false,
             long_wait: None,
@@ -242,7 +234,7 @@ impl<'x> Batch<'x> {
         for request in requests {
             let verb = &request.verb;
             batch.rings |= verb.rings_the_bell();
-            batch.can_be_given_up |= verb.given_up().is_some();
+            batch.given_up = batch.given_up.or(verb.given_up());
             batch.has_repetitions |= verb.long_wait().is_none() && verb.repetitions() > 0;
             batch.is_about_health |= verb.is_about_health();
             batch.long_wait = batch.long_wait.max(verb.long_wait());

@@ -5,21 +5,22 @@
 //! and when. Whatever holds for a request that goes alone holds for each of them: its undo, its repetitions. What is asked once more
 //! after a round is asked here.
 
+use std::iter::repeat_n;
 use std::mem::take;
 use std::net::TcpStream;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::Node;
+use super::asked::Asked;
 use super::command::MOST_BYTES;
 use super::exchange::{Exchange, State};
 use super::key_report::{Again, KeyReport, KeyReports};
 use super::lanes::{Applicant, Entry, Lane, Queued};
 use super::request::{Batch, Request, Verb};
-use crate::error::{NodeError, Vote};
 use crate::quorum::{is_reached, quorum};
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
@@ -28,124 +29,46 @@ use crate::wire::pack::Packed;
 /// How long one node is waited for while other nodes may have answered.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// The nodes that are asked.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked<'n> {
-    /// All nodes, in the canonical order.
-    pub(crate) nodes: &'n [Arc<Node>],
-    /// The indexes of those that are asked, in order.
-    pub(crate) indexes: &'n [usize],
-}
-
-impl<'n> Asked<'n> {
-    pub(crate) fn one(node: &'n Arc<Node>) -> Self {
-        let (nodes, indexes) = (slice::from_ref(node), &[0]);
-        Self { nodes, indexes }
-    }
-
-    /// The nodes that are asked, with their indexes.
-    pub(crate) fn each(self) -> impl DoubleEndedIterator<Item = (usize, &'n Arc<Node>)> + Clone {
-        let node = move |index: &usize| Some((*index, self.nodes.get(*index)?));
-        self.indexes.iter().filter_map(node)
-    }
-
-    /// A report of each node, as if none was asked.
-    pub(crate) fn unasked(self) -> KeyReports {
-        let mut reports = KeyReports::new();
-        for _ in self.nodes {
-            reports.push(KeyReport::unasked(Vote::NotAsked));
-        }
-        reports
-    }
-
-    /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server. The reports of nodes that
-    /// were not asked now are older.
-    pub(crate) fn one_vote_each(self, reports: &mut [KeyReport]) {
-        if are_of_different_servers(reports) {
-            return;
-        }
-        for (order, index) in self.indexes.iter().enumerate() {
-            let later = self.indexes.get(order..).unwrap_or_default();
-            let Some(report) = reports.get(*index).filter(|it| it.vote.is_granted()) else {
-                continue;
-            };
-            let Some(server) = report.server.as_deref() else {
-                continue;
-            };
-            let mut others = self.nodes.iter().zip(&*reports).enumerate();
-            let other = others.find(|(other, (_, report))| {
-                report.vote.is_granted()
-                    && report.server.as_deref() == Some(server)
-                    && !later.contains(other)
-            });
-            let other = other.map(|(_, (node, _))| Arc::clone(node.name()));
-            if let (Some(other), Some(report)) = (other, reports.get_mut(*index)) {
-                report.vote = Vote::Failed(NodeError::SameServer { other }).into();
-            }
-        }
-    }
-}
-
-/// Whether the votes that count are of different servers for sure: their run ids differ in the first bytes.
-fn are_of_different_servers(reports: &[KeyReport]) -> bool {
-    let mut before: SmallVec<[u64; 8]> = SmallVec::new();
-    for report in reports {
-        if report.vote.is_granted()
-            && let Some(server) = &report.server
-        {
-            let start = server.as_bytes().first_chunk();
-            let start = start.map_or(0, |start| u64::from_ne_bytes(*start));
-            if before.contains(&start) {
-                return false;
-            }
-            before.push(start);
-        }
-    }
-    true
-}
-
 /// Sends a command to one node, and reads the reply.
 pub(super) fn ask_one(node: &Arc<Node>, command: &Packed, verb: Verb) -> KeyReport {
-    let mut reports = smallvec![KeyReport::unasked(Vote::NotAsked)];
-    ask(Asked::one(node), command, verb, &mut reports);
-    reports.swap_remove(0)
+    ask(Asked::one(node), command, verb).swap_remove(0)
 }
 
-/// Sends a command to every node that is asked, and reads the replies. Writes the report of each node over the one that was there.
-pub(super) fn ask(asked: Asked<'_>, command: &Packed, verb: Verb, reports: &mut KeyReports) {
-    ask_each(
-        asked,
-        slice::from_ref(command),
-        verb,
-        slice::from_mut(reports),
-    );
+/// Sends a command to every node that is asked, and reads the replies.
+pub(super) fn ask(asked: Asked<'_>, command: &Packed, verb: Verb) -> KeyReports {
+    let mut reports = asked.unasked();
+    ask_over(asked, command, verb, &mut reports);
+    reports
 }
 
-/// Sends several commands to every node that is asked, in one write to each node, and reads the replies to each command. Asks those
-/// nodes again, where the verb allows it, that were silent on an old connection: something on the way may have forgotten it.
-pub(super) fn ask_each(
-    asked: Asked<'_>,
-    commands: &[Packed],
-    verb: Verb,
-    reports: &mut [KeyReports],
-) {
+/// As [`ask`]. Writes the report of each node over the one that was there.
+pub(super) fn ask_over(asked: Asked<'_>, command: &Packed, verb: Verb, reports: &mut KeyReports) {
+    let (commands, reports) = (slice::from_ref(command), slice::from_mut(reports));
+    ask_each_over(asked, commands, verb, reports);
+}
+
+/// As [`ask`], for several commands in one write to each node. Returns the reports on each command.
+pub(super) fn ask_each(asked: Asked<'_>, commands: &[Packed], verb: Verb) -> Vec<KeyReports> {
+    let mut all: Vec<KeyReports> = commands.iter().map(|_| asked.unasked()).collect();
+    ask_each_over(asked, commands, verb, &mut all);
+    all
+}
+
+/// Asks the nodes, and asks those nodes again, where the verb allows it, that were silent on an old connection: something on the way
+/// may have forgotten it.
+fn ask_each_over(asked: Asked<'_>, commands: &[Packed], verb: Verb, reports: &mut [KeyReports]) {
     let Some((_, first)) = asked.each().next() else {
         return;
     };
-    let request = |packed: &Packed, verb, caller| Request {
-        packed: packed.clone(),
-        verb,
-        since: first.now(),
-        caller,
-    };
+    let since = first.now();
     let mut own: SmallVec<[Request; 1]> = SmallVec::new();
-    if let [command] = commands {
-        own.push(request(command, verb, Some(Caller::here())));
-    } else {
-        for command in commands {
-            let caller = own.is_empty().then(Caller::here);
-            own.push(request(command, verb.clone(), caller));
-        }
+    for (command, verb) in commands.iter().zip(repeat_n(verb, commands.len())) {
+        own.push(Request {
+            packed: command.clone(),
+            verb,
+            since,
+            caller: own.is_empty().then(Caller::here),
+        });
     }
     ask_once(asked, &own, reports);
     let Some(indexes) = silent(asked, reports, &own) else {
@@ -160,9 +83,9 @@ pub(super) fn ask_each(
         request.since = first.now();
     }
     ask_once(silent, &own, &mut again);
-    for (reports, again) in reports.iter_mut().zip(again) {
-        let both = reports.iter_mut().zip(again).enumerate();
-        for (_, (report, again)) in both.filter(|(index, _)| indexes.contains(index)) {
+    for (reports, mut again) in reports.iter_mut().zip(again) {
+        let both = silent.with(reports).zip(silent.with(&mut again));
+        for ((_, report), (_, again)) in both {
             report.replace(again);
         }
     }
@@ -183,26 +106,23 @@ fn silent(
     if reports.iter().flatten().all(is_over) {
         return None;
     }
-    let indexes = asked.indexes.iter().copied();
-    let is_left = indexes
-        .clone()
-        .any(|index| again(index) == Some(Again::Left));
-    let has_answered = |index: &usize| of_node(*index).all(|report| report.has_replied);
-    let answered = indexes.filter(has_answered).count();
+    let mut indexes = asked.indexes.iter();
+    let has_answered = |index: &&usize| of_node(**index).all(|report| report.has_replied);
+    let answered = indexes.clone().filter(has_answered).count();
+    let is_left = indexes.any(|index| again(*index) == Some(Again::Left));
     // Votes that a majority has cast are enough.
     let is_decided_by_majority = |one: &Request| matches!(one.verb, Verb::Keep { .. } | Verb::Drop);
-    if own.iter().all(is_decided_by_majority) && is_reached(asked.nodes.len(), answered) && !is_left
-    {
+    let is_decided = is_reached(asked.nodes.len(), answered) && !is_left;
+    if is_decided && own.iter().all(is_decided_by_majority) {
         return None;
     }
     let mut silent = SmallVec::new();
     for (index, node) in asked.each() {
-        match again(index) {
-            None => continue,
-            Some(Again::OnNewerThan(generation)) => node.retire(generation),
-            Some(_) => {}
+        let again = again(index);
+        if let Some(Again::OnNewerThan(generation)) = again {
+            node.retire(generation);
         }
-        silent.push(index);
+        silent.extend(again.map(|_| index));
     }
     Some(silent)
 }
@@ -213,18 +133,17 @@ fn ask_once(asked: Asked<'_>, own: &[Request], reports: &mut [KeyReports]) {
         return;
     };
     let since = own.first().map_or_else(|| first.now(), |one| one.since);
-    let ([one], [own_reports]) = (own, &mut *reports) else {
-        return lead(asked, own, reports, &Lane::none(since), &[]);
+    let (one, own_reports) = match (own, &mut *reports) {
+        ([one], [reports]) if one.verb.is_for_others() && first.connector.is_remote() => {
+            (one, reports)
+        }
+        _ => return lead(asked, own, reports, &Lane::new(None, since), &[]),
     };
-    if !one.verb.is_for_others() || !first.connector.is_remote() {
-        return lead(asked, own, reports, &Lane::none(since), &[]);
-    }
-    let half = first.timeout.checked_div(2).unwrap_or_default();
     let applicant = Applicant {
         indexes: asked.indexes,
         room: MOST_BYTES.saturating_sub(one.room()),
         since,
-        until: since.saturating_add(half),
+        until: since.half_way_to(since.saturating_add(first.timeout)),
     };
     let lanes = if asked.indexes.len() == 1 {
         &first.lanes
@@ -241,16 +160,10 @@ fn ask_once(asked: Asked<'_>, own: &[Request], reports: &mut [KeyReports]) {
         Entry::Leads(lane, others) => lead(asked, own, reports, &lane, &others),
         Entry::Answered(queued) => {
             let answered = take(&mut *queued.reports.lock());
-            for (index, report) in asked.indexes.iter().zip(answered) {
-                set(own_reports, *index, report);
+            for ((_, report), answered) in asked.with(own_reports).zip(answered) {
+                *report = answered;
             }
         }
-    }
-}
-
-fn set(reports: &mut [KeyReport], index: usize, report: KeyReport) {
-    if let Some(before) = reports.get_mut(index) {
-        *before = report;
     }
 }
 
@@ -291,10 +204,9 @@ pub(super) fn lead(
     round.read(batch.rings, lane);
     let mut last = None;
     for (request, reports) in reports.iter_mut().enumerate() {
-        for (index, exchange) in asked.indexes.iter().zip(&mut round.exchanges) {
-            let report = exchange.take_report(request);
+        for ((_, report), exchange) in asked.with(reports).zip(&mut round.exchanges) {
+            *report = exchange.take_report(request);
             last = last.max(Some(report.at));
-            set(reports, *index, report);
         }
     }
     round.answer_others();

@@ -34,7 +34,7 @@ pub(crate) enum Leftover {
     /// The node may have executed the request, so an acquire has to be released.
     Possible,
     /// An undo was sent behind the request. The node may execute both, at any later time before the undo is answered.
-    Undone(Receipt),
+    Undone(Arc<Receipt>),
 }
 
 /// What is known of an undo that was written. The connection with the undo on it and the lock share the receipt.
@@ -42,59 +42,47 @@ pub(crate) enum Leftover {
 /// An undo is *answered* once every command on its connection has a reply, and none of them is an error. The server executes the
 /// commands of a connection in order, so it has executed the command and the undo behind it, and no copy of either is under way.
 /// An undo that is repeated on another connection, or given up, is never answered.
-#[derive(Debug, Clone)]
-pub(crate) struct Receipt(Arc<Written>);
-
 #[derive(Debug)]
-struct Written {
-    at: Timestamp,
+pub(crate) struct Receipt {
+    pub(crate) sent_at: Timestamp,
     is_answered: AtomicBool,
 }
 
 impl Receipt {
-    fn new(at: Timestamp) -> Self {
+    pub(super) fn new(sent_at: Timestamp) -> Arc<Self> {
         let is_answered = AtomicBool::new(false);
-        Self(Arc::new(Written { at, is_answered }))
+        Arc::new(Self {
+            sent_at,
+            is_answered,
+        })
     }
 
     fn note_answer(&self) {
-        self.0.is_answered.store(true, Ordering::Release);
+        self.is_answered.store(true, Ordering::Release);
     }
 
     /// The receipt of an undo that another guard of the lock may have sent. Nobody here hears of its answer.
-    pub(crate) fn of_another_guard() -> Self {
+    pub(crate) fn of_another_guard() -> Arc<Self> {
         Self::new(Timestamp::from_nanos(0))
     }
 
     /// The receipt of an undo that was sent then, and is answered.
     #[cfg(test)]
-    pub(crate) fn answered(sent_at: Timestamp) -> Self {
+    pub(crate) fn answered(sent_at: Timestamp) -> Arc<Self> {
         let receipt = Self::new(sent_at);
         receipt.note_answer();
         receipt
     }
 
     pub(crate) fn is_answered(&self) -> bool {
-        self.0.is_answered.load(Ordering::Acquire)
-    }
-
-    /// When the undo had been sent.
-    pub(crate) fn sent_at(&self) -> Timestamp {
-        self.0.at
+        self.is_answered.load(Ordering::Acquire)
     }
 }
 
 /// An undo that was written behind its command.
 pub(super) struct Undo {
     pub(super) command: Packed,
-    pub(super) receipt: Receipt,
-}
-
-impl Undo {
-    pub(super) fn written(command: Packed, at: Timestamp) -> Self {
-        let receipt = Receipt::new(at);
-        Self { command, receipt }
-    }
+    pub(super) receipt: Arc<Receipt>,
 }
 
 /// Undos that were written, with their connection. Nobody waits for their replies.
@@ -126,7 +114,7 @@ impl Behind {
             return End::Again;
         };
         connection.transport.stop_asking();
-        while connection.is_awaited() {
+        while connection.awaited() > 0 {
             let is_late_answer = connection.awaited() > self.undos.len();
             match connection.recv(Wait::Until(now), now) {
                 Some(Ok(reply)) => self.has_refused |= matches!(reply, Reply::Error(_)),

@@ -1,17 +1,16 @@
 //! The verbs: what nodes say to acquires, extensions, releases and passes, what they have under keys, and what they reply to any other
 //! command. Each goes to all nodes that are asked before any reply is read: one round trip for all.
 
-use std::mem::swap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Node;
+use super::asked::Asked;
 use super::attempt::Attempt;
 use super::command::{self, MarkerAction};
 use super::key_report::{KeyReport, KeyReports, Page, Said};
 use super::request::Verb;
-pub(crate) use super::round::Asked;
-use super::round::{ask, ask_each, ask_one};
+use super::round::{ask, ask_each, ask_one, ask_over};
 use crate::clock::Timestamp;
 use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
@@ -19,16 +18,20 @@ use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
 /// Asks these nodes for their votes on an attempt. Writes the report of each node over the one that was there.
-pub(crate) fn acquire(asked: Asked<'_>, attempt: &Attempt, reports: &mut KeyReports) {
-    ask(asked, &attempt.packed, Verb::Take(attempt.clone()), reports);
+pub(crate) fn acquire(asked: Asked<'_>, attempt: &Arc<Attempt>, reports: &mut KeyReports) {
+    ask_over(
+        asked,
+        &attempt.packed,
+        Verb::Take(Arc::clone(attempt)),
+        reports,
+    );
     asked.one_vote_each(reports);
 }
 
 /// Opens or closes nodes of the fenced protocol, or asks whether they are fresh.
 pub(crate) fn open_all(asked: Asked<'_>, rules: &Arc<Rules>, action: MarkerAction) -> KeyReports {
     let command = command::open(rules, action);
-    let mut reports = asked.unasked();
-    ask(asked, &command, Verb::Open(Arc::clone(rules)), &mut reports);
+    let mut reports = ask(asked, &command, Verb::Open(Arc::clone(rules)));
     asked.one_vote_each(&mut reports);
     reports
 }
@@ -42,8 +45,7 @@ pub(crate) fn extend_all(
     commands: &[Packed],
     connect_by: Timestamp,
 ) -> Vec<KeyReports> {
-    let mut all: Vec<KeyReports> = commands.iter().map(|_| asked.unasked()).collect();
-    ask_each(asked, commands, Verb::Keep { connect_by }, &mut all);
+    let mut all = ask_each(asked, commands, Verb::Keep { connect_by });
     for reports in &mut all {
         asked.one_vote_each(reports);
     }
@@ -59,12 +61,10 @@ pub(crate) fn extend_all(
 /// answered, the release is repeated in the background, for as long as the key may live. Nobody else can have a lock with
 /// these values, so a repetition may come at any time.
 pub(crate) fn release_all(asked: Asked<'_>, command: &Packed, life: Duration) -> KeyReports {
-    let mut released = asked.unasked();
-    ask(asked, command, Verb::Drop, &mut released);
-    conclude(asked, &mut released, |node| {
+    let released = ask(asked, command, Verb::Drop);
+    conclude(asked, released, |node| {
         node.release_later(command.to_repeat(), node.now(), life);
-    });
-    released
+    })
 }
 
 /// As [`release_all`], for releases of several values of one lock, of which a key has one at most. Calls `repeat` for each node that has
@@ -74,32 +74,30 @@ pub(crate) fn release_and(
     commands: &[Packed],
     repeat: impl Fn(&Arc<Node>),
 ) -> KeyReports {
-    let mut all: Vec<KeyReports> = commands.iter().map(|_| asked.unasked()).collect();
-    ask_each(asked, commands, Verb::Drop, &mut all);
-    let mut released = asked.unasked();
-    for (index, report) in released.iter_mut().enumerate() {
-        let of_node = all.iter_mut().filter_map(|reports| reports.get_mut(index));
-        // A silence counts before refusals. The first of several refusals counts, because nothing has changed between them.
-        let rank = |report: &&mut KeyReport| (!report.vote.is_granted(), !report.is_silent());
-        if let Some(first) = of_node.min_by_key(rank) {
-            swap(report, first);
+    // A silence counts before refusals. The first of several refusals counts, because nothing has changed between them.
+    let rank = |report: &KeyReport| (!report.vote.is_granted(), !report.is_silent());
+    let mut all = ask_each(asked, commands, Verb::Drop).into_iter();
+    let mut released = all.next().unwrap_or_else(|| asked.unasked());
+    for others in all {
+        for (report, other) in released.iter_mut().zip(others) {
+            if rank(&other) < rank(report) {
+                *report = other;
+            }
         }
     }
-    conclude(asked, &mut released, repeat);
-    released
+    conclude(asked, released, repeat)
 }
 
 /// Judges the reports on a release. Calls `repeat` for each node that has not answered.
-fn conclude(asked: Asked<'_>, released: &mut KeyReports, repeat: impl Fn(&Arc<Node>)) {
-    for (index, node) in asked.each() {
-        if let Some(report) = released.get_mut(index) {
-            if report.is_silent() {
-                repeat(node);
-            }
-            note_repetition(report);
+fn conclude(asked: Asked<'_>, mut released: KeyReports, repeat: impl Fn(&Arc<Node>)) -> KeyReports {
+    for (node, report) in asked.with(&mut released) {
+        if report.is_silent() {
+            repeat(node);
         }
+        note_repetition(report);
     }
-    asked.one_vote_each(released);
+    asked.one_vote_each(&mut released);
+    released
 }
 
 /// If the connection broke and the release was sent twice, the first one may have deleted the key. A missing key, another client's, or
@@ -113,32 +111,22 @@ fn note_repetition(report: &mut KeyReport) {
     }
 }
 
-/// What the nodes say of a pass.
-pub(crate) struct Passed {
-    /// Of the release.
-    pub(crate) released: KeyReports,
-    /// The indexes of the nodes that do not tell what has become of the key.
-    pub(crate) silent: Vec<usize>,
-}
-
 /// Sends a packed pass to every node that is asked, in the order of a release. Writes what each node says of the attempt over the report
-/// in `next` that was there.
+/// in `next` that was there. Returns what the nodes say of the release, and the indexes of those that do not tell what has become of
+/// the key.
 ///
 /// As a release, it ignores breakers, and connects beside a pool that is used up. As an acquire, it is undone where no reply
 /// comes.
 pub(crate) fn pass_all(
     asked: Asked<'_>,
     command: &Packed,
-    attempt: &Attempt,
+    attempt: &Arc<Attempt>,
     next: &mut KeyReports,
-) -> Passed {
-    let mut released = asked.unasked();
-    ask(asked, command, Verb::Pass(attempt.clone()), &mut released);
+) -> (KeyReports, Vec<usize>) {
+    let mut released = ask(asked, command, Verb::Pass(Arc::clone(attempt)));
     let mut silent = Vec::new();
-    for index in asked.indexes {
-        let (Some(release), Some(next)) = (released.get_mut(*index), next.get_mut(*index)) else {
-            continue;
-        };
+    let both = asked.with(&mut released).zip(asked.with(next));
+    for (index, ((_, release), (_, next))) in asked.indexes.iter().zip(both) {
         if release.is_silent() {
             silent.push(*index);
         }
@@ -147,30 +135,24 @@ pub(crate) fn pass_all(
     }
     asked.one_vote_each(&mut released);
     asked.one_vote_each(next);
-    Passed { released, silent }
+    (released, silent)
 }
 
 /// Sends a packed question about keys to every node that is asked. Takes no connection beside a pool that is used up, but waits for one
 /// as an acquire does. Returns what each node that is asked has under each key, in order.
 pub(crate) fn show_all(asked: Asked<'_>, command: &Packed) -> Vec<Vec<KeyReport>> {
-    let mut reports = asked.unasked();
-    ask(asked, command, Verb::Show, &mut reports);
-    let keys = |(index, mut report): (usize, KeyReport)| {
-        if !asked.indexes.contains(&index) {
-            return None;
+    let mut reports = ask(asked, command, Verb::Show);
+    let keys = |(_, report): (_, &mut KeyReport)| {
+        let Said::Keys(mut keys) = report.take_said() else {
+            return vec![report.clone(); command.keys];
+        };
+        for key in &mut keys {
+            (key.since, key.at) = (report.since, report.at);
+            key.server.clone_from(&report.server);
         }
-        Some(match report.take_said() {
-            Said::Keys(mut keys) => {
-                for key in &mut keys {
-                    (key.since, key.at) = (report.since, report.at);
-                    key.server.clone_from(&report.server);
-                }
-                keys
-            }
-            _ => vec![report; command.keys],
-        })
+        keys
     };
-    reports.into_iter().enumerate().filter_map(keys).collect()
+    asked.with(&mut reports).map(keys).collect()
 }
 
 /// Sends a command of any kind to every node that is asked. Returns, for each node that is asked, the time since the reply, how long it
@@ -183,9 +165,7 @@ pub(crate) fn raw_all(
     command: &Packed,
     is_answer: fn(&Reply) -> bool,
 ) -> KeyReports {
-    let mut reports = asked.unasked();
-    ask(asked, command, Verb::Raw(is_answer), &mut reports);
-    reports
+    ask(asked, command, Verb::Raw(is_answer))
 }
 
 impl Node {
@@ -197,9 +177,10 @@ impl Node {
         pattern: &str,
     ) -> (Result<Page, NodeError>, KeyReport) {
         let mut report = ask_one(self, &command::scan(cursor, pattern), Verb::Scan);
-        let page = match report.take_said() {
-            Said::Page(page) => Ok(page),
-            _ => Err(report.clone().error()),
+        let page = if let Said::Page(page) = report.take_said() {
+            Ok(page)
+        } else {
+            Err(report.error())
         };
         (page, report)
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::Node;
 use super::command::{self, WhenFree};
-use super::key_report::{LookReply, Said, SmallVote};
+use super::key_report::{LookReply, Said};
 use super::request::{Listen, Verb};
 use super::round::ask_one;
 use crate::claim::Resource;
-use crate::error::NodeError;
+use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
 use crate::sync::AtomicBool;
 
@@ -43,9 +43,8 @@ impl Node {
             return None;
         }
         let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
-        let joined = self
-            .listening
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
+        let joined = self.listening.fetch_update(set, seen, one_more);
         // Made only then, because dropping a listener counts one less.
         joined.is_ok().then(|| Listener { node: self })
     }
@@ -71,10 +70,11 @@ impl Node {
         };
         let command = command::look(resource, announced, when_free, rules);
         let permits = resource.kind.permits();
-        match ask_one(self, &command, Verb::Look { permits }).take_said() {
-            Said::Look(look) => Some(look),
-            _ => None,
-        }
+        let said = ask_one(self, &command, Verb::Look { permits }).take_said();
+        let Said::Look(look) = said else {
+            return None;
+        };
+        Some(look)
     }
 }
 
@@ -101,18 +101,17 @@ impl Listener<'_> {
             given_up,
         }));
         let report = ask_one(self.node, &command, listen);
-        match report.vote {
-            SmallVote::Granted => ListenOutcome::Release,
-            SmallVote::Missing => ListenOutcome::Nothing,
-            vote => {
-                if report.has_replied && vote.failure().is_some_and(forbids_to_block) {
-                    let generation = self.node.generation();
-                    self.node
-                        .listening_refused
-                        .store(generation, Ordering::Relaxed);
-                }
-                ListenOutcome::Failed
-            }
+        let failure = report.vote.failure();
+        if failure.is_some_and(forbids_to_block) && report.has_replied {
+            let refused = &self.node.listening_refused;
+            refused.store(self.node.generation(), Ordering::Relaxed);
+        }
+        if matches!(*report.vote, Vote::Granted) {
+            ListenOutcome::Release
+        } else if matches!(*report.vote, Vote::Missing) {
+            ListenOutcome::Nothing
+        } else {
+            ListenOutcome::Failed
         }
     }
 }

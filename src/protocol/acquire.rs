@@ -16,7 +16,8 @@ use crate::fanout::Fanout;
 use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
-use crate::node::key_report::{KeyReport, KeyReports, SmallVote, votes};
+use crate::node::asked::deny_second_vote;
+use crate::node::key_report::{KeyReport, KeyReports, NOT_ASKED, votes};
 use crate::node::verbs::{acquire, release_all};
 use crate::node::{Attempt, Node};
 use crate::quorum::{self, Term};
@@ -34,33 +35,30 @@ pub(crate) fn attempt(
     resource: &Arc<Resource>,
     reach: Reach,
 ) -> Result<Won, Error> {
-    let (ttl, label) = (spec.term.ttl, spec.label.as_ref());
-    let attempt = new_attempt(cluster, resource, ttl, label, Attempt::new)?;
+    let claim = new_claim(cluster, resource, spec.label.as_ref())?;
+    let attempt = Attempt::new(claim, spec.term.ttl);
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let reports = round(cluster, &attempt, reach);
     conclude(cluster, &attempt, started, spec.term, reports)
 }
 
-/// Makes an attempt with a token that no other attempt has.
-pub(super) fn new_attempt(
+/// What an attempt asks for: the lock on this resource, with a token that no other attempt has.
+pub(super) fn new_claim(
     cluster: &Cluster,
     resource: &Arc<Resource>,
-    ttl: Duration,
     label: Option<&Label>,
-    make: fn(Claim, Duration) -> Attempt,
-) -> Result<Attempt, Error> {
+) -> Result<Claim, Error> {
     let token = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
-    let value = label.map_or_else(
-        || Value::from(token),
-        |label| Value::labelled(token, label, cluster.clock.wall_micros()),
-    );
-    let claim = Claim {
+    let value = match label {
+        Some(label) => Value::labelled(token, label, cluster.clock.wall_micros()),
+        None => Value::from(token),
+    };
+    Ok(Claim {
         resource: Arc::clone(resource),
         value,
         fence: cluster.fence_of(resource),
-    };
-    Ok(make(claim, ttl))
+    })
 }
 
 /// Judges a round that began at `started`. If it is lost, releases the keys that it set.
@@ -116,10 +114,10 @@ fn learn(cluster: &Cluster, reports: &[KeyReport]) {
 /// Asks the nodes in the canonical order, until no majority is possible.
 ///
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
-fn round(cluster: &Cluster, attempt: &Attempt, reach: Reach) -> KeyReports {
+fn round(cluster: &Cluster, attempt: &Arc<Attempt>, reach: Reach) -> KeyReports {
     let mut reports = unasked(cluster);
-    let left_out = places(&reports, KeyReport::is_left_out);
-    let others = places(&reports, |report| !report.is_left_out());
+    let left_out = places(&reports, |report| report.vote.is_left_out());
+    let others = places(&reports, |report| !report.vote.is_left_out());
     // A node begins its quarantine when it is first asked after its restart. If one node abstains, the others may have
     // been restarted with it: all are asked now, so that their quarantines run at the same time.
     let is_worth_it: fn(Tally) -> bool = |tally| !tally.is_lost() || tally.abstaining > 0;
@@ -146,36 +144,24 @@ fn round(cluster: &Cluster, attempt: &Attempt, reach: Reach) -> KeyReports {
 
 /// The reports before any node was asked. They say which nodes are left out because they failed a moment ago.
 pub(super) fn unasked(cluster: &Cluster) -> KeyReports {
-    let well = cluster.each().filter(|node| node.is_well()).count();
+    let well = cluster.nodes().iter().filter(|node| node.is_well()).count();
     // Breakers are heeded only while the nodes that did not fail are a majority.
     let heed_breakers = quorum::is_reached(cluster.nodes().len(), well);
     let mut reports = KeyReports::new();
-    for node in cluster.each() {
+    for node in cluster.nodes() {
         let failure = node.recent_failure().filter(|_| heed_breakers);
-        reports.push(failure.map_or_else(
-            || KeyReport::unasked(SmallVote::NotAsked),
-            |failure| KeyReport::unasked(Vote::Failed(NodeError::BreakerOpen { failure })),
-        ));
+        let left_out = |failure| Vote::Failed(NodeError::BreakerOpen { failure }).into();
+        reports.push(KeyReport::of(failure.map_or(NOT_ASKED, left_out)));
     }
     reports
 }
 
 /// Says which refusals are no other holder's: a server that has granted the lock under one name refuses it under another.
 fn name_own_refusals(nodes: &[Arc<Node>], reports: &mut [KeyReport]) {
+    // That a writer waits is no key.
+    let is_key = |vote: &Vote| matches!(vote, Vote::Held { .. } | Vote::Read { .. });
     for place in 0..reports.len() {
-        // That a writer waits is no key.
-        let is_key = |vote: &Vote| matches!(vote, Vote::Held { .. } | Vote::Read { .. });
-        let refused = reports.get(place).filter(|report| is_key(&report.vote));
-        let Some(server) = refused.and_then(|report| report.server.as_ref()) else {
-            continue;
-        };
-        let mut others = nodes.iter().zip(&*reports);
-        let granted = others
-            .find(|(_, other)| other.vote.is_granted() && other.server.as_ref() == Some(server));
-        let other = granted.map(|(node, _)| Arc::clone(node.name()));
-        if let (Some(other), Some(refused)) = (other, reports.get_mut(place)) {
-            refused.vote = Vote::Failed(NodeError::SameServer { other }).into();
-        }
+        deny_second_vote(nodes, reports, place, &[], is_key);
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Won;
-use crate::claim::{Claim, Fence};
+use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause, Vote};
@@ -12,7 +12,7 @@ use crate::fencing::FencingToken;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
-use crate::node::key_report::{KeyReport, KeyReports, SmallVote};
+use crate::node::key_report::{KeyReport, KeyReports};
 use crate::node::verbs::show_all;
 use crate::node::{Leftover, Receipt, command, one_vote};
 use crate::value::{Content, Value};
@@ -23,14 +23,11 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let name: Arc<str> = lease.resource().into();
     let resource = cluster.resource(Arc::clone(&name), lease.kind.clone())?;
     check_origin(cluster, lease)?;
-    let rules = cluster.rules.as_ref().zip(lease.fencing_token());
+    let token = lease.fencing_token().map(FencingToken::new);
     let claim = Claim {
         resource: Arc::new(resource),
         value: lease.value.clone(),
-        fence: rules.map(|(rules, token)| Fence {
-            rules: Arc::clone(rules),
-            token: FencingToken::new(token),
-        }),
+        fence: token.and_then(|token| cluster.fence(token)),
     };
     let expired = |nodes| {
         let (resource, cause) = (Arc::clone(&name), LossCause::Expired { nodes });
@@ -74,18 +71,19 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
 /// have the key, but its release is under way, so it does not count.
 fn ask(cluster: &Cluster, lease: &Lease, claim: &Claim) -> (KeyReports, Vec<Duration>) {
     let asked = cluster.asking(&lease.may_have_key);
+    let shown = show_all(asked, &command::show_own(claim));
     let (mut reports, mut left) = (asked.unasked(), Vec::new());
-    for ((place, _), keys) in asked.each().zip(show_all(asked, &command::show_own(claim))) {
+    for ((_, report), keys) in asked.with(&mut reports).zip(shown) {
         let kept = kept(keys, claim);
-        if let (Some(report), Some((kept, until))) = (reports.get_mut(place), kept) {
+        left.push(kept.as_ref().map_or(Duration::ZERO, |(_, left)| *left));
+        if let Some((kept, _)) = kept {
             *report = kept;
-            left.push((place, until));
         }
     }
     asked.one_vote_each(&mut reports);
-    let has_keys = |place: usize| reports.get(place).is_some_and(|it| it.vote.is_granted());
-    let left = left.into_iter().filter(|(place, _)| has_keys(*place));
-    let left = left.map(|(_, left)| left).collect();
+    let nodes = asked.with(&mut reports).zip(left);
+    let has_keys = nodes.filter(|((_, report), _)| report.vote.is_granted());
+    let left = has_keys.map(|(_, left)| left).collect();
     (reports, left)
 }
 
@@ -137,7 +135,7 @@ fn judge_key(key: &mut KeyReport, own: &Value) -> Duration {
     } = *key.vote
         && is_own
     {
-        key.vote = SmallVote::Granted;
+        key.vote = (&Vote::Granted).into();
         return left;
     }
     let mut vote = Vote::clone(&key.vote);

@@ -7,7 +7,7 @@ use std::time::Duration;
 mod survey;
 
 use self::survey::survey;
-use super::acquire::{call_off, new_attempt};
+use super::acquire::{call_off, new_claim};
 use crate::claim::{Kind, Resource};
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
@@ -29,7 +29,7 @@ const FIRST_TTL: Duration = Duration::from_millis(900);
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
     let mut nodes = ask_questions(cluster);
     let as_stranger = Stranger::commands(&key_of_trial(cluster)?);
-    for (node, facts) in cluster.each().zip(&mut nodes) {
+    for (node, facts) in cluster.nodes().iter().zip(&mut nodes) {
         if facts.answers() {
             let replies = node.ask_without_login(&as_stranger);
             facts.stranger = replies.map(|replies| Stranger::of(&replies));
@@ -49,7 +49,7 @@ fn ask_questions(cluster: &Cluster) -> Vec<Facts> {
         connection: cluster.options.connect_timeout(),
     };
     let answers = |node: &Arc<Node>| Answers::of(Arc::clone(node.name()), limits);
-    let mut all: Vec<Answers> = cluster.each().map(answers).collect();
+    let mut all: Vec<Answers> = cluster.nodes().iter().map(answers).collect();
     for question in Question::ALL {
         let command = question.command(&cluster.key(MARKER));
         let asked = places(&all, Answers::is_to_be_asked);
@@ -62,7 +62,7 @@ fn ask_questions(cluster: &Cluster) -> Vec<Facts> {
             so_far.note(question, answer.elapsed(), then_us, answer.reply());
         }
     }
-    for (node, answers) in cluster.each().zip(&mut all) {
+    for (node, answers) in cluster.nodes().iter().zip(&mut all) {
         answers.connection = node.last_connection();
     }
     all.into_iter().map(Facts::of).collect()
@@ -111,7 +111,7 @@ fn whole_life(
     tried: &[usize],
 ) -> Result<Vec<Trial>, Error> {
     let ttl = FIRST_TTL;
-    let attempt = new_attempt(cluster, resource, ttl, None, Attempt::once)?;
+    let attempt = Attempt::once(new_claim(cluster, resource, None)?, ttl);
     let asked = cluster.asking(tried);
     let mut taken = asked.unasked();
     acquire(asked, &attempt, &mut taken);
@@ -124,9 +124,9 @@ fn whole_life(
     if resource.is_read() {
         // A writer that meets readers asks how many there are, by commands that they don't need themselves.
         let shown = show_all(asked, &command::show(resource.keys()));
-        for ((place, _), keys) in asked.each().zip(shown) {
-            let mut failed = keys.into_iter().filter(|key| key.vote.is_failure());
-            if let (Some(report), Some(failed)) = (extended.get_mut(place), failed.next()) {
+        for ((_, report), keys) in asked.with(&mut extended).zip(shown) {
+            let mut keys = keys.into_iter();
+            if let Some(failed) = keys.find(|key| key.vote.is_failure()) {
                 *report = failed;
             }
         }

@@ -13,6 +13,7 @@
 //! A node lacks the key where a server came back empty, or where nothing of the acquisition has arrived, or it was undone.
 //! `docs/protocol.md` says why a heal is safe, and why not on a node that was sent an undo which is not answered.
 
+use std::mem::swap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ impl Extension {
     /// An extension whose nodes have answered.
     #[cfg(test)]
     pub(crate) fn with_votes(mut self, votes: [Vote; 3]) -> Self {
-        self.reports = votes.map(KeyReport::unasked).into_iter().collect();
+        self.reports = votes.map(KeyReport::of).into_iter().collect();
         self
     }
 
@@ -105,21 +106,18 @@ impl Extension {
             extension.lease.note_wanted(is_wanted);
             extension.reports = reports;
             // A node that was left out may still have the key, so its vote is unknown and not against us.
-            for place in extension.counted.iter().filter(|it| !asked.contains(it)) {
-                let node = cluster.nodes().get(*place);
-                if let (Some(node), Some(report)) = (node, extension.reports.get_mut(*place)) {
-                    let failure = node.recent_failure().unwrap_or_default();
-                    report.vote = Vote::Failed(NodeError::BreakerOpen { failure }).into();
-                }
+            let mut left_out = extension.counted.clone();
+            left_out.retain(|place| !asked.contains(place));
+            for (node, report) in cluster.asking(&left_out).with(&mut extension.reports) {
+                let failure = node.recent_failure().unwrap_or_default();
+                report.vote = Vote::Failed(NodeError::BreakerOpen { failure }).into();
             }
         }
     }
 
     /// Returns when half of the time that the lock has left is over.
     fn half_of_the_rest(&self) -> Timestamp {
-        let rest = self.lease.deadline().saturating_since(self.started);
-        let half = rest.checked_div(2).unwrap_or_default();
-        self.started.saturating_add(half)
+        self.started.half_way_to(self.lease.deadline())
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
@@ -134,7 +132,7 @@ impl Extension {
             NextStep::Heal
         } else if self.is_settled {
             NextStep::End
-        } else if is_open && self.reports.iter().any(KeyReport::is_left_out) {
+        } else if is_open && votes(&self.reports).any(Vote::is_left_out) {
             NextStep::AskAll
         } else {
             NextStep::Settle
@@ -176,8 +174,8 @@ impl Extension {
         let healed = cluster.asking(&asked);
         let mut reports = healed.unasked();
         acquire(healed, &attempt, &mut reports);
-        let left = asked.iter().zip(pick(&reports, &asked));
-        let left = left.map(|(index, report)| (*index, report.leftover.clone()));
+        let healed_by = asked.iter().zip(healed.with(&mut reports));
+        let left = healed_by.map(|(index, (_, report))| (*index, report.leftover.clone()));
         let ended = self.lease.nodes_if_held(|nodes| nodes.end_heal(left));
         if ended.is_none() {
             // The lock has ended meanwhile, and its guard has not passed these nodes on.
@@ -186,12 +184,12 @@ impl Extension {
             release_all(nodes, &command::release(claim), cluster.options.max_ttl);
             return;
         }
-        let both = self.reports.iter_mut().zip(reports).enumerate();
-        for (_, (before, report)) in both.filter(|(index, _)| asked.contains(index)) {
-            *before = report;
-        }
+        let both = healed
+            .with(&mut self.reports)
+            .zip(healed.with(&mut reports));
+        both.for_each(|((_, before), (_, report))| swap(before, report));
         healed.one_vote_each(&mut self.reports);
-        for ((_, node), report) in healed.each().zip(pick(&self.reports, &asked)) {
+        for (node, report) in healed.with(&mut self.reports) {
             if report.vote.is_granted() {
                 cluster.stats.healed.count();
                 log_lines::healed(&claim.resource, node.name());
@@ -212,11 +210,6 @@ impl Extension {
         let left = left.saturating_add(Duration::from_millis(1));
         cluster.options.ttl_for(left).max(self.term.ttl)
     }
-}
-
-/// The reports of the nodes with these indexes.
-fn pick<'r>(reports: &'r [KeyReport], indexes: &'r [usize]) -> impl Iterator<Item = &'r KeyReport> {
-    indexes.iter().filter_map(|index| reports.get(*index))
 }
 
 impl Drop for Extension {

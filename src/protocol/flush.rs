@@ -18,14 +18,18 @@ pub(crate) fn flush(cluster: &Cluster, timeout: Duration) -> Result<(), Error> {
     let until = started.saturating_add(timeout);
     loop {
         let left = until.saturating_since(cluster.clock.now());
-        let is_owed = cluster.each().any(|node| node.has_releases_before(until));
+        let is_owed = cluster
+            .nodes()
+            .iter()
+            .any(|node| node.has_releases_before(until));
         if left.is_zero() || !is_owed {
             break;
         }
         cluster.clock.sleep(LOOK.min(left));
     }
     let nodes: Vec<UnansweredReleases> = cluster
-        .each()
+        .nodes()
+        .iter()
         .filter_map(|node| owed(cluster, node))
         .collect();
     if nodes.is_empty() {

@@ -48,7 +48,7 @@ impl List {
     /// Begins a list of the locks on the resources whose names begin with `prefix`.
     pub(crate) fn new(cluster: &Cluster, prefix: &str) -> Result<Self, Error> {
         let prefix = cluster.checked_prefix(prefix)?.into_owned();
-        let scans = cluster.each().map(|_| Scan::default());
+        let scans = cluster.nodes().iter().map(|_| Scan::default());
         Ok(Self {
             prefix,
             scans: scans.collect(),
@@ -89,7 +89,11 @@ impl List {
         }
         let failed: Vec<_> = self.scans.iter().filter_map(Scan::failure).collect();
         let may_end = !quorum::is_ruled_out(nodes, failed.len());
-        let scans = cluster.each().zip(&mut self.scans).filter(|_| may_end);
+        let scans = cluster
+            .nodes()
+            .iter()
+            .zip(&mut self.scans)
+            .filter(|_| may_end);
         let open = scans.filter_map(|(node, scan)| Some((scan.rank(node.is_well())?, node, scan)));
         let Some((_, node, scan)) = open.min_by_key(|(rank, ..)| *rank) else {
             return Err(self.incomplete(cluster, failed));

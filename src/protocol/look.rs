@@ -100,9 +100,7 @@ fn ask(
         locks.first().is_some_and(|report| is_asked(&report.vote))
     });
     let asked = cluster.asking(&indexes);
-    for ((place, _), keys) in asked.each().zip(show_all(asked, command)) {
-        if let Some(locks) = nodes.get_mut(place) {
-            *locks = keys;
-        }
+    for ((_, locks), keys) in asked.with(nodes).zip(show_all(asked, command)) {
+        *locks = keys;
     }
 }

@@ -5,14 +5,14 @@
 //! they may go together.
 
 use super::Won;
-use super::acquire::{call_off, conclude, new_attempt, unasked};
+use super::acquire::{call_off, conclude, new_claim, unasked};
 use crate::claim::Claim;
 use crate::cluster::{Cluster, Places, places};
 use crate::contend::spec::Spec;
-use crate::error::Error;
+use crate::error::{Error, Vote};
 use crate::lease::state::holding::Holding;
-use crate::node::key_report::{KeyReport, KeyReports, SmallVote, waiters};
-use crate::node::verbs::{Passed, pass_all, release_all};
+use crate::node::key_report::{KeyReports, NOT_ASKED, waiters};
+use crate::node::verbs::{pass_all, release_all};
 use crate::node::{Attempt, command};
 use crate::quorum::is_reached;
 
@@ -32,22 +32,20 @@ pub(crate) fn pass(
     holdings: &[Holding],
     spec: &Spec,
 ) -> Result<Pass, Error> {
-    let (ttl, label) = (spec.term.ttl, spec.label.as_ref());
-    let attempt = new_attempt(cluster, &held.resource, ttl, label, Attempt::new)?;
+    let ttl = spec.term.ttl;
+    let claim = new_claim(cluster, &held.resource, spec.label.as_ref())?;
+    let attempt = Attempt::new(claim, ttl);
     let command = command::pass(held, &attempt.claim, ttl);
     let mut reports = unasked(cluster);
     let owed = places(holdings, |node| node.has_to_be_released());
-    let left_out = places(&reports, KeyReport::is_left_out);
+    let left_out = places(&reports, |report| report.vote.is_left_out());
     let is_asked = |place: &usize| owed.contains(place) || !left_out.contains(place);
     let asked: Places = (0..reports.len()).filter(is_asked).collect();
 
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
-    let passed = pass_all(cluster.asking(&asked), &command, &attempt, &mut reports);
-    let Passed {
-        mut released,
-        mut silent,
-    } = passed;
+    let asking = cluster.asking(&asked);
+    let (mut released, mut silent) = pass_all(asking, &command, &attempt, &mut reports);
     let answered_by = asked.len().saturating_sub(silent.len());
     silent.retain(|place| owed.contains(place));
     if !silent.is_empty() {
@@ -64,7 +62,7 @@ pub(crate) fn pass(
             for (report, mut again) in released.iter_mut().zip(again) {
                 again.waiters = again.waiters.or(report.waiters);
                 report.waiters = again.waiters;
-                if matches!(again.vote, SmallVote::Released) {
+                if matches!(*again.vote, Vote::Released) {
                     *report = again;
                 }
             }
@@ -73,7 +71,7 @@ pub(crate) fn pass(
     for (place, report) in released.iter_mut().enumerate() {
         if !owed.contains(&place) {
             // As in a release, which does not ask this node.
-            report.vote = SmallVote::NotAsked;
+            report.vote = NOT_ASKED;
         }
     }
     let next = if waiters(&released).any() {

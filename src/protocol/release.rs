@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Claim, Fence, Kind};
+use crate::claim::{Claim, Kind};
 use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::FencingToken;
@@ -52,10 +52,7 @@ pub(crate) fn release_by_token(
     let kind = slot.map_or(Kind::Lock, Kind::Slot);
     let mut resource = cluster.resource(Arc::from(resource), kind)?;
     let given = shown::bytes(token).map_err(|reason| Error::invalid("token", reason))?;
-    let fence = cluster.rules.as_ref().map(|rules| Fence {
-        rules: Arc::clone(rules),
-        token: FencingToken::UNKNOWN,
-    });
+    let fence = cluster.fence(FencingToken::UNKNOWN);
     let started = cluster.clock.now_for_records();
     let everywhere = cluster.asking_all();
     let named = Content::read(&given);
@@ -64,11 +61,8 @@ pub(crate) fn release_by_token(
         let shown = show_all(everywhere, &command::find(resource.key(), &given));
         found.extend(shown.into_iter().flatten());
     }
-    if found
-        .iter()
-        .filter_map(KeyReport::value)
-        .any(|(_, is_reader)| is_reader)
-    {
+    let mut values = found.iter().filter_map(KeyReport::value);
+    if values.any(|(_, is_reader)| is_reader) {
         resource.kind = Kind::Read;
     }
     let release = |value: Vec<u8>| command::release_value(&resource, &value, fence.as_ref());
@@ -85,11 +79,7 @@ pub(crate) fn release_by_token(
 /// have it. Any other text stands for itself.
 fn values_of(found: &[KeyReport], named: &Content, given: Vec<u8>) -> Vec<Vec<u8>> {
     let mut values = Vec::new();
-    for content in found
-        .iter()
-        .filter_map(KeyReport::value)
-        .map(|(value, _)| value)
-    {
+    for (content, _) in found.iter().filter_map(KeyReport::value) {
         if content.is_named_by(named)
             && let Some(value) = content.bytes()
             && !values.contains(&value)

@@ -65,11 +65,10 @@ impl Address {
 
     /// Of a Unix socket. Components leave out doubled slashes and single dots.
     fn path(&self) -> Option<PathBuf> {
-        if let ConnectionAddr::Unix(path) = self.0.addr() {
-            Some(path.components().collect())
-        } else {
-            None
-        }
+        let ConnectionAddr::Unix(path) = self.0.addr() else {
+            return None;
+        };
+        Some(path.components().collect())
     }
 
     /// `host:port` or the path of the socket: the node's name for people, and the key of the canonical order.

@@ -43,26 +43,18 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// The bytes that were not yet returned as a reply.
-    fn bytes(&self) -> &[u8] {
-        self.buffer.get(self.unread.clone()).unwrap_or_default()
-    }
-
-    /// Room for so many bytes more behind the unread ones.
-    fn room(&mut self, chunk: usize) -> &mut [u8] {
-        if self.unread.is_empty() {
-            self.unread = 0..0;
-        } else if self.unread.start > 0 {
+    /// Makes room for one read behind the unread bytes.
+    fn make_room(&mut self) {
+        if self.unread.start > 0 {
             self.buffer.copy_within(self.unread.clone(), 0);
             self.unread = 0..self.unread.len();
         }
+        let is_long = self.longest_reply > LONGEST_REPLY;
+        let chunk = if is_long { LONG_CHUNK } else { CHUNK };
         let end = self.unread.end.saturating_add(chunk);
         if self.buffer.len() < end {
             self.buffer.resize(end, 0);
         }
-        self.buffer
-            .get_mut(self.unread.end..end)
-            .unwrap_or_default()
     }
 
     /// The next reply, or why there is none. Nothing as long as more of it has to come.
@@ -70,7 +62,8 @@ impl<S: Stream> Connection<S> {
         if self.unread.is_empty() {
             return None;
         }
-        match resp::parse(self.bytes()) {
+        let bytes = self.buffer.get(self.unread.clone());
+        match resp::parse(bytes.unwrap_or_default()) {
             Ok((reply, length)) if length <= self.longest_reply => {
                 self.has_answered = true;
                 self.unread.start = self.unread.start.saturating_add(length);
@@ -87,14 +80,41 @@ impl<S: Stream> Connection<S> {
         }
     }
 
+    /// Looks for a reply, and waits until then.
+    fn look(&mut self, until: Option<Timestamp>, deadline: Timestamp) -> bool {
+        loop {
+            if self.ready.is_none() {
+                self.ready = self.next();
+            }
+            if self.ready.is_some() {
+                return true;
+            }
+            self.make_room();
+            let end = self.unread.end;
+            let into = self.buffer.get_mut(end..).unwrap_or_default();
+            let read = match until {
+                Some(until) => self.stream.read(into, until, deadline),
+                None => self.stream.read_now(into, deadline),
+            };
+            let error = match read {
+                Ok(None) => return false,
+                Ok(Some(0)) => io::ErrorKind::UnexpectedEof.into(),
+                Ok(Some(count)) => {
+                    self.unread.end = end.saturating_add(count);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            self.ready = Some(Err(self.broken(error)));
+        }
+    }
+
     fn broken(&self, error: io::Error) -> NodeError {
         if self.unread.is_empty() {
             let is_early = !self.has_answered && !is_timeout(&error);
             let when = self.stream.before_the_first_answer().filter(|_| is_early);
-            return closed(match when {
-                Some(when) => io::Error::new(error.kind(), format!("{error}, {when}")),
-                None => error,
-            });
+            let early = when.map(|when| io::Error::new(error.kind(), format!("{error}, {when}")));
+            return closed(early.unwrap_or(error));
         }
         unless_late(error, |source| NodeError::Broken { source })
     }
@@ -137,42 +157,5 @@ impl<S: Stream> Transport for Connection<S> {
 
     fn socket(&self) -> Option<&TcpStream> {
         self.stream.socket().filter(|_| !self.has_surplus())
-    }
-}
-
-impl<S: Stream> Connection<S> {
-    /// Looks for a reply, and waits until then.
-    fn look(&mut self, until: Option<Timestamp>, deadline: Timestamp) -> bool {
-        let chunk = if self.longest_reply > LONGEST_REPLY {
-            LONG_CHUNK
-        } else {
-            CHUNK
-        };
-        while self.ready.is_none() {
-            self.ready = self.next();
-            if self.ready.is_some() {
-                break;
-            }
-            self.room(chunk);
-            let end = self.unread.end;
-            let into = self.buffer.get_mut(end..).unwrap_or_default();
-            let read = match until {
-                Some(until) => self.stream.read(into, until, deadline),
-                None => self.stream.read_now(into, deadline),
-            };
-            if let Ok(Some(count)) = read {
-                self.unread.end = end.saturating_add(count);
-            }
-            match read {
-                Ok(None) => return false,
-                Ok(Some(0)) => {
-                    let end = io::ErrorKind::UnexpectedEof.into();
-                    self.ready = Some(Err(self.broken(end)));
-                }
-                Ok(Some(_)) => {}
-                Err(error) => self.ready = Some(Err(self.broken(error))),
-            }
-        }
-        true
     }
 }

@@ -85,9 +85,7 @@ impl Resolver {
     /// Returns the addresses of the host, in the order in which they are tried. If the lookup takes half of the time until the
     /// deadline, returns the addresses of an earlier one, because the other half is needed for connecting.
     pub(crate) fn resolve(&self, deadline: Timestamp) -> io::Result<Vec<SocketAddr>> {
-        let now = self.clock.now();
-        let half = deadline.saturating_since(now).checked_div(2);
-        let half = now.saturating_add(half.unwrap_or_default());
+        let half = self.clock.now().half_way_to(deadline);
 
         let mut state = self.shared.state.lock();
         let before = state.ended;

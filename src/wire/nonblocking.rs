@@ -77,7 +77,7 @@ pub(super) fn read(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
 
 #[cfg(not(unix))]
 pub(super) fn read(mut stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
-    if are_quiet(once(stream)) {
+    if are_quiet(&[stream]) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     io::Read::read(&mut stream, bytes)

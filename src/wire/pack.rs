@@ -38,12 +38,9 @@ pub(crate) fn pack(words: &[Word<'_>]) -> Vec<u8> {
                 bytes.extend_from_slice(word);
             }
             Word::Number(number) => {
-                let more = usize::try_from(number.checked_ilog10().unwrap_or(0));
-                push_line(
-                    &mut bytes,
-                    b'$',
-                    more.map_or(1, |more| more.saturating_add(1)),
-                );
+                let digits = number.checked_ilog10().unwrap_or_default();
+                let digits = digits.saturating_add(1).try_into();
+                push_line(&mut bytes, b'$', digits.unwrap_or(usize::MAX));
                 push_digits(&mut bytes, *number);
             }
         }
@@ -133,10 +130,8 @@ impl Packed {
         let Some(names) = kind.names() else {
             return self;
         };
-        let names = Arc::clone(names);
-        let keys = names.len();
-        self.with(|command| command.names = Some(names))
-            .about_keys(keys)
+        let about_all = self.about_keys(names.len());
+        about_all.with(|command| command.names = Some(Arc::clone(names)))
     }
 
     /// The command, which is about so many keys.
@@ -152,11 +147,10 @@ impl Packed {
 
     /// The command as it is kept to be sent again, for all nodes that did not answer it. It has no names, which only messages need.
     pub(crate) fn to_repeat(&self) -> Self {
-        let command = self.clone();
-        if command.names.is_none() {
-            return command;
+        match self.names {
+            Some(_) => self.clone().with(|command| command.names = None),
+            None => self.clone(),
         }
-        command.with(|command| command.names = None)
     }
 
     /// The keys of a command that calls a script.

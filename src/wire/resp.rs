@@ -174,7 +174,9 @@ fn number(line: &[u8]) -> Result<i64, NoReply> {
     }
     let add = |number: i64, byte: &u8| {
         let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        number.checked_mul(10)?.checked_add(sign * i64::from(digit))
+        number
+            .checked_mul(10)?
+            .checked_add(i64::from(digit).checked_mul(sign)?)
     };
     digits.iter().try_fold(0, add).ok_or(NoReply::Malformed)
 }

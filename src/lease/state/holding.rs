@@ -1,6 +1,7 @@
 //! What each node may have of a lock, and who may set the key again on nodes that lack it.
 
 use std::mem::replace;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -82,7 +83,7 @@ impl Holding {
     fn is_worthless(self, vote: &Vote, undo: Option<&Receipt>, started: Timestamp) -> bool {
         // Do not count the vote after an undo, because the node may have been healed again, and another client may have had it in
         // between.
-        let is_undone_since = || undo.is_some_and(|undo| started <= undo.sent_at());
+        let is_undone_since = || undo.is_some_and(|undo| started <= undo.sent_at);
         self.is_being_healed
             || match self.standing {
                 Standing::MayHaveKey if vote.is_granted() => is_undone_since(),
@@ -101,15 +102,13 @@ pub(crate) struct Holdings {
     /// In the canonical order.
     nodes: SmallVec<[Holding; 5]>,
     /// The last undo to each node that was sent one. Most locks have no undo, and take no memory for one.
-    undos: Option<Box<SmallVec<[Undone; 1]>>>,
+    undos: Option<Box<Undos>>,
     /// Whether an extension has the right to heal the lock.
     has_healer: bool,
 }
 
-struct Undone {
-    index: usize,
-    receipt: Receipt,
-}
+/// Undos with the indexes of their nodes.
+type Undos = SmallVec<[(usize, Arc<Receipt>); 1]>;
 
 impl Holdings {
     pub(super) fn new(leftovers: impl Iterator<Item = Leftover>) -> Self {
@@ -200,15 +199,15 @@ impl Holdings {
     }
 
     fn last_undo(&self, index: usize) -> Option<&Receipt> {
-        let undone = self.undos.as_ref()?.iter().find(|it| it.index == index)?;
-        Some(&undone.receipt)
+        let mut undos = self.undos.as_ref()?.iter();
+        Some(&undos.find(|(node, _)| *node == index)?.1)
     }
 
     fn note_undo(&mut self, index: usize, leftover: Leftover) {
         if let Leftover::Undone(receipt) = leftover {
             let undos = self.undos.get_or_insert_default();
-            undos.retain(|undone| undone.index != index);
-            undos.push(Undone { index, receipt });
+            undos.retain(|(node, _)| *node != index);
+            undos.push((index, receipt));
         }
     }
 }

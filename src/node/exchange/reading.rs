@@ -1,7 +1,9 @@
 //! An exchange reads the replies to requests that were sent.
 
 use std::io;
-use std::mem::take;
+use std::iter::once;
+use std::mem::{replace, take};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use crate::node::connection::{Wait, no_connection};
 use crate::node::gate::Passage;
 use crate::node::key_report::{Again, KeyReport};
 use crate::node::reply::{hide_echo, kind, read};
-use crate::node::undo::{Leftover, Undo};
+use crate::node::undo::{Leftover, Receipt, Undo};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
@@ -21,27 +23,19 @@ use crate::wire::transport::closed;
 impl Exchange<'_> {
     /// Reads the replies that come within `patience` from `now`, and answers the requests if no time is left.
     pub(in super::super) fn poll(&mut self, now: &mut Timestamp, patience: Duration) {
-        let given_up = if self.batch.can_be_given_up {
-            self.open_requests().find_map(|it| it.verb.given_up())
-        } else {
-            None
-        };
+        let given_up = self.batch.given_up;
         let is_given_up = given_up.is_some_and(|flag| flag.load(Ordering::Acquire));
         let patience = given_up.map_or(patience, |_| patience.min(POLL_INTERVAL));
         let from = (*now).max(self.looked_until);
         let waits = !patience.is_zero();
         self.at = Some(self.node.clock.now_or(*now)).filter(|_| !waits);
         let until = from.saturating_add(patience).min(self.deadline);
-        let wait = if waits {
-            Wait::Until(until)
-        } else {
-            Wait::Not { now: until }
-        };
-        if is_given_up || !self.read(wait) {
+        let wait = if waits { Wait::Until } else { Wait::Not };
+        if is_given_up || !self.read(wait(until)) {
             // The next wait ends later than this one, also on a clock that stands still during the wait.
             self.looked_until = until;
         } else {
-            while self.has_surplus() && self.read(Wait::Not { now: *now }) {}
+            while self.has_surplus() && self.read(Wait::Not(*now)) {}
         }
         *now = self.at.unwrap_or_else(|| self.node.now());
         self.at = None;
@@ -87,19 +81,13 @@ impl Exchange<'_> {
 
     /// Answers a request with its reply, if that is one to its verb. Where the server lacks the script, sends the text once.
     fn take_reply(&mut self, place: usize, mut reply: Reply) {
-        let request = self.batch.requests.get(place);
-        let (Some(one), Some(request)) = (self.requests.get_mut(place), request) else {
+        let Some(one) = self.requests.get_mut(place) else {
             return;
         };
-        if scripts::is_missing(&reply) && !one.has_text {
-            one.has_text = true;
-            if let Some(connection) = &mut self.connection {
-                connection.scripts.clear();
-            }
+        let request = one.request;
+        if scripts::is_missing(&reply) && !replace(&mut one.has_text, true) {
             // The same connection is safe: the request was not executed.
-            let again = request.again(self.node.now());
-            let deadline = self.deadline;
-            return match self.write(|open| open.send([&again].into_iter(), deadline)) {
+            return match self.write_in_full(&request.again(self.node.now())) {
                 Ok(()) => self.late.push(place),
                 Err(error) => self.fail_rest(&error),
             };
@@ -176,10 +164,9 @@ impl Exchange<'_> {
     }
 
     /// Answers a request that gets no reply. What becomes of its undo is in the table of [`crate::node::undo`].
-    fn leave(&mut self, place: usize, error: NodeError) {
-        let request = self.batch.requests.get(place);
-        let attempt = request.and_then(|request| request.verb.attempt());
-        let leftover = match (self.state, attempt) {
+    pub(super) fn leave(&mut self, place: usize, error: NodeError) {
+        let request = self.requests.get(place).map(|one| one.request);
+        let leftover = match (self.state, request.and_then(|it| it.verb.attempt())) {
             (State::Sent, Some(attempt)) => self.write_undo(attempt.undo()),
             (State::Sent, None) => Leftover::Possible,
             (State::NoSlot | State::Idle | State::Ended, _) => Leftover::None,
@@ -189,19 +176,19 @@ impl Exchange<'_> {
 
     /// Writes an undo behind its command, if the connection takes it.
     fn write_undo(&mut self, command: Packed) -> Leftover {
-        if let Some(connection) = self.connection.as_mut().filter(|_| self.undos.is_empty()) {
+        let sent = if self.undos.is_empty() {
             // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
-            connection.scripts.clear();
-        }
-        let deadline = self.deadline;
-        let sent = self.write(|open| open.send([&command].into_iter(), deadline));
+            self.write_in_full(&command)
+        } else {
+            self.write(|open, by| open.send(once(&command), by))
+        };
         if sent.is_err() {
             return Leftover::Possible;
         }
-        let undo = Undo::written(command, self.node.now());
-        let receipt = undo.receipt.clone();
-        self.undos.push(undo);
-        Leftover::Undone(receipt)
+        let receipt = Receipt::new(self.node.now());
+        let leftover = Leftover::Undone(Arc::clone(&receipt));
+        self.undos.push(Undo { command, receipt });
+        leftover
     }
 
     /// Gives up a connection with undos on it, but not the undos.

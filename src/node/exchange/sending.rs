@@ -21,10 +21,9 @@ impl Exchange<'_> {
             return;
         }
         if spans::ARE_ON {
-            for (one, request) in self.requests.iter().zip(self.batch.requests) {
-                if let Some(span) = &one.span {
-                    span.command(request.packed.name);
-                }
+            for one in &self.requests {
+                let span = one.span.as_ref();
+                span.inspect(|span| span.command(one.request.packed.name));
             }
         }
         // Each node has its own time, because a write may wait, or find that a new connection has to be made.
@@ -51,8 +50,8 @@ impl Exchange<'_> {
             return self.send_all(|request| request.packed.clone());
         }
         (self.due, self.state) = (0..self.open, State::Sent);
-        let (batch, deadline) = (self.batch, self.step_deadline());
-        self.write(|open| open.send_batch(batch, deadline))
+        let batch = self.batch;
+        self.write(|open, by| open.send_batch(batch, by))
     }
 
     /// Sends the requests that have no answer on a new connection, in their form for that case.
@@ -67,26 +66,20 @@ impl Exchange<'_> {
         let timeout = self.node.timeout;
         let longest = match self.batch.long_wait {
             Some(patience) => patience,
-            None if self.batch.is_about_health => self.patience_with_health(),
+            // A slow node may take longer, so that its pace can be told. One that is known to hang may not.
+            None if self.batch.is_about_health && self.node.known_silence().is_none() => {
+                timeout.max(PATIENCE_WITH_HEALTH)
+            }
             None if self.batch.has_repetitions => timeout,
             None => timeout.saturating_sub(self.waited),
         };
         self.sent_at.saturating_add(longest)
     }
 
-    /// A slow node may take longer for a question about itself, so that its pace can be told. One that is known to hang may not.
-    fn patience_with_health(&self) -> Duration {
-        let timeout = self.node.timeout;
-        if self.node.known_silence().is_some() {
-            return timeout;
-        }
-        timeout.max(PATIENCE_WITH_HEALTH)
-    }
-
     /// The deadline of every step but the wait for the first byte of a reply. For a request that can be given up, it is no
     /// later than a node timeout from now.
     pub(super) fn step_deadline(&self) -> Timestamp {
-        if !self.batch.can_be_given_up {
+        if self.batch.given_up.is_none() {
             return self.deadline;
         }
         let span = self.node.timeout.saturating_add(POLL_INTERVAL);
@@ -101,8 +94,11 @@ impl Exchange<'_> {
         self.pass_gate()?;
         self.generation = self.node.generation();
         let began = self.node.now();
-        let known = self.known_silence();
-        let has_own_time = known.is_none() && !self.waits_long();
+        // A node that is known to hang gets no time of its own, but for the probe.
+        let is_call = |request: &Request| !matches!(request.verb, Verb::Probe);
+        let known = self.node.known_silence();
+        let known = known.filter(|_| self.open_requests().any(is_call));
+        let has_own_time = known.is_none() && self.batch.long_wait.is_none();
         let deadline = self.connect_deadline(began, known.is_some());
         let connected = self.node.connector.connect(deadline);
         let now = self.node.now();
@@ -124,13 +120,6 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// The last time-out of a node that is known to hang, for all but its probe.
-    fn known_silence(&self) -> Option<NodeError> {
-        let is_call = |request: &Request| !matches!(request.verb, Verb::Probe);
-        let is_call = self.open_requests().any(is_call);
-        is_call.then(|| self.node.known_silence()).flatten()
-    }
-
     /// Until when the connection has to be made. One to a node that is known to hang gets no time beside that of the command.
     fn connect_deadline(&self, now: Timestamp, is_hanging: bool) -> Timestamp {
         let connecting = self.answers_since.saturating_since(self.sent_at);
@@ -139,7 +128,8 @@ impl Exchange<'_> {
         if is_hanging {
             return latest.min(self.step_deadline());
         }
-        if self.waits_long() {
+        // The time of a wait for another client is its own.
+        if self.batch.long_wait.is_some() {
             return latest.min(self.deadline);
         }
         let hurry = self.open_requests().filter_map(|it| it.verb.connect_by());
@@ -147,21 +137,17 @@ impl Exchange<'_> {
         hurry.min().map_or(latest, |by| latest.min(by.max(least)))
     }
 
-    /// Whether one of the requests is a wait for another client, whose time is its own.
-    fn waits_long(&self) -> bool {
-        self.open_requests().any(|it| it.verb.long_wait().is_some())
-    }
-
     /// Sends the requests that have no answer, in one write.
     fn send_all(&mut self, packed: impl Fn(&Request) -> Packed) -> Result<(), NodeError> {
-        let unanswered = self.unanswered().into_iter();
-        self.due = 0..0;
-        self.late = unanswered.map(|(place, _)| place).collect();
-        let commands: Vec<Packed> = self.open_requests().map(packed).collect();
+        let unanswered = self.unanswered();
+        let (places, commands): (_, Vec<Packed>) = unanswered
+            .into_iter()
+            .map(|(place, request)| (place, packed(request)))
+            .unzip();
+        (self.due, self.late) = (0..0, places);
         // Also if the write is cut: of several requests, some may have arrived.
         self.state = State::Sent;
-        let deadline = self.step_deadline();
-        self.write(|open| open.send(commands.iter(), deadline))
+        self.write(|open, by| open.send(commands.iter(), by))
     }
 
     /// Waits at the gate of the node until a connection may be made, or returns why none can be made.

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::super::asked::Asked;
 use super::super::command::probe;
 use super::super::doubles::{
     self, Event, KEEP, Late, Panics, SECOND, Says, Server, Stuck, Tears, acquire_of, asked,
@@ -10,7 +11,7 @@ use super::super::doubles::{
 };
 use super::super::request::Verb;
 use super::super::round::lead;
-use super::super::verbs::{Asked, release_all};
+use super::super::verbs::release_all;
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::error::Vote;
@@ -59,7 +60,7 @@ fn with_requests<R>(
         caller: Some(Caller::here()),
     };
     let all: Vec<Request> = verbs.iter().map(request).collect();
-    act(&all, &Lane::none(since))
+    act(&all, &Lane::new(None, since))
 }
 
 pub(super) fn failure(report: &KeyReport) -> Option<&NodeError> {

@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::claim::{Claim, Names};
 use crate::error::{NodeError, Vote};
-use crate::node::key_report::{KeyReport, Said, SmallVote, Waiters};
+use crate::node::key_report::{KeyReport, Said, Waiters};
 use crate::node::request::Verb;
 use crate::shown;
 use crate::value::Content;
@@ -15,7 +15,6 @@ use crate::wire::resp::Reply;
 use crate::wire::transport::refusal;
 
 /// Reads the rows of a reply to this command.
-#[derive(Clone, Copy)]
 pub(super) struct Rows<'c> {
     pub(super) verb: &'c Verb,
     pub(super) command: &'c Packed,
@@ -25,20 +24,18 @@ impl Rows<'_> {
     /// The vote of a node from its rows, and for which of the keys clients wait.
     pub(super) fn vote(&self, reply: &Reply) -> Option<KeyReport> {
         if self.command.keys == 1 {
-            return self
-                .row(reply)
-                .filter(|row| !matches!(row.vote, SmallVote::NotAsked));
+            let row = self.row(reply);
+            return row.filter(|row| !matches!(*row.vote, Vote::NotAsked));
         }
         let rows = self.read(reply)?;
         let has_error = rows.iter().any(|row| row.vote.is_silent());
         let waited_for = rows.iter().enumerate().filter(|(_, row)| row.waiters.any());
-        let waiters = waited_for.fold(Waiters::default(), |all, (index, _)| all.and(index));
+        let waited_for = waited_for.map(|(index, _)| Waiters::at(index));
+        let waiters = waited_for.fold(Waiters::default(), Waiters::or);
         let votes = rows.into_iter().map(|row| row.vote.into());
-        let vote = one_vote(votes, self.command.names.as_ref())?;
-        let hides_error = has_error && !vote.is_silent();
-        let mut report = KeyReport::of(vote);
+        let mut report = KeyReport::of(one_vote(votes, self.command.names.as_ref())?);
         report.waiters = waiters;
-        if hides_error {
+        if has_error && !report.vote.is_silent() {
             report.rare().said = Said::ErrorOfAnotherKey;
         }
         Some(report)
@@ -59,19 +56,19 @@ impl Rows<'_> {
 
     fn row(&self, reply: &Reply) -> Option<KeyReport> {
         let report = |vote| Some(KeyReport::of(vote));
-        let waited_for = |vote| Some(KeyReport::of(vote).with_waiter(0));
+        let waited_for = |vote| Some(KeyReport::of(vote).with_waiter());
         let items = match (reply, self.verb) {
             (Reply::Error(error), _) => return Some(failed(refusal(error))),
-            (Reply::Int(1), Verb::Keep { .. }) => return report(SmallVote::Granted),
-            (Reply::Int(1), Verb::Drop) => return report(SmallVote::Released),
-            (Reply::Int(2), Verb::Keep { .. }) => return waited_for(SmallVote::Granted),
-            (Reply::Int(2), Verb::Drop) => return waited_for(SmallVote::Released),
-            (Reply::Int(0), Verb::Take(_)) => return report(SmallVote::NotAsked),
+            (Reply::Int(1), Verb::Keep { .. }) => return report(&Vote::Granted),
+            (Reply::Int(1), Verb::Drop) => return report(&Vote::Released),
+            (Reply::Int(2), Verb::Keep { .. }) => return waited_for(&Vote::Granted),
+            (Reply::Int(2), Verb::Drop) => return waited_for(&Vote::Released),
+            (Reply::Int(0), Verb::Take(_)) => return report(&Vote::NotAsked),
             (Reply::Array(items), _) => items.as_slice(),
             _ => return None,
         };
         Some(match items {
-            [Reply::Int(-2)] if self.attempt().is_none() => KeyReport::of(SmallVote::Missing),
+            [Reply::Int(-2)] if self.attempt().is_none() => KeyReport::of(&Vote::Missing),
             [Reply::Int(-3)] => failed(NodeError::other_type()),
             // The value is that of the last reader, if readers have the key.
             [Reply::Int(-1), Reply::Bulk(value)] => {
@@ -120,7 +117,7 @@ impl Rows<'_> {
 fn shown_row(items: &[Reply]) -> Option<KeyReport> {
     let vote = match items {
         [row @ .., Reply::Int(1)] if row.len() == 3 => {
-            return shown_row(row).map(|row| row.with_waiter(0));
+            return shown_row(row).map(KeyReport::with_waiter);
         }
         [
             Reply::Int(last @ 0..),
@@ -202,17 +199,15 @@ pub(super) fn millis(number: i64) -> Duration {
 }
 
 pub(super) fn items(reply: &Reply) -> Option<&[Reply]> {
-    if let Reply::Array(items) = reply {
-        Some(items)
-    } else {
-        None
-    }
+    let Reply::Array(items) = reply else {
+        return None;
+    };
+    Some(items)
 }
 
 pub(super) fn bytes(value: &Reply) -> Option<&[u8]> {
-    if let Reply::Bulk(bytes) = value {
-        Some(bytes)
-    } else {
-        None
-    }
+    let Reply::Bulk(bytes) = value else {
+        return None;
+    };
+    Some(bytes)
 }

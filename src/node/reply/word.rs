@@ -81,9 +81,8 @@ fn text(value: &Reply) -> Option<String> {
 }
 
 fn number(value: &Reply) -> Option<u64> {
-    if let Reply::Int(number) = value {
-        u64::try_from(*number).ok()
-    } else {
-        None
-    }
+    let Reply::Int(number) = value else {
+        return None;
+    };
+    u64::try_from(*number).ok()
 }

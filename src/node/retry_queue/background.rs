@@ -8,9 +8,10 @@ use std::time::Duration;
 use super::RetryQueue;
 use crate::clock::{Timers, Timestamp};
 use crate::node::connection::OpenConnection;
-use crate::node::key_report::KeyReports;
+
+use crate::node::asked::Asked;
 use crate::node::request::Verb;
-use crate::node::round::{Asked, ask_each, ask_one};
+use crate::node::round::{ask_each, ask_one};
 use crate::node::undo::{Behind, End, Undo};
 use crate::node::{Node, command};
 use crate::retry::BackOff;
@@ -143,9 +144,7 @@ impl Node {
             if releases.is_empty() {
                 break;
             }
-            let asked = Asked::one(self);
-            let mut reports: Vec<KeyReports> = releases.iter().map(|_| asked.unasked()).collect();
-            ask_each(asked, &releases, Verb::Drop, &mut reports);
+            let reports = ask_each(Asked::one(self), &releases, Verb::Drop);
             let answered = self.retry_queue.lock().end_write(&reports);
             is_answered |= answered > 0;
             if answered < releases.len() {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::super::asked::Asked;
 use super::super::doubles::{
     self, Event, Fails, Late, SECOND, Says, Server, closes, error, is_away,
 };
-use super::super::verbs::{Asked, release_all, release_and};
+use super::super::verbs::{release_all, release_and};
 use super::super::{Leftover, Node, Receipt};
 use super::background::PAUSES;
 use super::*;
@@ -132,7 +133,7 @@ fn nothing_is_owed_to_a_node_that_is_away_when_all_keys_have_ended() {
 
 /// Asks for a lock of a server that is silent, so that an undo goes behind it.
 #[track_caller]
-fn undo(server: &Arc<Server>, node: &Arc<Node>, name: &str) -> Receipt {
+fn undo(server: &Arc<Server>, node: &Arc<Node>, name: &str) -> Arc<Receipt> {
     server.set(SILENT);
     let verb = doubles::acquire_of(&format!("job {name}"));
     let Leftover::Undone(receipt) = doubles::asked(node, &verb).leftover else {
@@ -242,12 +243,12 @@ fn an_undo_behind_a_reply_that_made_no_sense_is_never_answered() {
 fn no_more_than_so_many_connections_stay_open_and_the_undos_of_the_others_go_again() {
     let (server, node) = start(WELL);
     let undone = |number: usize| undo(&server, &node, &number.to_string());
-    let receipts: Vec<Receipt> = (0..=MOST_CONNECTIONS).map(undone).collect();
+    let receipts: Vec<Arc<Receipt>> = (0..=MOST_CONNECTIONS).map(undone).collect();
     assert!(server.open() <= MOST_CONNECTIONS, "{}", server.open());
     server.clock.advance(SECOND * 5);
     let of_the_first = released(&server).into_iter().filter(|name| name == "0");
     assert_eq!(of_the_first.count(), 2);
-    let answered = receipts.iter().map(Receipt::is_answered);
+    let answered = receipts.iter().map(|receipt| receipt.is_answered());
     assert!(answered.eq((0..=MOST_CONNECTIONS).map(|number| number > 0)));
 }
 

@@ -63,8 +63,7 @@ fn extend<const N: usize>(nodes: &[Arc<Node>; N]) -> [bool; N] {
         nodes,
         indexes: &indexes,
     };
-    let mut reports = asked.unasked();
-    ask(asked, &probe(), KEEP, &mut reports);
+    let reports = ask(asked, &probe(), KEEP);
     indexes.map(|index| reports[index].has_replied)
 }
 
@@ -108,7 +107,7 @@ fn order<const N: usize>(unasked: usize, closed: usize) -> Vec<usize> {
         release_all(asked, &release_of("job"), MINUTE)
     };
     release();
-    let to_close = nodes.iter().take(unasked + closed);
+    let to_close = nodes.iter().take(unasked.saturating_add(closed));
     to_close.for_each(|node| node.retire(node.generation()));
     servers[0].sent.lock().clear();
     let released = release();
@@ -262,7 +261,7 @@ fn a_write_has_no_more_than_so_many_commands_and_bytes_with_their_undos() {
         // A name alone may be longer than that.
         (2, MOST_BYTES - 100, vec![1, 1]),
     ] {
-        let (server, node) = for_threads("node", iter::repeat_n(Says(Reply::Okay), count));
+        let (server, node) = for_threads("node", repeat_n(Says(Reply::Okay), count));
         let key = |number| format!("{number:05} {}", "x".repeat(length));
         let jobs = (0..count).map(|number| {
             let node = &node;

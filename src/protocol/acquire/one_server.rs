@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::name_own_refusals;
 use crate::error::{NodeError, Vote};
 use crate::node::Node;
+use crate::node::asked::Asked;
 use crate::node::doubles::{self, Server};
 use crate::node::key_report::{KeyReport, KeyReports};
-use crate::node::verbs::Asked;
 
 /// Of each node, the letter of its server; a dash where that is not known.
 const SERVERS: &str = "abab";
@@ -25,7 +25,7 @@ fn nodes() -> [Arc<Node>; 4] {
 /// What a node says: it has granted the lock, refuses it or a reader of it, has no key, or was not asked.
 fn report(says: char, server: char) -> KeyReport {
     let remaining = Duration::from_secs(1);
-    let mut report = KeyReport::unasked(match says {
+    let mut report = KeyReport::of(match says {
         'g' => Vote::Granted,
         'h' => Vote::held(None),
         'w' => Vote::WriterWaits { remaining },

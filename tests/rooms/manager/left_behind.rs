@@ -34,7 +34,7 @@ impl LockManager {
             ));
         }
         let cluster = self.shared.cluster();
-        cluster.each().find_map(|node| node.remains())
+        cluster.nodes().iter().find_map(|node| node.remains())
     }
 }
 

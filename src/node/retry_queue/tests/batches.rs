@@ -143,7 +143,13 @@ fn an_undo_that_comes_while_others_are_read_goes_again_too() {
     server.set(move |_| {
         if let Some((connection, other)) = late.lock().take() {
             let node = of_node.upgrade().unwrap();
-            node.keep_undos(Some(connection), vec![Undo::written(other, now)]);
+            node.keep_undos(
+                Some(connection),
+                vec![Undo {
+                    command: other,
+                    receipt: Receipt::new(now),
+                }],
+            );
         }
         Says(Reply::Int(1))
     });
