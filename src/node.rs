@@ -45,7 +45,7 @@ pub(crate) mod verbs;
 pub(crate) mod wait;
 mod without_login;
 
-pub(crate) use self::attempt::Attempt;
+pub(crate) use self::attempt::{Attempt, Purpose};
 use self::gate::Gate;
 use self::lanes::Lanes;
 use self::pace::Pace;

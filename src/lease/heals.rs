@@ -22,7 +22,7 @@ fn lease(second: Leftover) -> Arc<LeaseState> {
 
 fn votes(second: Vote) -> KeyReports {
     let votes = [Vote::Granted, second, Vote::NotAsked];
-    votes.map(KeyReport::unasked).into_iter().collect()
+    votes.map(KeyReport::of).into_iter().collect()
 }
 
 fn undone() -> Leftover {

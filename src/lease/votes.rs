@@ -84,7 +84,7 @@ mod tests {
             let names = 0..nodes.len();
             let names: Vec<Arc<str>> = names.map(|i| format!("node-{i}").into()).collect();
             let report = |(vote, elapsed): &(Vote, Duration)| {
-                let mut report = KeyReport::unasked(vote.clone());
+                let mut report = KeyReport::of(vote.clone());
                 report.at = report.since.saturating_add(*elapsed);
                 report
             };

@@ -121,8 +121,8 @@ pub(crate) struct Page {
 pub(crate) struct Waiters(pub(super) u64);
 
 impl KeyReport {
-    /// The report that a reply leads to. The exchange adds the times, the server and what may be left.
-    pub(super) fn of(vote: impl Into<SmallVote>) -> Self {
+    /// The report with this vote, of a node that replied or was not asked. The exchange adds the times, the server and what may be left.
+    pub(crate) fn of(vote: impl Into<SmallVote>) -> Self {
         Self {
             vote: vote.into(),
             waiters: Waiters::default(),
@@ -143,11 +143,6 @@ impl KeyReport {
             has_replied,
             ..Self::of(vote)
         }
-    }
-
-    /// The report of a node that is not asked.
-    pub(crate) fn unasked(why_not: impl Into<SmallVote>) -> Self {
-        Self::of(why_not)
     }
 
     /// The report of a node that was not sent the request, because the thread that was to send has panicked.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Purpose};
 use super::command::{self, MOST_AT_ONCE, MOST_BYTES};
 use super::gate::Manner;
 use crate::clock::Timestamp;
@@ -134,7 +134,10 @@ impl Verb {
         if let Self::Keep { connect_by } = self {
             return Some(*connect_by);
         }
-        self.attempt()?.connect_by
+        match self.attempt()?.purpose {
+            Purpose::Heal { connect_by } => Some(connect_by),
+            Purpose::Lock | Purpose::Trial => None,
+        }
     }
 
     /// What goes out if the outcome is unknown, if the command is undone then.
@@ -290,7 +293,7 @@ mod tests {
             let mut claim = Claim::of_kind(&"job".repeat(50), kind);
             for fence in [None, Some(fence.clone())] {
                 claim.fence = fence;
-                let attempt = Attempt::new(claim.clone(), MINUTE);
+                let attempt = Attempt::new(claim.clone(), MINUTE, Purpose::Lock);
                 let bytes = attempt.packed.bytes.len() + attempt.undo().bytes.len();
                 let room = room_of(&attempt.packed, &Verb::Take(attempt.clone()));
                 assert!(room >= bytes, "{bytes} {room} {claim:?}");

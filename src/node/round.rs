@@ -53,7 +53,7 @@ impl<'n> Asked<'n> {
     pub(crate) fn unasked(self) -> KeyReports {
         let mut reports = KeyReports::new();
         for _ in self.nodes {
-            reports.push(KeyReport::unasked(Vote::NotAsked));
+            reports.push(KeyReport::of(Vote::NotAsked));
         }
         reports
     }
@@ -106,7 +106,7 @@ fn are_of_different_servers(reports: &[KeyReport]) -> bool {
 
 /// Sends a command to one node, and reads the reply.
 pub(super) fn ask_one(node: &Arc<Node>, command: &Packed, verb: Verb) -> KeyReport {
-    let mut reports = smallvec![KeyReport::unasked(Vote::NotAsked)];
+    let mut reports = smallvec![KeyReport::of(Vote::NotAsked)];
     ask(Asked::one(node), command, verb, &mut reports);
     reports.swap_remove(0)
 }
@@ -327,7 +327,7 @@ impl Round<'_> {
                 None => is_known = false,
             }
         }
-        let are_quiet = is_known && sockets.len() > 1 && are_quiet(&sockets);
+        let are_quiet = is_known && !sockets.is_empty() && are_quiet(&sockets);
         drop(sockets);
         if !are_quiet {
             self.exchanges.iter_mut().for_each(Exchange::check);

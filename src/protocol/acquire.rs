@@ -18,7 +18,7 @@ use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 use crate::node::key_report::{KeyReport, KeyReports, SmallVote, votes};
 use crate::node::verbs::{acquire, release_all};
-use crate::node::{Attempt, Node};
+use crate::node::{Attempt, Node, Purpose};
 use crate::quorum::{self, Term};
 use crate::token::Token;
 use crate::value::Value;
@@ -35,7 +35,7 @@ pub(crate) fn attempt(
     reach: Reach,
 ) -> Result<Won, Error> {
     let (ttl, label) = (spec.term.ttl, spec.label.as_ref());
-    let attempt = new_attempt(cluster, resource, ttl, label, Attempt::new)?;
+    let attempt = new_attempt(cluster, resource, ttl, label, Purpose::Lock)?;
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let reports = round(cluster, &attempt, reach);
@@ -48,7 +48,7 @@ pub(super) fn new_attempt(
     resource: &Arc<Resource>,
     ttl: Duration,
     label: Option<&Label>,
-    make: fn(Claim, Duration) -> Attempt,
+    purpose: Purpose,
 ) -> Result<Attempt, Error> {
     let token = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
     let value = label.map_or_else(
@@ -60,7 +60,7 @@ pub(super) fn new_attempt(
         value,
         fence: cluster.fence_of(resource),
     };
-    Ok(make(claim, ttl))
+    Ok(Attempt::new(claim, ttl, purpose))
 }
 
 /// Judges a round that began at `started`. If it is lost, releases the keys that it set.
@@ -153,8 +153,8 @@ pub(super) fn unasked(cluster: &Cluster) -> KeyReports {
     for node in cluster.each() {
         let failure = node.recent_failure().filter(|_| heed_breakers);
         reports.push(failure.map_or_else(
-            || KeyReport::unasked(SmallVote::NotAsked),
-            |failure| KeyReport::unasked(Vote::Failed(NodeError::BreakerOpen { failure })),
+            || KeyReport::of(SmallVote::NotAsked),
+            |failure| KeyReport::of(Vote::Failed(NodeError::BreakerOpen { failure })),
         ));
     }
     reports

@@ -26,7 +26,7 @@ use crate::lease::state::{LeaseState, Renewal};
 use crate::log_lines;
 use crate::node::key_report::{KeyReport, KeyReports, votes, waiters};
 use crate::node::verbs::{acquire, extend_all, release_all};
-use crate::node::{Attempt, Node, command};
+use crate::node::{Attempt, Node, Purpose, command};
 use crate::quorum::Term;
 use crate::verdict::{self, Verdict};
 use crate::wire::pack::Packed;
@@ -79,7 +79,7 @@ impl Extension {
     /// An extension whose nodes have answered.
     #[cfg(test)]
     pub(crate) fn with_votes(mut self, votes: [Vote; 3]) -> Self {
-        self.reports = votes.map(KeyReport::unasked).into_iter().collect();
+        self.reports = votes.map(KeyReport::of).into_iter().collect();
         self
     }
 
@@ -172,7 +172,8 @@ impl Extension {
         let claim = &self.lease.claim;
         let half = self.half_of_the_rest();
         let connect_by = latest.map_or(half, |latest| latest.min(half));
-        let attempt = Attempt::healing(claim.clone(), self.ttl_of_heal(cluster), connect_by);
+        let purpose = Purpose::Heal { connect_by };
+        let attempt = Attempt::new(claim.clone(), self.ttl_of_heal(cluster), purpose);
         let healed = cluster.asking(&asked);
         let mut reports = healed.unasked();
         acquire(healed, &attempt, &mut reports);

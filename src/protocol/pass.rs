@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::lease::state::holding::Holding;
 use crate::node::key_report::{KeyReport, KeyReports, SmallVote, waiters};
 use crate::node::verbs::{Passed, pass_all, release_all};
-use crate::node::{Attempt, command};
+use crate::node::{Purpose, command};
 use crate::quorum::is_reached;
 
 pub(crate) struct Pass {
@@ -33,7 +33,7 @@ pub(crate) fn pass(
     spec: &Spec,
 ) -> Result<Pass, Error> {
     let (ttl, label) = (spec.term.ttl, spec.label.as_ref());
-    let attempt = new_attempt(cluster, &held.resource, ttl, label, Attempt::new)?;
+    let attempt = new_attempt(cluster, &held.resource, ttl, label, Purpose::Lock)?;
     let command = command::pass(held, &attempt.claim, ttl);
     let mut reports = unasked(cluster);
     let owed = places(holdings, |node| node.has_to_be_released());

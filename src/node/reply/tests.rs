@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use std::time::Duration;
 
-use super::super::attempt::Attempt;
+use super::super::attempt::{Attempt, Purpose};
 use super::*;
 use crate::claim::{Fence, Kind};
 use crate::clock::{FakeClock, Timestamp};
@@ -26,7 +26,7 @@ fn verb(letter: char) -> Verb {
             rules: Arc::clone(&RULES),
             token: FencingToken::new(1),
         });
-        Attempt::new(claim, Duration::from_secs(1))
+        Attempt::new(claim, Duration::from_secs(1), Purpose::Lock)
     };
     match letter {
         'T' => Verb::Take(attempt(false, Kind::Lock)),

@@ -25,7 +25,7 @@ fn nodes() -> [Arc<Node>; 4] {
 /// What a node says: it has granted the lock, refuses it or a reader of it, has no key, or was not asked.
 fn report(says: char, server: char) -> KeyReport {
     let remaining = Duration::from_secs(1);
-    let mut report = KeyReport::unasked(match says {
+    let mut report = KeyReport::of(match says {
         'g' => Vote::Granted,
         'h' => Vote::held(None),
         'w' => Vote::WriterWaits { remaining },

@@ -52,7 +52,7 @@ fn while_renewed(
         let lease = lease();
         let (renewed, vote) = (Arc::clone(&lease), vote.clone());
         let renewal = thread::spawn(move || {
-            let reports = [(); 3].map(|()| KeyReport::unasked(vote.clone()));
+            let reports = [(); 3].map(|()| KeyReport::of(vote.clone()));
             let mut reports = reports.into_iter().collect();
             renewed.apply(at(0)..at(1), validity, None, &mut reports)
         });

@@ -72,7 +72,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 }
 
 fn reports(votes: &[Vote]) -> KeyReports {
-    let report = |vote: &Vote| KeyReport::unasked(vote.clone());
+    let report = |vote: &Vote| KeyReport::of(vote.clone());
     votes.iter().map(report).collect()
 }
 
