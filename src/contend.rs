@@ -18,38 +18,34 @@ mod refusal;
 pub(crate) mod spec;
 pub(crate) mod waiting;
 
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::sync::LazyLock;
+
 use crate::clock::nap;
 use crate::sync;
 
-/// A quick hash. SPIKE: without a seed; a hash by `RandomState`, made once for each resource, would do as well.
-#[derive(Default, Clone)]
-pub(crate) struct Quick(u64);
+/// Values by hashes, which are not hashed again.
+pub(crate) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<KnownHash>>;
 
-impl std::hash::Hasher for Quick {
-    fn write(&mut self, bytes: &[u8]) {
-        let mut chunks = bytes.chunks_exact(8);
-        for chunk in &mut chunks {
-            self.add(u64::from_ne_bytes(chunk.try_into().unwrap_or_default()));
-        }
-        let mut rest = [0; 8];
-        for (to, from) in rest.iter_mut().zip(chunks.remainder()) {
-            *to = *from;
-        }
-        self.add(u64::from_ne_bytes(rest));
+#[derive(Default)]
+pub(crate) struct KnownHash(u64);
+
+impl Hasher for KnownHash {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 
-    fn write_u8(&mut self, _: u8) {}
-
     fn finish(&self) -> u64 {
-        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ (mixed >> 29)
+        self.0
     }
 }
 
-impl Quick {
-    fn add(&mut self, word: u64) {
-        self.0 = (self.0 ^ word)
-            .wrapping_mul(0xf135_7aea_2e62_a9c5)
-            .rotate_left(23);
-    }
+/// The hash of a name. Nobody can choose two names that have one hash, because nobody knows the keys of the hash.
+pub(crate) fn hash_of(name: &str) -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEYS.hash_one(name)
 }

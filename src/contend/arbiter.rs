@@ -48,6 +48,8 @@ impl<'c> Arbiter<'c> {
         let of_key = intended.map(|place| Resource::of_key(spec.resource.key_at(place)));
         let resource = of_key.as_ref().unwrap_or(&spec.resource);
         let is_to_listen = intended.is_none() && !delay.is_zero();
+        // One that is left over would keep the new one away.
+        self.listener = None;
         // A node that hangs may use up the remaining time.
         for (place, node) in telling(cluster, wait).take_while(|_| !left().is_zero()) {
             let listener = is_to_listen.then(|| node.listener()).flatten();

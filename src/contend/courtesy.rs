@@ -1,11 +1,9 @@
 //! Fairness among processes: a client that has just woken another one lets it have the lock first.
 
-use std::hash::{BuildHasher, BuildHasherDefault};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::contend::Quick;
 use crate::sync::{AtomicBool, AtomicU64};
 
 /// How long after a release a client that asks again is polite.
@@ -75,10 +73,10 @@ impl Courtesy {
 
     fn place(&self, key: &str) -> &Place {
         // The same in each run, so that a simulated run can be repeated.
-        let hasher = BuildHasherDefault::<Quick>::new();
-        let [byte, ..] = hasher.hash_one(key).to_ne_bytes();
+        let add = |sum: usize, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte));
         let [first, others @ ..] = &self.places;
-        others.get(usize::from(byte) / 8).unwrap_or(first)
+        let place = key.bytes().fold(0, add) % 32;
+        others.get(place).unwrap_or(first)
     }
 }
 

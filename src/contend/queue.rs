@@ -3,7 +3,7 @@
 //!
 //! `H` is what a thread can hand over to the next one, beside the turn.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use super::nap;
 use super::sync::{Condvar, Mutex};
 use crate::clock::{Clock, Timestamp};
 use crate::contend::spec::Spec;
+use crate::contend::{ByHash, hash_of};
 use crate::error::Error;
 use crate::lease::state::LeaseState;
 
@@ -24,7 +25,8 @@ pub(crate) struct Queue<H> {
 }
 
 struct Lines<H> {
-    by_resource: HashMap<Arc<str>, Line<H>, std::hash::BuildHasherDefault<crate::contend::Quick>>,
+    /// By the hash of the resource, which a turn makes once.
+    by_hash: ByHash<Line<H>>,
     /// How many turns there were. A turn has a number that no other turn of the queue has.
     turns: u64,
 }
@@ -60,7 +62,8 @@ struct Admission<H>(u64, Option<H>);
 /// The right to talk to the servers about a resource. Its drop gives it to the next thread.
 pub(crate) struct Turn<H> {
     queue: Arc<Queue<H>>,
-    resource: Arc<str>,
+    /// The hash of the resource.
+    hash: u64,
     number: u64,
     is_over: bool,
 }
@@ -85,21 +88,22 @@ pub(crate) struct Refusal {
 
 impl<H> Queue<H> {
     pub(crate) fn new() -> Arc<Self> {
-        let (by_resource, turns) = (HashMap::default(), 0);
+        let (by_hash, turns) = (ByHash::default(), 0);
         Arc::new(Self {
-            lines: Mutex::new(Lines { by_resource, turns }),
+            lines: Mutex::new(Lines { by_hash, turns }),
             process: std::process::id(),
         })
     }
 
     /// Takes the turn if the resource has no line.
     pub(crate) fn try_enter(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<H>> {
+        let hash = hash_of(resource);
         let mut lines = self.lines.lock();
-        if lines.by_resource.contains_key(resource) {
+        if lines.by_hash.contains_key(&hash) {
             return None;
         }
-        let number = lines.begin(resource);
-        Some(self.turn(resource, number))
+        let number = lines.begin(hash);
+        Some(self.turn(hash, number))
     }
 
     /// Waits for the turn for as long as the call waits. Returns it with what the thread before has left for this one.
@@ -116,40 +120,40 @@ impl<H> Queue<H> {
         });
         let place = PlaceInLine {
             queue: self,
-            resource,
+            hash: hash_of(resource),
             waiter,
         };
         let Admission(turn, handed_over) = place.wait(waiting)?;
-        Ok((self.turn(resource, turn), handed_over))
+        Ok((self.turn(place.hash, turn), handed_over))
     }
 
     /// How many lines there are, how many threads wait in them, and for how many lines there is room.
     #[cfg(test)]
     pub(crate) fn census(&self) -> [usize; 3] {
-        let lines = &self.lines.lock().by_resource;
+        let lines = &self.lines.lock().by_hash;
         let waiters = lines.values().filter_map(|line| line.waiters.as_ref());
         let waiting = waiters.map(|waiters| waiters.waiting.len());
         [lines.len(), waiting.sum(), lines.capacity()]
     }
 
-    fn turn(self: &Arc<Self>, resource: &Arc<str>, number: u64) -> Turn<H> {
+    fn turn(self: &Arc<Self>, hash: u64, number: u64) -> Turn<H> {
         Turn {
             queue: Arc::clone(self),
-            resource: Arc::clone(resource),
+            hash,
             number,
             is_over: false,
         }
     }
 
     /// Gives the turn to the next thread, or ends the line.
-    fn pass(&self, resource: &str, turn: u64) {
+    fn pass(&self, hash: u64, turn: u64) {
         let mut lines = self.lines.lock();
         let next = lines.next_turn();
         // Another thread may have taken the turn, because the lock had ended.
-        if let Some(line) = lines.line_of(resource, turn)
+        if let Some(line) = lines.line_of(hash, turn)
             && !line.admit_first(next, None)
         {
-            lines.end(resource);
+            lines.end(hash);
         }
     }
 }
@@ -161,30 +165,29 @@ impl<H> Lines<H> {
     }
 
     /// Begins a line with a first turn, which has this number.
-    fn begin(&mut self, resource: &Arc<str>) -> u64 {
+    fn begin(&mut self, hash: u64) -> u64 {
         let turn = self.next_turn();
-        let (lock, waiters) = (None, None);
         let line = Line {
             turn,
-            lock,
-            waiters,
+            lock: None,
+            waiters: None,
         };
-        self.by_resource.insert(Arc::clone(resource), line);
+        self.by_hash.insert(hash, line);
         turn
     }
 
     /// The line of a resource, if this is still its turn.
-    fn line_of(&mut self, resource: &str, turn: u64) -> Option<&mut Line<H>> {
-        let line = self.by_resource.get_mut(resource)?;
+    fn line_of(&mut self, hash: u64, turn: u64) -> Option<&mut Line<H>> {
+        let line = self.by_hash.get_mut(&hash)?;
         (line.turn == turn).then_some(line)
     }
 
-    fn end(&mut self, resource: &str) {
-        self.by_resource.remove(resource);
+    fn end(&mut self, hash: u64) {
+        self.by_hash.remove(&hash);
         // There is always room for a few.
-        let needed = self.by_resource.len().max(64);
-        if self.by_resource.capacity() / 4 > needed {
-            self.by_resource.shrink_to(needed);
+        let needed = self.by_hash.len().max(64);
+        if self.by_hash.capacity() / 4 > needed {
+            self.by_hash.shrink_to(needed);
         }
     }
 }
@@ -251,7 +254,7 @@ impl<H> Waiter<H> {
 /// turn on.
 struct PlaceInLine<'q, H> {
     queue: &'q Arc<Queue<H>>,
-    resource: &'q Arc<str>,
+    hash: u64,
     waiter: Arc<Waiter<H>>,
 }
 
@@ -269,9 +272,9 @@ impl<H> PlaceInLine<'_, H> {
                 return Ok(admission);
             }
             let turn = lines.next_turn();
-            let Some(line) = lines.by_resource.get_mut(self.resource) else {
+            let Some(line) = lines.by_hash.get_mut(&self.hash) else {
                 // The line has ended before this thread was in it.
-                return Ok(Admission(lines.begin(self.resource), None));
+                return Ok(Admission(lines.begin(self.hash), None));
             };
             if !is_in_line {
                 line.waiters().waiting.push_back(Arc::clone(&self.waiter));
@@ -312,7 +315,7 @@ impl<H> PlaceInLine<'_, H> {
 impl<H> Drop for PlaceInLine<'_, H> {
     fn drop(&mut self) {
         let mut lines = self.queue.lines.lock();
-        if let Some(line) = lines.by_resource.get_mut(self.resource) {
+        if let Some(line) = lines.by_hash.get_mut(&self.hash) {
             line.remove(&self.waiter);
         }
         let admission = self.waiter.admission.lock().take();
@@ -320,7 +323,7 @@ impl<H> Drop for PlaceInLine<'_, H> {
         if let Some(Admission(turn, handed_over)) = admission {
             // It is dropped first, because a guard in it releases the lock.
             drop(handed_over);
-            self.queue.pass(self.resource, turn);
+            self.queue.pass(self.hash, turn);
         }
     }
 }
@@ -329,7 +332,7 @@ impl<H> Turn<H> {
     /// Does this with the line, if this turn is not over.
     fn with_line<R>(&self, act: impl FnOnce(&mut Line<H>) -> R) -> Option<R> {
         let mut lines = self.queue.lines.lock();
-        lines.line_of(&self.resource, self.number).map(act)
+        lines.line_of(self.hash, self.number).map(act)
     }
 
     /// Tells the waiting threads that this turn has a lock. Earlier errors no longer matter.
@@ -337,13 +340,13 @@ impl<H> Turn<H> {
         self.with_line(|line| line.got(Some(lock)));
     }
 
-    /// Tells the waiting threads that the release has begun, so that none takes the turn because the validity ends.
     /// Ends the turn, for a caller who knows that this is no forked child.
     pub(crate) fn pass_on(mut self) {
         self.is_over = true;
-        self.queue.pass(&self.resource, self.number);
+        self.queue.pass(self.hash, self.number);
     }
 
+    /// Tells the waiting threads that the release has begun, so that none takes the turn because the validity ends.
     pub(crate) fn release_begins(&self) {
         self.with_line(|line| line.lock = None);
     }
@@ -362,7 +365,7 @@ impl<H> Turn<H> {
     pub(crate) fn give_to(&self, first: &Arc<Waiter<H>>, handed_over: H) -> Result<(), H> {
         let mut lines = self.queue.lines.lock();
         let next = lines.next_turn();
-        let line = lines.line_of(&self.resource, self.number);
+        let line = lines.line_of(self.hash, self.number);
         let Some(line) = line.filter(|line| line.is_first(first)) else {
             return Err(handed_over);
         };
@@ -375,9 +378,9 @@ impl<H> Turn<H> {
         let mut lines = self.queue.lines.lock();
         // No line has a turn of this number, so those who have it pass nothing on.
         let number = lines.next_turn();
-        if let Some(line) = lines.line_of(&self.resource, self.number) {
+        if let Some(line) = lines.line_of(self.hash, self.number) {
             let waiters = line.waiters.take();
-            lines.end(&self.resource);
+            lines.end(self.hash);
             for waiter in waiters.into_iter().flat_map(|waiters| waiters.waiting) {
                 waiter.admit(number, Some(each()));
             }
@@ -391,7 +394,7 @@ impl<H> Drop for Turn<H> {
     fn drop(&mut self) {
         // In a forked child, the mutex may stay locked by a thread of the parent.
         if !self.is_over && std::process::id() == self.queue.process {
-            self.queue.pass(&self.resource, self.number);
+            self.queue.pass(self.hash, self.number);
         }
     }
 }

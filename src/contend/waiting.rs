@@ -18,7 +18,8 @@
 //! | | else | `Pause` |
 //! | `FindSlots` | none is free, nothing was asked or looked at before, and there is time | `Look` |
 //! | | else | `Attempt` at all nodes for each slot |
-//! | `Look` | no node tells of the lock, or its key never expires | `Pause` |
+//! | `Look` | all nodes were passed over for a permit, before eight hints | `Look`, and none is passed over |
+//! | | no node tells of the lock, or its key never expires | `Pause` |
 //! | | the lock is free, and not left to another client | a hint: `Attempt` at the first node |
 //! | | an intent was left for a key that is held there | `Look` |
 //! | | else | `Listen` until the key ends, for a delay at most |
@@ -53,6 +54,10 @@ const MOST_HINTS: u32 = 3;
 /// who may find it taken. So many of their hints lead to no lock. And a reader that sleeps misses its turn: the next writer gets the
 /// lock before it.
 const MOST_HINTS_OF_MANY: u32 = 16;
+
+/// A call for a permit that has passed over all nodes looks at them again, until it has had so many hints in succession. Keys and
+/// releases of other clients may have been on their way. After so many hints, the nodes have forgotten slots.
+const MOST_HINTS_OF_ALL: u32 = 8;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
@@ -250,6 +255,11 @@ impl<'c> Wait<'c> {
         left: Duration,
     ) -> Do {
         let Some(Sighting { place, look, delay }) = sighting else {
+            let has_passed_all = self.is_semaphore() && !self.passed_over.is_empty();
+            if has_passed_all && self.hints < MOST_HINTS_OF_ALL {
+                self.passed_over.clear();
+                return self.look_again(left);
+            }
             return self.pause();
         };
         self.hinted_by = Some(place);

@@ -194,13 +194,15 @@ impl Acquire<'_> {
         })
     }
 
-    /// Whether a client that this manager has just woken comes first. A reader has asked already.
+    /// Whether a client that this manager has just woken comes first. A reader has asked already, and a call that asks once leaves the
+    /// yield to one that waits.
     fn yields(&self) -> bool {
         let resource = &self.spec.resource;
-        let keys = resource.keys().filter(|_| !resource.is_read());
+        let may_yield = self.spec.waits && !resource.is_read();
+        let keys = resource.keys().filter(|_| may_yield);
         let yields = keys.filter_map(|key| self.shared.courtesy.take_yield(key));
         let polite_until = yields.max();
-        self.spec.waits && polite_until.is_some_and(|until| self.cluster.clock.now() < until)
+        polite_until.is_some_and(|until| self.cluster.clock.now() < until)
     }
 
     /// With `Fanout::Overlapped`, a reader asks all nodes at once, unless this manager has met a writer lately. Then it asks the first
@@ -318,4 +320,23 @@ fn is_told(report: &NodeReport) -> bool {
         return remaining.is_some();
     }
     matches!(report.vote, Vote::Read { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::LockManager;
+    use crate::fake::{FakeClock, FakeNode};
+
+    #[test]
+    fn a_call_that_asks_once_leaves_the_yield_to_one_that_waits() {
+        let nodes = FakeNode::cluster_on(3, &FakeClock::new());
+        let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+        let (courtesy, clock) = (&manager.shared.courtesy, &manager.shared.cluster().clock);
+        courtesy.note_release("job", true, || clock.now());
+        let ttl = Duration::from_secs(9);
+        manager.try_lock("job", ttl).unwrap().unlock().unwrap();
+        assert!(courtesy.take_yield("job").is_some());
+    }
 }

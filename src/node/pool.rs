@@ -116,3 +116,33 @@ impl ManageConnection for Slots {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use redlatch_testing::eventually;
+
+    use super::*;
+    use crate::clock::one_thread;
+
+    #[test]
+    fn a_thread_that_waits_gets_the_slot_that_another_gives_back() {
+        let limit = Duration::from_secs(10);
+        let pool = Pool::new(1, &one_thread("slots").unwrap());
+        // The slot comes from r2d2 the first time, and from the idle slots the second time.
+        for _ in 0..2 {
+            let slot = pool.try_get().unwrap();
+            let received = thread::scope(|scope| {
+                let waiter = scope.spawn(|| pool.get_within(limit));
+                let waits = eventually(limit, || pool.idle.lock().waiting == 1);
+                pool.give_back(slot, None);
+                assert!(waits);
+                waiter.join().unwrap()
+            });
+            // Nobody waits any more.
+            pool.give_back(received.unwrap(), None);
+            assert_eq!(pool.idle.lock().slots.len(), 1);
+        }
+    }
+}

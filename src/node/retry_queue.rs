@@ -156,11 +156,13 @@ impl RetryQueue {
         {
             self.repeat(oldest.undos, now);
         }
-        let first = |queue: &Self| queue.releases.iter().map(|release| release.until).min();
-        while self.kept > MOST_KEPT
-            && let Some(first) = first(self)
-        {
-            self.give_up(first);
+        while self.kept > MOST_KEPT {
+            let releases = self.releases.iter().enumerate();
+            let Some((first, _)) = releases.min_by_key(|(_, release)| release.until) else {
+                break;
+            };
+            let release = self.releases.remove(first);
+            self.kept = self.kept.saturating_sub(release.kept());
         }
     }
 }

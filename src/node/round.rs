@@ -287,8 +287,7 @@ pub(super) fn lead(
     } else {
         0
     };
-    let of_it = asked.indexes.iter().filter(|index| **index < majority);
-    round.send(of_it.count());
+    round.send(majority);
     round.read(batch.rings, lane);
     let mut last = None;
     for (request, reports) in reports.iter_mut().enumerate() {
@@ -334,21 +333,20 @@ impl Round<'_> {
         }
     }
 
-    /// Sends the requests in the order of the nodes; to the first `reversed` nodes in reverse, so that the first node comes last of the
-    /// first majority.
-    fn send(&mut self, reversed: usize) {
+    /// Sends the requests in the order of the nodes; to the first `majority` of them in reverse, so that the first node comes last of it.
+    /// If enough connections are open, these nodes are the majority, because clients don't wait at a node that is down.
+    fn send(&mut self, majority: usize) {
+        let places = self.exchanges.iter().zip(1..);
+        let mut warm = places.filter(|(one, _)| one.is_warm());
+        let last = majority.checked_sub(1).and_then(|before| warm.nth(before));
+        let reversed = last.map_or(majority, |(_, place)| place);
+        let reversed = reversed.min(self.exchanges.len());
         // On the open connections first: connecting to a dead node takes time, and must not delay the others.
         for is_last_pass in [false, true] {
             let (first, rest) = self.exchanges.split_at_mut(reversed);
             let in_order = first.iter_mut().rev().chain(rest);
-            let mut now = None;
-            for one in in_order.filter(|one| is_last_pass || one.is_warm()) {
-                // Connecting takes time, and writing none to speak of.
-                if is_last_pass || now.is_none() {
-                    now = Some(one.node.now());
-                }
-                one.send(now);
-            }
+            let now = in_order.filter(|one| is_last_pass || one.is_warm());
+            now.for_each(Exchange::send);
         }
     }
 
@@ -370,7 +368,7 @@ impl Round<'_> {
                 (0, Some(exchange)) => {
                     lane.give_back(None);
                     exchange.wait_for_slot();
-                    exchange.send(None);
+                    exchange.send();
                     continue;
                 }
                 // One exchange is left, and holds nobody up, so it may wait until its deadline.
@@ -383,8 +381,12 @@ impl Round<'_> {
                 break;
             };
             for exchange in all.iter_mut().rev() {
-                exchange.try_slot();
-                exchange.send(None);
+                if exchange.state == State::NoSlot {
+                    exchange.try_slot();
+                    exchange.send();
+                    // Connecting takes time.
+                    now = exchange.node.now();
+                }
                 if exchange.state == State::Sent {
                     exchange.poll(&mut now, take(&mut patience));
                 }

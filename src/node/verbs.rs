@@ -52,9 +52,8 @@ pub(crate) fn extend_all(
 
 /// Sends a packed release.
 ///
-/// The first node of the canonical order, where clients wait, is the last one of the first majority. The client that it
-/// wakes finds a majority free, even if this thread is stopped at that moment; and it is not kept waiting for longer than
-/// that.
+/// The first node that is up, where clients wait, is the last one of the first majority. The client that it wakes finds a majority
+/// free, even if this thread is stopped at that moment; and it is not kept waiting for longer than that.
 ///
 /// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release. Where a node has not
 /// answered, the release is repeated in the background, for as long as the key may live. Nobody else can have a lock with

@@ -100,11 +100,12 @@ impl Listener<'_> {
             patience: span.saturating_add(late).min(longest),
             given_up,
         }));
-        match ask_one(self.node, &command, listen).vote {
+        let report = ask_one(self.node, &command, listen);
+        match report.vote {
             SmallVote::Granted => ListenOutcome::Release,
             SmallVote::Missing => ListenOutcome::Nothing,
             vote => {
-                if vote.failure().is_some_and(forbids_to_block) {
+                if report.has_replied && vote.failure().is_some_and(forbids_to_block) {
                     let generation = self.node.generation();
                     self.node
                         .listening_refused
@@ -163,6 +164,21 @@ mod tests {
             assert_eq!(outcome, ListenOutcome::Failed);
             assert_eq!(server.connections(), expected);
         }
+    }
+
+    #[test]
+    fn what_the_gate_says_in_place_of_a_server_forbids_nothing() {
+        let (_, node) = away(2);
+        let full = refusal(&ServerError::new("ERR max number of clients reached"));
+        for number in [None, Some(1)] {
+            node.gate.failed(number, &full, node.now());
+        }
+        let listener = node.listener().unwrap();
+        let longest = Duration::from_secs(9);
+        let outcome = listener.listen("bell", command::SHORTEST_LISTENING, longest, None);
+        assert_eq!(outcome, ListenOutcome::Failed);
+        drop(listener);
+        assert!(node.listener().is_some());
     }
 
     #[test]

@@ -61,11 +61,11 @@ pub(crate) fn pass(
             }
         } else {
             let again = release_all(asked, &release, life);
-            for (report, again) in released.iter_mut().zip(again) {
+            for (report, mut again) in released.iter_mut().zip(again) {
+                again.waiters = again.waiters.or(report.waiters);
+                report.waiters = again.waiters;
                 if matches!(again.vote, SmallVote::Released) {
                     *report = again;
-                } else {
-                    report.waiters = report.waiters.or(again.waiters);
                 }
             }
         }

@@ -43,9 +43,7 @@ impl Exchange<'_> {
         } else {
             while self.has_surplus() && self.read(Wait::Not { now: *now }) {}
         }
-        if waits {
-            *now = self.at.unwrap_or_else(|| self.node.now());
-        }
+        *now = self.at.unwrap_or_else(|| self.node.now());
         self.at = None;
         // The clock ends when the manager is gone. The connection is closed then, because the reply is still to come.
         if is_given_up || self.node.clock.has_ended() {

@@ -16,7 +16,7 @@ const PATIENCE_WITH_HEALTH: Duration = Duration::from_secs(1);
 
 impl Exchange<'_> {
     /// Sends the requests, and connects if need be.
-    pub(in super::super) fn send(&mut self, now: Option<Timestamp>) {
+    pub(in super::super) fn send(&mut self) {
         if self.state != State::Idle {
             return;
         }
@@ -27,7 +27,8 @@ impl Exchange<'_> {
                 }
             }
         }
-        self.sent_at = now.unwrap_or_else(|| self.node.now());
+        // Each node has its own time, because a write may wait, or find that a new connection has to be made.
+        self.sent_at = self.node.now();
         self.answers_since = self.sent_at;
         self.deadline = self.last_deadline();
         let mut sent = self.send_first();

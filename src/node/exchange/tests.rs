@@ -199,7 +199,7 @@ fn sent(verbs: &[Verb], waited: Duration, check: impl FnOnce(&mut Exchange<'_>))
         let mut exchange = Exchange::new(&node, &batch, lane);
         exchange.take_slot(lane.began);
         exchange.waited = waited;
-        exchange.send(None);
+        exchange.send();
         check(&mut exchange);
     });
 }

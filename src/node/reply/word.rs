@@ -42,7 +42,7 @@ pub(super) fn word(
         (b"COUNTER", [place]) => {
             let place = usize::try_from(number(place)?).ok()?.checked_sub(1)?;
             NodeError::InvalidKey {
-                key: Rules::fence(resource?.key_at(place)),
+                key: Rules::fence(resource?.keys().nth(place)?),
                 reason: "it is not a counter of fencing tokens",
             }
         }

@@ -110,6 +110,17 @@ fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_t
 }
 
 #[test]
+fn beyond_the_bound_no_more_releases_are_given_up_than_needed_although_their_keys_end_at_once() {
+    let (mut queue, end) = (RetryQueue::new(), Timestamp::from_nanos(1));
+    let most = MOST_KEPT / LEAST_OF_ONE;
+    for _ in 0..=most {
+        queue.add(release_of("a"), end, end);
+    }
+    queue.keep_bounds(end);
+    assert_eq!(queue.releases.len(), most);
+}
+
+#[test]
 fn nothing_is_owed_to_a_node_that_is_away_when_all_keys_have_ended() {
     let (server, node) = start(AWAY);
     fail_to_release(&node, "a", SECOND * 10);

@@ -8,8 +8,8 @@ use redlatch_testing::{eventually, pause};
 
 use super::super::command::{MOST_AT_ONCE, probe};
 use super::super::doubles::{
-    self, Event, KEEP, Panics, Says, Server, acquire_of, asked, attempt_on, closes, node_on,
-    number, number_of, release_of,
+    self, Breaks, Event, KEEP, Panics, Says, Server, acquire_of, asked, attempt_on, closes,
+    node_on, number, number_of, release_of,
 };
 use super::super::key_report::waiters;
 use super::super::lanes;
@@ -94,38 +94,44 @@ fn count(lanes: &Lanes) -> usize {
     taken.len()
 }
 
-/// The order in which so many nodes are sent a release, of which the first wakes a client, with no open connections to so many of
-/// them.
-fn order<const N: usize>(closed: usize) -> Vec<usize> {
+/// The order in which so many nodes are sent a release, of which the first wakes a client. The first `unasked` of them have no key,
+/// and there are no open connections to the next `closed` ones.
+fn order<const N: usize>(unasked: usize, closed: usize) -> Vec<usize> {
     let (servers, nodes) = cluster([Duration::ZERO; N], 1, says_one);
     servers[0].set(|_| Says(Reply::Int(2)));
+    let indexes = std::array::from_fn::<_, N, _>(|index| index);
     let release = || {
-        let indexes = std::array::from_fn::<_, N, _>(|index| index);
         let asked = Asked {
             nodes: &nodes,
-            indexes: &indexes,
+            indexes: &indexes[unasked..],
         };
         release_all(asked, &release_of("job"), MINUTE)
     };
     release();
-    let to_close = nodes.iter().take(closed);
+    let to_close = nodes.iter().take(unasked + closed);
     to_close.for_each(|node| node.retire(node.generation()));
     servers[0].sent.lock().clear();
     let released = release();
-    assert!(waiters(&released).any());
+    assert_eq!(waiters(&released).any(), unasked == 0);
     let sent = servers[0].sent.lock();
     sent.iter().map(|(place, _)| *place).collect()
 }
 
 #[test]
 fn the_first_node_is_sent_a_release_as_the_last_of_the_first_majority() {
-    assert_eq!(order::<1>(0), [0]);
-    assert_eq!(order::<2>(0), [1, 0]);
-    assert_eq!(order::<3>(0), [1, 0, 2]);
-    assert_eq!(order::<4>(0), [2, 1, 0, 3]);
-    assert_eq!(order::<5>(0), [2, 1, 0, 3, 4]);
+    assert_eq!(order::<1>(0, 0), [0]);
+    assert_eq!(order::<2>(0, 0), [1, 0]);
+    assert_eq!(order::<3>(0, 0), [1, 0, 2]);
+    assert_eq!(order::<4>(0, 0), [2, 1, 0, 3]);
+    assert_eq!(order::<5>(0, 0), [2, 1, 0, 3, 4]);
+    // Clients wait at the first node that is not down: it has no key, or the connection to it has broken.
+    assert_eq!(order::<3>(1, 0), [2, 1]);
+    assert_eq!(order::<5>(1, 0), [3, 2, 1, 4]);
+    assert_eq!(order::<3>(0, 1), [2, 1, 0]);
+    assert_eq!(order::<5>(0, 1), [3, 2, 1, 4, 0]);
     // Nodes with open connections wait for no connection to another.
-    assert_eq!(order::<3>(2), [2, 1, 0]);
+    assert_eq!(order::<3>(0, 2), [2, 1, 0]);
+    assert_eq!(order::<3>(0, 3), [1, 0, 2]);
 }
 
 #[test]
@@ -143,6 +149,16 @@ fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
         assert!((1..=2).contains(&first_free), "{waits:?}");
         assert!(waits[first_free..].iter().all(|is_free| *is_free));
     }
+}
+
+#[test]
+fn time_that_goes_into_sending_to_one_node_is_not_taken_from_the_next() {
+    let (servers, nodes) = cluster([FAR; 3], 1, says_one);
+    assert_eq!(extend(&nodes), [true; 3]);
+    // A write finds that the server has closed, and a new connection takes longer than a node timeout.
+    servers[0].events.lock().push_back(Breaks);
+    *servers[0].connecting.lock() = Duration::from_millis(100);
+    assert_eq!(extend(&nodes), [true; 3]);
 }
 
 #[test]

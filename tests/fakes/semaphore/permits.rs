@@ -237,6 +237,24 @@ fn a_permit_that_is_free_on_a_majority_is_had_at_once_by_those_who_wait_and_thos
     }
 }
 
+/// Its release, and the key of another slot, are late at the last node.
+#[test]
+fn one_who_is_early_for_a_permit_does_not_sleep_beside_it() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.retry_delay(TTL, TTL).build().unwrap();
+    nodes[0].refuse();
+    nodes[1].delay(ms(5));
+    nodes[2].delay(ms(5));
+    for (node, slot, ttl) in [(1, 0, TTL * 2), (2, 1, ms(80))] {
+        nodes[node].hold(&key(slot), "another", ttl);
+    }
+    let request = manager.semaphore("exports", 2).ttl(TTL);
+    assert_eq!(request.try_lock_for(TTL).unwrap().slot(), Some(1));
+    assert!(clock.elapsed() < ms(1_000), "{clock:?}");
+}
+
 /// Each of these nodes calls other permits free, and others have them.
 #[test]
 fn one_who_waits_while_nodes_have_forgotten_different_permits_makes_few_attempts() {

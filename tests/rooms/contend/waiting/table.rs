@@ -259,6 +259,25 @@ fn one_waits_at_the_first_node_that_can_tell_of_the_lock() {
     assert_eq!(scene.useless(), "12");
 }
 
+/// A key or a release of others was on its way to each of them. If it is so again and again, they have forgotten slots.
+#[test]
+fn one_who_has_passed_over_all_nodes_looks_at_them_again_before_it_sleeps_on_hints() {
+    let permit = resource("permit");
+    let mut scene = Scene::new(&permit, true);
+    scene.play("turn -> find 3; taken 0,1,2 -> look; held 999 -> listen 100; rang -> look");
+    for hints in (2..=MOST_HINTS_OF_ALL).step_by(2) {
+        scene.play("free 1 @1 -> first 1; bgH -> look; free 0 @2 -> first 0; bH- -> look");
+        assert_eq!(scene.useless(), "12");
+        if hints < MOST_HINTS_OF_ALL {
+            scene.play("none -> look");
+            assert_eq!(scene.useless(), "");
+        }
+    }
+    scene.play("none -> pause");
+    // No node was passed over, but none answers.
+    scene.play("paused -> find 3; taken 0,1,2 -> all 2; bHH -> look; none -> pause");
+}
+
 /// The kind, and what comes after a refusal of a writer.
 const INTENTS: &str = "\
 lock | grh -> intend 0
