@@ -61,7 +61,7 @@ pub(super) struct Exchange<'x> {
     batch: &'x Batch<'x>,
     /// The state of each request of the batch.
     requests: SmallVec<[Pending; 1]>,
-    /// How many of them have no answer.
+    /// How many requests have no answer.
     open: usize,
     /// It is given back before a connection is made.
     lane: &'x Lane<'x>,
@@ -84,13 +84,13 @@ pub(super) struct Exchange<'x> {
     /// For how long the connection was idle before. None if it was made for the requests.
     idle: Option<Duration>,
     passage: Passage,
-    /// The places of the requests whose replies are still to come on this connection, in the order of these.
+    /// The indexes of the requests whose replies are still to come on this connection, in the order of the replies.
     due: Range<usize>,
-    /// The same for requests that were sent again, which come after them.
+    /// The indexes of the requests that were sent again. Their replies come after those.
     late: Vec<usize>,
     /// The end of the last wait for a reply.
     looked_until: Timestamp,
-    /// When what is read now has come.
+    /// When the replies that are read now have come.
     at: Option<Timestamp>,
     /// How often requests were sent again because the connection was closed.
     repetitions: u32,
@@ -188,10 +188,10 @@ impl<'x> Exchange<'x> {
         let slot = self.node.pool.get_within(half);
         let now = self.node.now();
         self.waited = now.saturating_since(began);
-        for (place, request) in self.unanswered() {
+        for (index, request) in self.unanswered() {
             if slot.is_none() && !request.verb.insists() {
                 let report = KeyReport::failed(NodeError::PoolExhausted);
-                self.answer(place, report, Leftover::None);
+                self.answer(index, report, Leftover::None);
             }
         }
         if self.is_answered() {
@@ -230,9 +230,9 @@ impl<'x> Exchange<'x> {
         current?.transport.socket()
     }
 
-    /// Takes the report on the request at this place. There is none if the thread that sends has panicked.
-    pub(super) fn take_report(&mut self, place: usize) -> KeyReport {
-        let one = self.requests.get_mut(place);
+    /// Takes the report on the request with this index. There is none if the thread that sends has panicked.
+    pub(super) fn take_report(&mut self, index: usize) -> KeyReport {
+        let one = self.requests.get_mut(index);
         let report = one.and_then(|one| one.report.take());
         report.unwrap_or_else(|| KeyReport::lost(self.lane.began))
     }
@@ -250,16 +250,16 @@ impl<'x> Exchange<'x> {
         self.open == 0
     }
 
-    /// The requests that are not answered, with their places.
+    /// The requests that are not answered, with their indexes.
     fn unanswered(&self) -> SmallVec<[(usize, &'x Request); 1]> {
         let all = self.requests.iter().zip(self.batch.requests).enumerate();
         let unanswered = all.filter(|(_, (one, _))| one.report.is_none());
         unanswered
-            .map(|(place, (_, request))| (place, *request))
+            .map(|(index, (_, request))| (index, *request))
             .collect()
     }
 
-    /// The same without their places.
+    /// The requests that are not answered.
     fn open_requests(&self) -> impl Iterator<Item = &'x Request> {
         let all = self.requests.iter().zip(self.batch.requests);
         let unanswered = all.filter(|(one, _)| one.report.is_none());
@@ -279,10 +279,10 @@ impl<'x> Exchange<'x> {
 
     /// Answers a request. The time counts since its thread began to ask, without what was spent on other nodes between the choice
     /// of a connection and sending.
-    fn answer(&mut self, place: usize, mut report: KeyReport, leftover: Leftover) {
+    fn answer(&mut self, index: usize, mut report: KeyReport, leftover: Leftover) {
         let at = self.at.unwrap_or_else(|| self.node.now());
-        let request = self.batch.requests.get(place);
-        let (Some(one), Some(request)) = (self.requests.get_mut(place), request) else {
+        let request = self.batch.requests.get(index);
+        let (Some(one), Some(request)) = (self.requests.get_mut(index), request) else {
             return;
         };
         (report.at, report.leftover) = (at, leftover);
@@ -310,10 +310,10 @@ impl<'x> Exchange<'x> {
     }
 
     /// Reports the result of a request to its span, to the other connections and to the breaker.
-    fn tell(&mut self, place: usize, error: Option<&NodeError>) {
+    fn tell(&mut self, index: usize, error: Option<&NodeError>) {
         self.tell_gate(error);
-        let request = self.batch.requests.get(place);
-        let (Some(Pending { span, .. }), Some(request)) = (self.requests.get(place), request)
+        let request = self.batch.requests.get(index);
+        let (Some(Pending { span, .. }), Some(request)) = (self.requests.get(index), request)
         else {
             return;
         };

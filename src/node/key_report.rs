@@ -44,7 +44,7 @@ pub(super) struct Rare {
     /// Why the request was sent more than once, if it was.
     pub(super) first_failure: Option<NodeError>,
     pub(super) again: Again,
-    pub(super) said: Said,
+    pub(super) payload: Payload,
 }
 
 /// Whether the node is asked once more.
@@ -59,9 +59,9 @@ pub(super) enum Again {
     Left,
 }
 
-/// What a reply says beside a vote.
+/// What a reply says in addition to a vote.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Said {
+pub(super) enum Payload {
     #[default]
     Nothing,
     /// The vote is about one of several keys, and the node replied with an error about another one.
@@ -92,7 +92,7 @@ pub(crate) struct LookReply {
     /// The slots of the semaphore that the node would grant.
     pub(crate) free: Vec<u32>,
     /// The index of the resource that this is about: the first of several that is not free.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,13 +154,13 @@ impl KeyReport {
     }
 
     /// The report of a reply that says more than a vote.
-    pub(super) fn saying(vote: impl Into<SmallVote>, said: Said) -> Self {
+    pub(super) fn with_payload(vote: impl Into<SmallVote>, payload: Payload) -> Self {
         let mut report = Self::of(vote);
-        report.rare().said = said;
+        report.rare().payload = payload;
         report
     }
 
-    /// The report, which says that a client waits for the resource at this index, too.
+    /// This report, with a client that waits for the resource with this index.
     pub(super) fn with_waiter(mut self, index: usize) -> Self {
         self.waiters = self.waiters.and(index);
         self
@@ -170,10 +170,10 @@ impl KeyReport {
         self.rare.get_or_insert_default()
     }
 
-    /// Takes what the reply says beside the vote.
-    pub(super) fn take_said(&mut self) -> Said {
+    /// Takes what the reply says in addition to the vote.
+    pub(super) fn take_payload(&mut self) -> Payload {
         let rare = self.rare.as_mut();
-        rare.map(|rare| std::mem::take(&mut rare.said))
+        rare.map(|rare| std::mem::take(&mut rare.payload))
             .unwrap_or_default()
     }
 
@@ -185,7 +185,7 @@ impl KeyReport {
     /// not.
     pub(super) fn is_silent(&self) -> bool {
         let rare = self.rare.as_ref();
-        let hides_error = |rare: &Box<Rare>| matches!(rare.said, Said::ErrorOfAnotherKey);
+        let hides_error = |rare: &Box<Rare>| matches!(rare.payload, Payload::ErrorOfAnotherKey);
         !self.has_replied || self.vote.is_silent() || rare.is_some_and(hides_error)
     }
 
@@ -202,8 +202,8 @@ impl KeyReport {
 
     /// The report on the attempt that went with a release.
     pub(super) fn next_report(&mut self) -> Self {
-        let next = match self.take_said() {
-            Said::NextVote(next) => next.unwrap_or(SmallVote::NotAsked),
+        let next = match self.take_payload() {
+            Payload::NextVote(next) => next.unwrap_or(SmallVote::NotAsked),
             _ => self.vote.clone(),
         };
         let mut report = Self::of(next);
@@ -222,13 +222,13 @@ impl KeyReport {
 
     /// Takes the reply to a command of any kind.
     pub(crate) fn reply(mut self) -> Result<Reply, NodeError> {
-        match self.take_said() {
-            Said::Raw(reply) => Ok(reply),
+        match self.take_payload() {
+            Payload::Raw(reply) => Ok(reply),
             _ => Err(self.error()),
         }
     }
 
-    /// The failure, of a report that has none but was expected to say something else.
+    /// The failure of the node. A report without one is the answer to another question.
     pub(super) fn error(self) -> NodeError {
         match self.vote.into() {
             Vote::Failed(error) => error,
@@ -248,8 +248,8 @@ impl KeyReport {
 
     /// The value of the key, if the node shows one, and whether it is the value of a reader who was looked for.
     pub(crate) fn value(&self) -> Option<(&Content, bool)> {
-        match &self.rare.as_ref()?.said {
-            Said::Value { content, is_reader } => Some((content, *is_reader)),
+        match &self.rare.as_ref()?.payload {
+            Payload::Value { content, is_reader } => Some((content, *is_reader)),
             _ => None,
         }
     }
@@ -325,7 +325,7 @@ impl From<SmallVote> for Vote {
 }
 
 impl Waiters {
-    /// These, and those for the resource at this index.
+    /// These, and the waiters for the resource with this index.
     pub(super) fn and(self, index: usize) -> Self {
         Self(self.0 | bit(index))
     }

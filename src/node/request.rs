@@ -40,9 +40,9 @@ pub(super) enum Verb {
     Scan,
     /// Reads or sets the marker of a node of the fenced protocol.
     Open(Arc<Rules>),
-    /// Asks about anything but locks. The caller reads the reply, which is an error, or for which this returns true. The breaker hears
-    /// of neither answers nor malformed replies: a server that answers may have its writes paused, and one with an unknown reply may
-    /// still give locks.
+    /// Asks about anything but locks. The caller reads the reply: an error, or a reply that this function accepts. The breaker
+    /// hears of neither answers nor malformed replies: a server that answers may have its writes paused, and one with an unknown
+    /// reply may still give locks.
     Raw(fn(&Reply) -> bool),
     /// Asks how long a client has to wait; of a semaphore, for any of so many permits.
     Look { permits: Option<u32> },
@@ -214,13 +214,13 @@ pub(super) struct Batch<'x> {
     pub(super) requests: &'x [&'x Request],
     /// Whether one of them wakes clients at the first node.
     pub(super) rings: bool,
-    /// Whether nobody may want an answer any more before it comes.
+    /// Whether one of the requests can be given up before its answer comes.
     pub(super) can_be_given_up: bool,
     /// Whether one of them has the whole node timeout after sending.
     pub(super) has_repetitions: bool,
     /// Whether one of them asks the server about itself.
     pub(super) is_about_health: bool,
-    /// The longest wait for another client, if one is.
+    /// The longest wait for another client, if one of them is a wait.
     pub(super) long_wait: Option<Duration>,
     /// The most bytes of a reply.
     pub(super) longest_reply: usize,

@@ -58,8 +58,8 @@ impl<'n> Asked<'n> {
         reports
     }
 
-    /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server. The reports of nodes that
-    /// were not asked now are older.
+    /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server. A server may have
+    /// voted in an earlier report, of a node that was not asked now.
     pub(crate) fn one_vote_each(self, reports: &mut [KeyReport]) {
         if are_of_different_servers(reports) {
             return;
@@ -86,7 +86,7 @@ impl<'n> Asked<'n> {
     }
 }
 
-/// Whether the votes that count are of different servers for sure: their run ids differ in the first bytes.
+/// Whether all nodes that granted are different servers for sure, because their run ids differ in the first bytes.
 fn are_of_different_servers(reports: &[KeyReport]) -> bool {
     let mut before: SmallVec<[u64; 8]> = SmallVec::new();
     for report in reports {
@@ -254,7 +254,8 @@ fn set(reports: &mut [KeyReport], index: usize, report: KeyReport) {
     }
 }
 
-/// Sends the own requests, and those of others, and brings them their reports. The time for the nodes begins with the lane.
+/// Sends the requests of this thread and of `others`, and brings each thread its reports. The time for the nodes begins with the
+/// lane.
 pub(super) fn lead(
     asked: Asked<'_>,
     own: &[Request],
@@ -280,8 +281,8 @@ pub(super) fn lead(
         exchange.take_slot(lane.began);
     }
     round.check();
-    // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops here, and
-    // is not kept waiting for longer than that.
+    // The first node comes last of the first majority. The client that it wakes finds a majority free, even if this thread stops
+    // here, and does not wait for the other nodes.
     let majority = if batch.rings {
         quorum(asked.nodes.len())
     } else {

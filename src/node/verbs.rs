@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Node;
 use super::attempt::Attempt;
 use super::command::{self, MarkerAction};
-use super::key_report::{KeyReport, KeyReports, Page, Said};
+use super::key_report::{KeyReport, KeyReports, Page, Payload};
 use super::request::Verb;
 pub(crate) use super::round::Asked;
 use super::round::{ask, ask_each, ask_one};
@@ -115,9 +115,9 @@ fn note_repetition(report: &mut KeyReport) {
 
 /// What the nodes say of a pass.
 pub(crate) struct Passed {
-    /// Of the release.
+    /// The reports on the release.
     pub(crate) released: KeyReports,
-    /// The indexes of the nodes that do not tell what has become of the key.
+    /// The indexes of the nodes that do not say what has become of the key.
     pub(crate) silent: Vec<usize>,
 }
 
@@ -159,8 +159,8 @@ pub(crate) fn show_all(asked: Asked<'_>, command: &Packed) -> Vec<Vec<KeyReport>
         if !asked.indexes.contains(&index) {
             return None;
         }
-        Some(match report.take_said() {
-            Said::Keys(mut keys) => {
+        Some(match report.take_payload() {
+            Payload::Keys(mut keys) => {
                 for key in &mut keys {
                     (key.since, key.at) = (report.since, report.at);
                     key.server.clone_from(&report.server);
@@ -173,8 +173,8 @@ pub(crate) fn show_all(asked: Asked<'_>, command: &Packed) -> Vec<Vec<KeyReport>
     reports.into_iter().enumerate().filter_map(keys).collect()
 }
 
-/// Sends a command of any kind to every node that is asked. Returns, for each node that is asked, the time since the reply, how long it
-/// took, and the reply, which is an error or which `is_answer` accepts.
+/// Sends a command of any kind to every node that is asked. Returns the reports, each with the reply: an error, or a reply that
+/// `is_answer` accepts.
 ///
 /// Ignores breakers, because its purpose is to find out what is wrong with a node. Takes no connection beside a pool that is
 /// used up.
@@ -197,8 +197,8 @@ impl Node {
         pattern: &str,
     ) -> (Result<Page, NodeError>, KeyReport) {
         let mut report = ask_one(self, &command::scan(cursor, pattern), Verb::Scan);
-        let page = match report.take_said() {
-            Said::Page(page) => Ok(page),
+        let page = match report.take_payload() {
+            Payload::Page(page) => Ok(page),
             _ => Err(report.clone().error()),
         };
         (page, report)

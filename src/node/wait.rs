@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Node;
 use super::command::{self, WhenFree};
-use super::key_report::{LookReply, Said, SmallVote};
+use super::key_report::{LookReply, Payload, SmallVote};
 use super::request::{Listen, Verb};
 use super::round::ask_one;
 use crate::claim::Resource;
@@ -71,8 +71,8 @@ impl Node {
         };
         let command = command::look(resource, announced, when_free, rules);
         let permits = resource.kind.permits();
-        match ask_one(self, &command, Verb::Look { permits }).take_said() {
-            Said::Look(look) => Some(look),
+        match ask_one(self, &command, Verb::Look { permits }).take_payload() {
+            Payload::Look(look) => Some(look),
             _ => None,
         }
     }

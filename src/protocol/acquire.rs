@@ -94,8 +94,8 @@ pub(super) fn call_off(
     reports: &[KeyReport],
 ) -> KeyReports {
     learn(cluster, reports);
-    let owed = places(reports, KeyReport::may_have_key);
-    release_all(cluster.asking(&owed), &attempt.undo(), ttl)
+    let to_release = places(reports, KeyReport::may_have_key);
+    release_all(cluster.asking(&to_release), &attempt.undo(), ttl)
 }
 
 /// Makes the next proposal one that these nodes can grant.
@@ -163,7 +163,7 @@ pub(super) fn unasked(cluster: &Cluster) -> KeyReports {
 /// Says which refusals are no other holder's: a server that has granted the lock under one name refuses it under another.
 fn name_own_refusals(nodes: &[Arc<Node>], reports: &mut [KeyReport]) {
     for place in 0..reports.len() {
-        // That a writer waits is no key.
+        // `WriterWaits` is not about a key.
         let is_key = |vote: &Vote| matches!(vote, Vote::Held { .. } | Vote::Read { .. });
         let refused = reports.get(place).filter(|report| is_key(&report.vote));
         let Some(server) = refused.and_then(|report| report.server.as_ref()) else {
@@ -182,11 +182,11 @@ fn name_own_refusals(nodes: &[Arc<Node>], reports: &mut [KeyReport]) {
 /// Updates a node's vote of an attempt that failed: the answer to the release shows the other holder's key and its time
 /// to live.
 fn settle((mut report, released): (KeyReport, KeyReport)) -> KeyReport {
-    // The refusal of several resources says what was in the way, and of it as much as a release does. The release of a reader
-    // does not tell that a writer waits.
+    // The refusal of several resources names the one in the way, and says as much as a release about it. The release of a reader
+    // does not say that a writer waits.
     let vote = &*report.vote;
-    let is_told = vote.resource().is_some() || matches!(vote, Vote::WriterWaits { .. });
-    if !vote.is_refusal() || is_told {
+    let is_complete = vote.resource().is_some() || matches!(vote, Vote::WriterWaits { .. });
+    if !vote.is_refusal() || is_complete {
         return report;
     }
     if released.vote.is_refusal() || released.vote.is_no_lock() {

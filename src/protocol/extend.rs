@@ -49,7 +49,7 @@ pub(crate) struct Extension {
 /// What an extension does next, after its nodes were asked.
 pub(crate) enum NextStep {
     Heal,
-    /// Ask also the nodes that failed lately, by an extension of its own.
+    /// Another extension asks all nodes, because the nodes that failed lately may decide.
     AskAll,
     Settle,
     End,
@@ -98,7 +98,7 @@ impl Extension {
         let connect_by = connect_by.unwrap_or_else(|| cluster.clock.now());
         let all = extend_all(cluster.asking(asked), &commands, connect_by);
         for (extension, reports) in extensions.iter_mut().zip(all) {
-            // What the holder has announced itself while it waited may still be there.
+            // The holder's own announcement from when it waited may still be there.
             let announced = cluster.options.longest_announcement();
             let is_own = extension.started < extension.lease.since.saturating_add(announced);
             let is_wanted = waiters(&reports).any() && !is_own;

@@ -36,9 +36,9 @@ pub(crate) fn pass(
     let attempt = new_attempt(cluster, &held.resource, ttl, label, Purpose::Lock)?;
     let command = command::pass(held, &attempt.claim, ttl);
     let mut reports = unasked(cluster);
-    let owed = places(holdings, |node| node.has_to_be_released());
+    let to_release = places(holdings, |node| node.has_to_be_released());
     let left_out = places(&reports, KeyReport::is_left_out);
-    let is_asked = |place: &usize| owed.contains(place) || !left_out.contains(place);
+    let is_asked = |place: &usize| to_release.contains(place) || !left_out.contains(place);
     let asked: Places = (0..reports.len()).filter(is_asked).collect();
 
     // The clock is read before the first send, so that the validity does not include the time of the round.
@@ -49,7 +49,7 @@ pub(crate) fn pass(
         mut silent,
     } = passed;
     let answered_by = asked.len().saturating_sub(silent.len());
-    silent.retain(|place| owed.contains(place));
+    silent.retain(|place| to_release.contains(place));
     if !silent.is_empty() {
         let (asked, life) = (cluster.asking(&silent), cluster.options.max_ttl);
         let release = command::release(held);
@@ -71,7 +71,7 @@ pub(crate) fn pass(
         }
     }
     for (place, report) in released.iter_mut().enumerate() {
-        if !owed.contains(&place) {
+        if !to_release.contains(&place) {
             // As in a release, which does not ask this node.
             report.vote = SmallVote::NotAsked;
         }

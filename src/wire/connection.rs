@@ -21,7 +21,7 @@ pub(crate) struct Connection<S> {
     stream: S,
     /// Bytes that were received, and room for more.
     buffer: Vec<u8>,
-    /// Those that were not yet returned as a reply.
+    /// Where the bytes are in it that were not yet returned as a reply.
     unread: Range<usize>,
     /// The next reply, or why there is none, if `wait_for_reply` has found it.
     ready: Option<Result<Reply, NodeError>>,
@@ -141,7 +141,7 @@ impl<S: Stream> Transport for Connection<S> {
 }
 
 impl<S: Stream> Connection<S> {
-    /// Looks for a reply, and waits until then.
+    /// Looks for a reply, and waits for it if there is an `until`.
     fn look(&mut self, until: Option<Timestamp>, deadline: Timestamp) -> bool {
         let chunk = if self.longest_reply > LONGEST_REPLY {
             LONG_CHUNK

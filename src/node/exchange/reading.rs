@@ -75,8 +75,8 @@ impl Exchange<'_> {
             Some(Ok(reply)) => {
                 let is_late = self.due.is_empty() && !self.late.is_empty();
                 let late = || is_late.then(|| self.late.remove(0));
-                if let Some(place) = self.due.next().or_else(late) {
-                    self.take_reply(place, reply);
+                if let Some(index) = self.due.next().or_else(late) {
+                    self.take_reply(index, reply);
                 }
             }
             Some(Err(error)) => self.broke(error),
@@ -86,9 +86,9 @@ impl Exchange<'_> {
     }
 
     /// Answers a request with its reply, if that is one to its verb. Where the server lacks the script, sends the text once.
-    fn take_reply(&mut self, place: usize, mut reply: Reply) {
-        let request = self.batch.requests.get(place);
-        let (Some(one), Some(request)) = (self.requests.get_mut(place), request) else {
+    fn take_reply(&mut self, index: usize, mut reply: Reply) {
+        let request = self.batch.requests.get(index);
+        let (Some(one), Some(request)) = (self.requests.get_mut(index), request) else {
             return;
         };
         if scripts::is_missing(&reply) && !one.has_text {
@@ -100,7 +100,7 @@ impl Exchange<'_> {
             let again = request.again(self.node.now());
             let deadline = self.deadline;
             return match self.write(|open| open.send([&again].into_iter(), deadline)) {
-                Ok(()) => self.late.push(place),
+                Ok(()) => self.late.push(index),
                 Err(error) => self.fail_rest(&error),
             };
         }
@@ -115,8 +115,8 @@ impl Exchange<'_> {
         let Some(report) = report else {
             return self.fail_rest(&NodeError::protocol(kind(&reply)));
         };
-        self.tell(place, None);
-        self.answer(place, report, Leftover::Possible);
+        self.tell(index, None);
+        self.answer(index, report, Leftover::Possible);
     }
 
     /// The connection has broken, or a reply on it.
@@ -139,9 +139,9 @@ impl Exchange<'_> {
             if was_warm {
                 self.node.retire(self.generation);
             }
-            for (place, request) in self.unanswered() {
+            for (index, request) in self.unanswered() {
                 if !was_warm && self.repetitions >= request.verb.repetitions() {
-                    self.fail(place, &error);
+                    self.fail(index, &error);
                 }
             }
             if self.is_answered() {
@@ -158,12 +158,12 @@ impl Exchange<'_> {
 
     /// Answers all requests that have no answer.
     pub(super) fn fail_rest(&mut self, error: &NodeError) {
-        for (place, _) in self.unanswered() {
-            self.fail(place, error);
+        for (index, _) in self.unanswered() {
+            self.fail(index, error);
         }
     }
 
-    fn fail(&mut self, place: usize, error: &NodeError) {
+    fn fail(&mut self, index: usize, error: &NodeError) {
         let error = if let NodeError::TimedOut { option: None, .. } = error {
             let idle = self.long_idle();
             let idle = idle.filter(|_| self.node.connector.is_remote());
@@ -171,20 +171,20 @@ impl Exchange<'_> {
         } else {
             error.clone()
         };
-        self.tell(place, Some(&error));
-        self.leave(place, error);
+        self.tell(index, Some(&error));
+        self.leave(index, error);
     }
 
     /// Answers a request that gets no reply. What becomes of its undo is in the table of [`crate::node::undo`].
-    fn leave(&mut self, place: usize, error: NodeError) {
-        let request = self.batch.requests.get(place);
+    fn leave(&mut self, index: usize, error: NodeError) {
+        let request = self.batch.requests.get(index);
         let attempt = request.and_then(|request| request.verb.attempt());
         let leftover = match (self.state, attempt) {
             (State::Sent, Some(attempt)) => self.write_undo(attempt.undo()),
             (State::Sent, None) => Leftover::Possible,
             (State::NoSlot | State::Idle | State::Ended, _) => Leftover::None,
         };
-        self.answer(place, KeyReport::failed(error), leftover);
+        self.answer(index, KeyReport::failed(error), leftover);
     }
 
     /// Writes an undo behind its command, if the connection takes it.
@@ -217,10 +217,10 @@ impl Exchange<'_> {
         if self.state == State::Ended {
             return;
         }
-        for (place, request) in self.unanswered() {
-            self.leave(place, closed(io::ErrorKind::ConnectionAborted));
+        for (index, request) in self.unanswered() {
+            self.leave(index, closed(io::ErrorKind::ConnectionAborted));
             let is_undone = self.state == State::Sent && request.verb.attempt().is_some();
-            let one = self.requests.get_mut(place).filter(|_| !is_undone);
+            let one = self.requests.get_mut(index).filter(|_| !is_undone);
             if let Some(report) = one.and_then(|one| one.report.as_mut()) {
                 report.rare().again = Again::Left;
             }

@@ -156,7 +156,7 @@ impl Exchange<'_> {
     fn send_all(&mut self, packed: impl Fn(&Request) -> Packed) -> Result<(), NodeError> {
         let unanswered = self.unanswered().into_iter();
         self.due = 0..0;
-        self.late = unanswered.map(|(place, _)| place).collect();
+        self.late = unanswered.map(|(index, _)| index).collect();
         let commands: Vec<Packed> = self.open_requests().map(packed).collect();
         // Also if the write is cut: of several requests, some may have arrived.
         self.state = State::Sent;
