@@ -19,7 +19,7 @@ use super::exchange::{Exchange, State};
 use super::key_report::{Again, KeyReport, KeyReports};
 use super::lanes::{Applicant, Entry, Lane, Queued};
 use super::request::{Batch, Request, Verb};
-use crate::error::{NodeError, Vote};
+use crate::error::Vote;
 use crate::quorum::{is_reached, quorum};
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
@@ -57,51 +57,6 @@ impl<'n> Asked<'n> {
         }
         reports
     }
-
-    /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server. A server may have
-    /// voted in an earlier report, of a node that was not asked now.
-    pub(crate) fn one_vote_each(self, reports: &mut [KeyReport]) {
-        if are_of_different_servers(reports) {
-            return;
-        }
-        for (order, index) in self.indexes.iter().enumerate() {
-            let later = self.indexes.get(order..).unwrap_or_default();
-            let Some(report) = reports.get(*index).filter(|it| it.vote.is_granted()) else {
-                continue;
-            };
-            let Some(server) = report.server.as_deref() else {
-                continue;
-            };
-            let mut others = self.nodes.iter().zip(&*reports).enumerate();
-            let other = others.find(|(other, (_, report))| {
-                report.vote.is_granted()
-                    && report.server.as_deref() == Some(server)
-                    && !later.contains(other)
-            });
-            let other = other.map(|(_, (node, _))| Arc::clone(node.name()));
-            if let (Some(other), Some(report)) = (other, reports.get_mut(*index)) {
-                report.vote = Vote::Failed(NodeError::SameServer { other }).into();
-            }
-        }
-    }
-}
-
-/// Whether all nodes that granted are different servers for sure, because their run ids differ in the first bytes.
-fn are_of_different_servers(reports: &[KeyReport]) -> bool {
-    let mut before: SmallVec<[u64; 8]> = SmallVec::new();
-    for report in reports {
-        if report.vote.is_granted()
-            && let Some(server) = &report.server
-        {
-            let start = server.as_bytes().first_chunk();
-            let start = start.map_or(0, |start| u64::from_ne_bytes(*start));
-            if before.contains(&start) {
-                return false;
-            }
-            before.push(start);
-        }
-    }
-    true
 }
 
 /// Sends a command to one node, and reads the reply.

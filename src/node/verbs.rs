@@ -5,6 +5,8 @@ use std::mem::swap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::Node;
 use super::attempt::Attempt;
 use super::command::{self, MarkerAction};
@@ -186,6 +188,53 @@ pub(crate) fn raw_all(
     let mut reports = asked.unasked();
     ask(asked, command, Verb::Raw(is_answer), &mut reports);
     reports
+}
+
+impl Asked<'_> {
+    /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server. A server may have
+    /// voted in an earlier report, of a node that was not asked now.
+    pub(crate) fn one_vote_each(self, reports: &mut [KeyReport]) {
+        if are_of_different_servers(reports) {
+            return;
+        }
+        for (order, index) in self.indexes.iter().enumerate() {
+            let later = self.indexes.get(order..).unwrap_or_default();
+            let Some(report) = reports.get(*index).filter(|it| it.vote.is_granted()) else {
+                continue;
+            };
+            let Some(server) = report.server.as_deref() else {
+                continue;
+            };
+            let mut others = self.nodes.iter().zip(&*reports).enumerate();
+            let other = others.find(|(other, (_, report))| {
+                report.vote.is_granted()
+                    && report.server.as_deref() == Some(server)
+                    && !later.contains(other)
+            });
+            let other = other.map(|(_, (node, _))| Arc::clone(node.name()));
+            if let (Some(other), Some(report)) = (other, reports.get_mut(*index)) {
+                report.vote = Vote::Failed(NodeError::SameServer { other }).into();
+            }
+        }
+    }
+}
+
+/// Whether all nodes that granted are different servers for sure, because their run ids differ in the first bytes.
+fn are_of_different_servers(reports: &[KeyReport]) -> bool {
+    let mut before: SmallVec<[u64; 8]> = SmallVec::new();
+    for report in reports {
+        if report.vote.is_granted()
+            && let Some(server) = &report.server
+        {
+            let start = server.as_bytes().first_chunk();
+            let start = start.map_or(0, |start| u64::from_ne_bytes(*start));
+            if before.contains(&start) {
+                return false;
+            }
+            before.push(start);
+        }
+    }
+    true
 }
 
 impl Node {
