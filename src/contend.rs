@@ -21,7 +21,6 @@ pub(crate) mod waiting;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
-use std::sync::LazyLock;
 
 use crate::clock::nap;
 use crate::sync;
@@ -44,8 +43,12 @@ impl Hasher for KnownHash {
     }
 }
 
-/// The hash of a name. Nobody can choose two names that have one hash, because nobody knows the keys of the hash.
-pub(crate) fn hash_of(name: &str) -> u64 {
-    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    KEYS.hash_one(name)
+/// Hashes of names. Nobody can choose two names that have one hash, because nobody knows the keys of these hashes.
+#[derive(Default)]
+pub(crate) struct Hashes(RandomState);
+
+impl Hashes {
+    pub(crate) fn of(&self, name: &str) -> u64 {
+        self.0.hash_one(name)
+    }
 }

@@ -11,7 +11,7 @@ use super::nap;
 use super::sync::{Condvar, Mutex};
 use crate::clock::{Clock, Timestamp};
 use crate::contend::spec::Spec;
-use crate::contend::{ByHash, hash_of};
+use crate::contend::{ByHash, Hashes};
 use crate::error::Error;
 use crate::lease::state::LeaseState;
 
@@ -21,6 +21,7 @@ const LONGEST_LOOK: Duration = Duration::from_millis(50);
 /// The lines of a manager: one for each resource that a thread holds, asks for or waits for.
 pub(crate) struct Queue<H> {
     lines: Mutex<Lines<H>>,
+    hashes: Hashes,
     process: u32,
 }
 
@@ -91,19 +92,17 @@ impl<H> Queue<H> {
         let (by_hash, turns) = (ByHash::default(), 0);
         Arc::new(Self {
             lines: Mutex::new(Lines { by_hash, turns }),
+            hashes: Hashes::default(),
             process: std::process::id(),
         })
     }
 
     /// Takes the turn if the resource has no line.
     pub(crate) fn try_enter(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<H>> {
-        let hash = hash_of(resource);
+        let hash = self.hashes.of(resource);
         let mut lines = self.lines.lock();
-        if lines.by_hash.contains_key(&hash) {
-            return None;
-        }
-        let number = lines.begin(hash);
-        Some(self.turn(hash, number))
+        let is_free = !lines.by_hash.contains_key(&hash);
+        is_free.then(|| self.turn(hash, lines.begin(hash)))
     }
 
     /// Waits for the turn for as long as the call waits. Returns it with what the thread before has left for this one.
@@ -120,7 +119,7 @@ impl<H> Queue<H> {
         });
         let place = PlaceInLine {
             queue: self,
-            hash: hash_of(resource),
+            hash: self.hashes.of(resource),
             waiter,
         };
         let Admission(turn, handed_over) = place.wait(waiting)?;
