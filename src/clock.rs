@@ -166,7 +166,7 @@ impl Clock {
         }
     }
 
-    /// The time that was read a moment ago; of a clock that moves at each step, the time now.
+    /// Returns `read`, the time of a moment ago. A clock that moves at each step is read again.
     pub(crate) fn now_or(&self, read: Timestamp) -> Timestamp {
         match self {
             Self::System(_) => read,

@@ -1,8 +1,8 @@
 //! Pure: `Health`, judged from the replies of the servers.
 //!
 //! `answers` has the questions and notes the replies; `facts` is the list of what these tell, with `info` for the fields of `INFO`,
-//! `marker` for the key of the fenced protocol, and `stranger` for connections without a login; `findings` is the table of all findings; `table` is the output for people, and `serialise` for
-//! programs. `survey` counts the nodes of each held lock.
+//! `marker` for the key of the fenced protocol, and `stranger` for connections without a login; `findings` is the table of all
+//! findings; `table` is the output for people, and `serialise` for programs. `survey` counts the nodes of each held lock.
 
 use crate::fencing::Rules;
 use crate::quorum;

@@ -19,9 +19,11 @@ impl Token {
     }
 
     fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
-        let mut hex = [0; Self::HEX_LEN];
+        let digit = |nibble| b"0123456789abcdef".get(usize::from(nibble)).copied();
+        let mut hex = [b'0'; Self::HEX_LEN];
         for (pair, byte) in hex.chunks_exact_mut(2).zip(bytes) {
-            pair.copy_from_slice(&[hex_digit(byte >> 4), hex_digit(byte & 0x0f)]);
+            let digits = [byte >> 4, byte & 0x0f].map(digit);
+            pair.copy_from_slice(&digits.map(|digit| digit.unwrap_or(b'0')));
         }
         Self(hex)
     }
@@ -60,11 +62,6 @@ impl fmt::Debug for Hint<'_> {
         let end = if rest.as_str().is_empty() { "" } else { "…" };
         write!(f, "{first:?}{end}")
     }
-}
-
-fn hex_digit(nibble: u8) -> u8 {
-    let digits = b"0123456789abcdef";
-    digits.get(usize::from(nibble)).copied().unwrap_or(b'0')
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// By how many percent a figure may differ from the baseline. Noise makes less than one.
+/// By how many percent a figure may differ from the baseline. Noise changes it by less than 1 %.
 const TOLERANCE: f64 = 3.0;
 
 /// Measures all figures anew, and writes the file.

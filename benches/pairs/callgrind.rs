@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::work::Mode;
 
 pub(crate) struct Callgrind {
-    /// That of valgrind.
+    /// The version of valgrind.
     pub(crate) version: String,
 }
 
@@ -19,7 +19,7 @@ impl Callgrind {
         Ok(Self { version })
     }
 
-    /// The instructions of a pair. What callgrind wrote of the lap that was taken stays in a file.
+    /// The instructions of a pair. The profile of the lap that was taken stays in a file.
     pub(crate) fn count(&self, mode: &Mode, urls: &[String]) -> u32 {
         let laps = folder().join(mode.name);
         fs::remove_dir_all(&laps).ok();
@@ -59,7 +59,7 @@ fn valgrind(words: &[&str]) -> Option<String> {
     output.status.success().then(|| said.trim().to_owned())
 }
 
-/// What was counted in a lap. Nothing in what was before the first one.
+/// The instructions of a lap. None for the file of what ran before the first lap.
 fn instructions(file: &Path) -> Option<u32> {
     let text = fs::read_to_string(file).unwrap();
     let total = text.lines().find_map(|line| line.strip_prefix("totals: "));

@@ -4,14 +4,14 @@ use std::process::Command;
 
 /// In words. Two settings with the same words have the same figures.
 pub(crate) fn here(valgrind: &str) -> String {
-    let compiler = said("rustc", "-vV");
+    let compiler = output_of("rustc", "-vV");
     let compiler = |key: &str| {
         let mut lines = compiler.lines();
         let value = lines.find_map(|line| line.strip_prefix(key));
         value.unwrap_or("?").to_owned()
     };
     let (release, host) = (compiler("release: "), compiler("host: "));
-    let library = said("getconf", "GNU_LIBC_VERSION");
+    let library = output_of("getconf", "GNU_LIBC_VERSION");
     let features = if cfg!(any(feature = "metrics", feature = "tracing")) {
         " with further features"
     } else {
@@ -36,8 +36,8 @@ fn vectors() -> &'static str {
     ""
 }
 
-/// Nothing, if there is no such program.
-fn said(program: &str, word: &str) -> String {
+/// What the program prints; nothing if there is no such program.
+fn output_of(program: &str, word: &str) -> String {
     let output = Command::new(program).arg(word).output();
     let output = output.map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&output).into_owned()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redlatch::{Fanout, LockManager};
 use redlatch_testing::now;
 
-/// Under callgrind, and on a busy machine, all takes long.
+/// Everything takes long under callgrind and on a busy machine.
 const TTL: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -1,4 +1,4 @@
-//! The looks of a call at a lock that another client has. They go to one node, which all who wait ask first: the arbiter.
+//! The looks of a call at a lock that another client has. They go to one node, which all clients that wait ask first: the arbiter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +34,8 @@ impl<'c> Arbiter<'c> {
         }
     }
 
-    /// Looks at the lock at the first node that tells of it, or leaves the intent of a writer there for the key in this place.
-    /// Announces that the lock is waited for, for the delay of the sighting.
+    /// Looks at the lock at the first node that knows of it. If a key is `intended`, by its index, leaves the intent of a writer
+    /// there. Announces this client as a waiter for the delay of the sighting.
     pub(crate) fn look(
         &mut self,
         wait: &Wait<'_>,
@@ -45,15 +45,15 @@ impl<'c> Arbiter<'c> {
         let (cluster, spec) = (self.cluster, self.spec);
         let left = || spec.left(&cluster.clock);
         let delay = cluster.delay()?.min(left());
-        let of_key = intended.map(|place| Resource::of_key(spec.resource.key_at(place)));
+        let of_key = intended.map(|index| Resource::of_key(spec.resource.key_at(index)));
         let resource = of_key.as_ref().unwrap_or(&spec.resource);
         let is_to_listen = intended.is_none() && !delay.is_zero();
-        // One that is left over would keep the new one away.
+        // The listener of the last look would keep the new one away.
         self.listener = None;
         // A node that hangs may use up the remaining time.
-        for (place, node) in telling(cluster, wait).take_while(|_| !left().is_zero()) {
+        for (index, node) in worth_a_look(cluster, wait).take_while(|_| !left().is_zero()) {
             let listener = is_to_listen.then(|| node.listener()).flatten();
-            // One that can't listen is not announced.
+            // A client that can't listen is not announced.
             let is_deaf = is_to_listen && listener.is_none();
             let announced = if is_deaf { Duration::ZERO } else { delay };
             let rules = cluster.rules.as_deref();
@@ -63,9 +63,9 @@ impl<'c> Arbiter<'c> {
             look.free = self.free_slots(look.free)?;
             // A client does not wait for a key that never expires.
             let is_listening = look.is_announced && look.state != LockState::Stuck;
-            let bell = |listener| (listener, resource.bell(look.place));
+            let bell = |listener| (listener, resource.bell(look.index));
             self.listener = listener.filter(|_| is_listening).map(bell);
-            return Ok(Some(Sighting { place, look, delay }));
+            return Ok(Some(Sighting { index, look, delay }));
         }
         Ok(None)
     }
@@ -90,8 +90,8 @@ impl<'c> Arbiter<'c> {
 
     /// The slots of the semaphore that may be granted, and whether a quorum calls none of them free.
     ///
-    /// A slot that can be had is free on a majority, so one node of a quorum tells of it, and the first that does is believed.
-    /// Otherwise these are all slots that no guard of this manager has.
+    /// A slot that may be granted is free on a majority, so a node of each quorum reports it. The first node that reports free
+    /// slots is believed. If none does, these are all slots that no guard of this manager has.
     pub(crate) fn find_slots(
         &self,
         wait: &Wait<'_>,
@@ -101,7 +101,7 @@ impl<'c> Arbiter<'c> {
         let slots = self.free_slots((0..permits).collect())?;
         let mut missing = quorum(self.cluster.nodes().len());
         let is_over = || slots.is_empty() || spec.is_cancelled();
-        let nodes = telling(self.cluster, wait).take_while(|_| !is_over());
+        let nodes = worth_a_look(self.cluster, wait).take_while(|_| !is_over());
         let look =
             |node: &Arc<Node>| node.look(&spec.resource, Duration::ZERO, WhenFree::Take, rules);
         let looks = nodes.filter_map(|(_, node)| look(node)).take(missing);
@@ -130,13 +130,13 @@ impl<'c> Arbiter<'c> {
     }
 }
 
-/// The nodes at which a look tells of the lock.
-fn telling<'c>(
+/// The nodes at which a look is of use: they are well, and were not passed over.
+fn worth_a_look<'c>(
     cluster: &'c Cluster,
     wait: &Wait<'_>,
 ) -> impl Iterator<Item = (usize, &'c Arc<Node>)> {
     let nodes = cluster.nodes().iter().enumerate();
-    nodes.filter(|(place, node)| !wait.passed_over.contains(place) && node.is_well())
+    nodes.filter(|(index, node)| !wait.passed_over.contains(index) && node.is_well())
 }
 
 #[cfg(test)]

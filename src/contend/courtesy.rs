@@ -65,7 +65,8 @@ impl Courtesy {
         self.place(key).is_contended.load(Ordering::Relaxed)
     }
 
-    /// Until when a client that was just woken comes before a thread that asks for the lock. Each release owes that once.
+    /// Until when a client that was just woken comes before a thread that asks for the lock. A release lets the client go first
+    /// once, so a second call returns nothing.
     pub(crate) fn take_yield(&self, key: &str) -> Option<Timestamp> {
         let until = self.place(key).polite_until.swap(0, Ordering::Relaxed);
         (until > 0).then(|| Timestamp::from_nanos(until))

@@ -261,8 +261,8 @@ impl<H> PlaceInLine<'_, H> {
     fn wait(&self, waiting: &Waiting<'_>) -> Result<Admission<H>, Refusal> {
         let spec = &self.waiter.spec;
         let mut is_in_line = false;
-        // The turn whose lock is known to be waited for.
-        let mut told = None;
+        // The turn whose holder knows that this thread waits.
+        let mut notified = None;
         loop {
             // Read before the mutex is locked, because reading a test's clock can take time.
             let now = waiting.clock.now();
@@ -295,10 +295,10 @@ impl<H> PlaceInLine<'_, H> {
                 let (lock, met) = (line.lock.clone(), line.met().cloned());
                 return Err(Refusal { lock, met });
             }
-            if told != Some(line.turn)
+            if notified != Some(line.turn)
                 && let Some(lock) = line.lock.clone()
             {
-                told = Some(line.turn);
+                notified = Some(line.turn);
                 drop(lines);
                 (waiting.tell)(&lock);
                 continue;

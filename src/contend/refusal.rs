@@ -5,24 +5,26 @@ use crate::cluster::Places;
 use crate::error::{Error, NodeError, Vote};
 use crate::verdict::Tally;
 
-/// The places of the nodes at which a look would tell nothing of the lock: that failed, or called free what others hold. `hinted_by`
-/// is the node that has led to the attempt.
+/// The indexes of the nodes at which a look is useless: they failed, or called the lock free while others name a holder. The
+/// attempt followed a look at the node `hinted_by`.
 pub(super) fn useless_nodes(error: &Error, hinted_by: Option<usize>) -> Places {
     let has_holder = votes(error).any(names_a_holder);
-    let is_useless = |place: usize, vote: &Vote| {
-        // An attempt by the arbiter ends where the key is no lock, so that is where one looks as well.
+    let is_useless = |index: usize, vote: &Vote| {
+        // A node where the key is no lock has not failed: an attempt that begins at the arbiter ends there, so a look goes there,
+        // too.
         let has_failed = vote.is_silent() && !vote.is_left_out();
-        let is_wrong = vote.is_granted() || hinted_by == Some(place) && !names_a_holder(vote);
+        let is_wrong = vote.is_granted() || hinted_by == Some(index) && !names_a_holder(vote);
         has_failed || has_holder && is_wrong
     };
     let nodes = votes(error).enumerate();
-    let useless = nodes.filter(|(place, vote)| is_useless(*place, vote));
-    useless.map(|(place, _)| place).collect()
+    let useless = nodes.filter(|(index, vote)| is_useless(*index, vote));
+    useless.map(|(index, _)| index).collect()
 }
 
-/// The place of the key for which readers of other nodes refused a writer, if the first node granted it. The bell of the first node
-/// does not ring when these release it. The intent that a look leaves there keeps further readers out. It needs no bell, so it is
-/// left also where this client can't listen. Where the first node refuses the writer, a look there leaves an intent in any case.
+/// The index of the key that readers have on other nodes, if the first node granted the lock to this writer. The bell of the first
+/// node does not ring when these readers release the key, so a look leaves an intent there, which keeps further readers out. An
+/// intent needs no bell, so a client that can't listen leaves it, too. Where the first node refuses the writer, each look leaves an
+/// intent.
 pub(super) fn read_elsewhere(error: &Error, resource: &Resource) -> Option<usize> {
     let mut answers = votes(error).filter(|vote| !vote.is_failure());
     if votes(error).any(names_a_holder) || !answers.next()?.is_granted() {
@@ -37,8 +39,8 @@ pub(super) fn read_elsewhere(error: &Error, resource: &Resource) -> Option<usize
     })
 }
 
-/// The votes on the lock, or on the last slot that was asked for. A release that is on its way frees that slot on the first node before
-/// the others.
+/// The votes on the lock, or on the last slot that was asked for. A release that is under way frees a slot on the first node before
+/// the others, so earlier refusals say less.
 fn votes(error: &Error) -> impl Iterator<Item = &Vote> + Clone {
     error.round().1.iter().map(|report| &report.vote)
 }

@@ -28,9 +28,8 @@
 //! | `Pause` | a writer keeps this reader out, and there is time | `Attempt` at the first node |
 //! | | else | the last round |
 //!
-//! The last round is an `Attempt` at all nodes; for a semaphore, it is `FindSlots` and then that. In place of a `Look` comes a
-//! `Pause` after too many hints in succession that led to no lock. After eight looks, or when the time is over, comes what follows a
-//! `Pause`.
+//! The last round is an `Attempt` at all nodes, for a semaphore after `FindSlots`. After too many hints in succession that led to
+//! no lock, a `Pause` replaces a `Look`. After eight looks, or when the time is over, the next step is the one after a `Pause`.
 
 use std::time::Duration;
 
@@ -50,9 +49,9 @@ const MOST_POLLS: u32 = 8;
 /// client sleeps. It does not listen meanwhile, because a bell that it would ignore has to wake another client.
 const MOST_HINTS: u32 = 3;
 
-/// As [`MOST_HINTS`], for a reader or a permit. The bell of readers rings for all of them, and each slot that is released wakes one
-/// who may find it taken. So many of their hints lead to no lock. And a reader that sleeps misses its turn: the next writer gets the
-/// lock before it.
+/// As [`MOST_HINTS`], for a reader or a permit. The bell of readers rings for all of them, and each slot that is released wakes a
+/// client that may find it taken. So many of their hints lead to no lock. A reader that sleeps misses its turn: the next writer
+/// gets the lock before it.
 const MOST_HINTS_OF_MANY: u32 = 16;
 
 /// A call for a permit that has passed over all nodes looks at them again, until it has had so many hints in succession. Keys and
@@ -66,11 +65,11 @@ const MOST_RAISES: u32 = 8;
 const POLITENESS: Duration = Duration::from_millis(10);
 
 /// How long a client that has just had the lock leaves it to the readers that it has woken, before it says that it waits. The
-/// script has it too.
+/// script `look.lua` has the same time.
 const LONGEST_TURN: Duration = Duration::from_millis(20);
 
-/// A node tells the time to live in whole milliseconds, and other nodes set the key a little later. After this time more, the key
-/// is gone on all of them.
+/// A node tells the time to live in whole milliseconds, and other nodes set the key a little later. After this additional time, the
+/// key is gone on all of them.
 pub(super) const PRECISION: Duration = Duration::from_millis(2);
 
 /// How many slots of a semaphore are asked for in succession, without a wait in between.
@@ -98,9 +97,9 @@ pub(crate) enum Do {
     Queue,
     /// Asks a quorum which of so many slots are free.
     FindSlots(u32),
-    /// Looks at the lock at the first node that tells of it. Or leaves an intent there, for the key in this place.
+    /// Looks at the lock at the first node that knows of it. With the index of a key, leaves an intent for this key there.
     Look(WhenFree, Option<usize>),
-    /// Waits so long for the bell of the last look. A client that can't listen sleeps.
+    /// Waits for the bell of the last look, for this time at most. A client that can't listen sleeps.
     Listen(Duration),
     /// Sleeps for a random delay.
     Pause,
@@ -110,19 +109,19 @@ pub(crate) enum Do {
 /// How a call begins, or goes on when it had to wait for other threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Start {
-    /// It reads, and asks these nodes without a turn.
+    /// The call is for a reader, and asks these nodes without a turn.
     Unqueued(Reach),
     Turn,
-    /// It has its turn, but a client that this manager has just woken comes first.
+    /// The call has its turn, but a client that this manager has just woken comes first.
     Yield,
-    /// The same. The thread before has called off the first attempt of this one, because its release has just woken that client.
+    /// As `Yield`. The thread before has called off the first attempt of this call, because its release has just woken that client.
     CalledOff,
 }
 
-/// What a node has told of the lock.
+/// What a look has found.
 pub(crate) struct Sighting {
-    /// The place of the node.
-    pub(crate) place: usize,
+    /// The index of the node.
+    pub(crate) index: usize,
     /// Its free slots are those that no guard of this manager has.
     pub(crate) look: LookReply,
     /// A random time, within what was left.
@@ -142,8 +141,8 @@ pub(crate) struct Wait<'c> {
     looks: u32,
     /// How many hints in succession led to no lock.
     hints: u32,
-    /// The nodes at which a look would tell nothing of the lock. The node failed in the last attempt, as one that abstains does. Or it
-    /// granted the lock although others named a holder, so the holder has no key there.
+    /// The nodes at which a look is useless. Each of them failed or abstained in the last attempt, or granted the lock although
+    /// other nodes named a holder. The holder has no key there.
     pub(crate) passed_over: Places,
     /// The node of the last look, if the next attempt follows from that.
     hinted_by: Option<usize>,
@@ -156,9 +155,9 @@ struct Attempts {
     /// The slot that is asked for, and those that are next.
     slot: Option<u32>,
     slots: Vec<u32>,
-    /// Whether no node calls any of the slots free. One refusal tells who is in the way then.
+    /// Whether no node calls any of the slots free. One refusal is enough then: it names the holder in the way.
     are_taken: bool,
-    /// The error of the slots before that tells most.
+    /// The error that says most, among those of the slots before.
     met: Option<Error>,
     /// How many larger tokens, and new connections, were tried for the same lock.
     raises: u32,
@@ -197,7 +196,7 @@ impl<'c> Wait<'c> {
     pub(crate) fn found(&mut self, slots: Vec<u32>, are_taken: bool, left: Duration) -> Do {
         let is_first = self.met.is_none() && self.looks == 0;
         if is_first && are_taken && !left.is_zero() {
-            // Not as with a lock: a slot would be asked for that is held.
+            // A lock is asked for at once, and this is not, because each slot is known to be held.
             return self.begin_to_look(WhenFree::Take, None);
         }
         let next = self.attempt(Reach::AllNodes, slots);
@@ -218,8 +217,8 @@ impl<'c> Wait<'c> {
             round.renewals = 1;
             return Do::Attempt(round.reach, round.slot);
         }
-        // A call that may not wait asks for all slots that were called free. Where something else is under the keys of a slot, the others
-        // tell whether all permits are held.
+        // A call that may not wait asks for all slots that were called free. If the key of a slot is no lock, the other slots show
+        // whether all permits are held.
         let is_enough = error.is_held() && (round.are_taken || is_late);
         let met = match round.met.take() {
             Some(before) if is_of_slot && !error.is_held() => before,
@@ -247,14 +246,14 @@ impl<'c> Wait<'c> {
         }
     }
 
-    /// After a look. None if no node has told of the lock in time.
+    /// After a look. There is no `sighting` if no node has replied in time.
     pub(crate) fn looked(
         &mut self,
         when_free: WhenFree,
         sighting: Option<Sighting>,
         left: Duration,
     ) -> Do {
-        let Some(Sighting { place, look, delay }) = sighting else {
+        let Some(Sighting { index, look, delay }) = sighting else {
             let has_passed_all = self.is_semaphore() && !self.passed_over.is_empty();
             if has_passed_all && self.hints < MOST_HINTS_OF_ALL {
                 self.passed_over.clear();
@@ -262,7 +261,7 @@ impl<'c> Wait<'c> {
             }
             return self.pause();
         };
-        self.hinted_by = Some(place);
+        self.hinted_by = Some(index);
         let is_held = matches!(look.state, LockState::Held(_));
         let span = match (look.state, when_free) {
             (LockState::Stuck, _) => return self.pause(),
@@ -276,7 +275,7 @@ impl<'c> Wait<'c> {
             // The node has not announced this client, which is to listen now.
             (LockState::Held(_), WhenFree::Intend) => return self.look_again(left),
             (LockState::Held(held), WhenFree::Take) => delay.min(held.saturating_add(PRECISION)),
-            // Readers that were just woken have the time that the node names, also where this client looks more often.
+            // Readers that were just woken have the time that the node names, even if the delay of this client is shorter.
             (LockState::Held(held), WhenFree::Yield) => {
                 let turn = held.saturating_add(PRECISION);
                 delay.max(LONGEST_TURN).min(turn).min(left)
@@ -290,14 +289,14 @@ impl<'c> Wait<'c> {
         if has_rung && !self.is_semaphore() && self.resource.kind.names().is_none() {
             return self.hint(Vec::new());
         }
-        // Another slot may be free, or another one of several resources be held.
+        // The look says which slot is free, or whether another one of several resources is held.
         if !has_rung {
             self.hints = 0;
         }
         self.look_again(left)
     }
 
-    /// After a pause, or in place of further looks: asks without a hint.
+    /// Asks without a hint, after a pause or instead of a further look.
     pub(crate) fn paused(&mut self, left: Duration) -> Do {
         self.hinted_by = None;
         let is_kept_out = self.met.as_ref().is_some_and(Error::writer_waits);
@@ -312,8 +311,8 @@ impl<'c> Wait<'c> {
         self.resource.kind.permits().is_some()
     }
 
-    /// Attempts that ask all nodes, also for slots that too few nodes told of: what is on the first node may be a remainder without a
-    /// majority.
+    /// Asks all nodes, even for slots that too few nodes call free. The key on the first node may be left over from an attempt
+    /// without a majority.
     fn last_round(&mut self) -> Do {
         match self.resource.kind.permits() {
             Some(permits) => Do::FindSlots(permits),

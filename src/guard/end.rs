@@ -204,7 +204,7 @@ impl LockGuard {
     fn release(&self, ended: &Ended) -> KeyReports {
         let resource = &self.lease.claim.resource;
         let released = release(self.shared.cluster(), &self.lease.claim, &ended.nodes, None);
-        // A reader that wakes nobody may leave other readers behind, for whom a writer waits.
+        // After a reader that wakes nobody, other readers may still have the lock, and a writer waits for them.
         if waiters(&released).any() || !self.is_read() {
             for place in 0..resource.names().len() {
                 self.note_release(resource.waited_for(place), waiters(&released).has(place));

@@ -22,7 +22,7 @@ const WELL: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master
 /// What the clock of a node shows.
 const NODE_US: u64 = 1_000_000;
 
-/// A node of which nothing is known, of clients that wait without end.
+/// A node of which nothing is known. Its clients wait without end.
 pub(super) fn answers(name: &str) -> Answers {
     let limits = Limits {
         answer: Duration::MAX,

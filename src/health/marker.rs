@@ -4,7 +4,7 @@
 use super::info::printable;
 use crate::wire::resp::Reply;
 
-/// What stands for something else than a text, or more than a reply may have.
+/// Replaces a value that is no text, or that is longer than a reply may be.
 pub(super) const UNREADABLE: Reply = Reply::Bulk(Vec::new());
 
 /// What a marker says to clients that fence: the state of the node, for how many milliseconds it is in quarantine, and the settings

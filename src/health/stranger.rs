@@ -14,7 +14,7 @@ pub(crate) enum Stranger {
 }
 
 impl Stranger {
-    /// The commands that tell. They are about a key that nobody has, and create no key.
+    /// The commands whose replies show it. They are about a key that nobody has, and create no key.
     pub(crate) fn commands(key: &str) -> [Packed; 4] {
         let [del, key, set, x, xx, px, get, ping] =
             ["DEL", key, "SET", "x", "XX", "PX", "GET", "PING"].map(Word::from);
@@ -32,7 +32,7 @@ impl Stranger {
         match replies.iter().position(may) {
             Some(0 | 1) => Self::Writes,
             Some(2) => Self::Reads,
-            // Whether it may flush can't be tried.
+            // A connection that may flush can do more, but a flush can't be tried.
             Some(_) => Self::Runs,
             None => Self::Nothing,
         }

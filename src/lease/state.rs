@@ -291,7 +291,7 @@ impl LeaseState {
             let Some(hook) = self.hooks(|hooks| hooks.take(event)) else {
                 return;
             };
-            // A hook for a wish ignores the cause.
+            // A hook that waits for other clients ignores the cause.
             let cause = loss.cloned().unwrap_or(LossCause::Released);
             despite_panics(|| (hook.call)(cause));
         }

@@ -1,5 +1,5 @@
-//! The acquire: a call takes its turn among the threads of this manager, asks the nodes, and waits. What it does next is said by
-//! [`Wait`], and what is counted, logged and traced of it is in `record`.
+//! The acquire: a call takes its turn among the threads of this manager, asks the nodes, and waits. [`Wait`] says what the call
+//! does next. `record` counts, logs and traces it.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ struct Acquire<'m> {
     record: Record<'m>,
 }
 
-/// Takes the lock, or says why it can't be had.
+/// Takes the lock, or returns why it did not.
 pub(super) fn run(
     shared: &Arc<Shared>,
     spec: &Spec,
@@ -85,7 +85,7 @@ impl Acquire<'_> {
                 Do::Attempt(reach, slot) => match self.attempt(reach, slot) {
                     Err(error) if error.is_transient() => {
                         let next = self.wait.refused(error, left());
-                        self.tell();
+                        self.tell_waiters();
                         next
                     }
                     result => return result,
@@ -122,7 +122,7 @@ impl Acquire<'_> {
     /// Waits in the queue of this process until no other thread has the lock or asks for it.
     fn take_turns(&mut self) -> Result<Start, Error> {
         let (cluster, spec, shared) = (self.cluster, self.spec, self.shared);
-        // One that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
+        // A call that asks once for a permit lets the threads before it ask first, because each of them takes one slot at most.
         let asks_once = spec.resource.kind.permits().is_some() && !spec.waits;
         let timeout = cluster.options.node_timeout;
         let soon = || cluster.clock.now().saturating_add(timeout);
@@ -262,7 +262,7 @@ impl Acquire<'_> {
         })
     }
 
-    /// Remembers it if a reader has met a client that has the lock alone, or that waits for that.
+    /// Notes that a reader has met a client that has the lock alone, or that waits for that.
     fn note_writer(&self, result: &Result<LockGuard, Error>) {
         let met = match result {
             // The clock is not read again: a guard has had its last look at it.
@@ -288,8 +288,8 @@ impl Acquire<'_> {
         guard
     }
 
-    /// Tells the threads behind this one what it has met.
-    fn tell(&self) {
+    /// Tells the threads that wait behind this one why its last attempt has failed.
+    fn tell_waiters(&self) {
         if let Some(met) = &self.wait.met {
             self.turns.iter().for_each(|turn| turn.met(met));
         }
@@ -298,10 +298,10 @@ impl Acquire<'_> {
     /// Returns the same error. If the lock is held and no reply has named the holder, this looks at the nodes once for its name. A call
     /// that has asked no node asks none now.
     fn with_holder(&self, error: Error) -> Error {
-        let is_told = error.holder().is_some() || error.round().1.iter().any(is_told);
+        let is_named = error.holder().is_some() || error.round().1.iter().any(shows_key);
         let has_asked = self.spec.waits && self.record.attempts > 0;
         let resource = &self.spec.resource;
-        if is_told || !has_asked || resource.kind.permits().is_some() {
+        if is_named || !has_asked || resource.kind.permits().is_some() {
             return error;
         }
         // The error may not say which one of several resources is in the way.
@@ -314,8 +314,8 @@ impl Acquire<'_> {
     }
 }
 
-/// Whether a node's answer has the key, so that the holder is known, or known to have no label.
-fn is_told(report: &NodeReport) -> bool {
+/// Whether the node has shown its key. Then the holder is known, or has no label.
+fn shows_key(report: &NodeReport) -> bool {
     if let Vote::Held { remaining, .. } = &report.vote {
         return remaining.is_some();
     }

@@ -16,44 +16,38 @@ pub(crate) struct Attempt {
     pub(crate) claim: Claim,
     ttl: Duration,
     times: Times,
-    /// For how long the undo lets a counter be kept.
-    idle: Duration,
-    /// Until when new connections have to be made, if the lock is in a hurry.
-    pub(super) connect_by: Option<Timestamp>,
+    pub(super) purpose: Purpose,
+}
+
+/// What an attempt is for.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose {
+    /// A caller asks for the lock.
+    Lock,
+    /// The lock is tried, and nobody asks for it again. So the undo leaves nothing for longer than the lock lasts.
+    Trial,
+    /// A holder sets the keys of its lock again, on nodes that lack one at least. The other keys of the lock get the same time to
+    /// live. A reader that has the lock does not heed a writer that waits for its end.
+    Heal {
+        /// Until when new connections have to be made; a node timeout in any case.
+        connect_by: Timestamp,
+    },
 }
 
 impl Attempt {
-    pub(crate) fn new(claim: Claim, ttl: Duration) -> Arc<Self> {
-        Arc::new(Self::of(claim, ttl, Times::First))
-    }
-
-    /// As [`Self::new`], for a node that has no key of a lock that is held; of several resources, that lacks one at least. There
-    /// the others count as set, with this time to live. A reader that has the lock does not heed a writer that waits for its end.
-    ///
-    /// New connections have to be made by `connect_by`, or within a node timeout.
-    pub(crate) fn healing(claim: Claim, ttl: Duration, connect_by: Timestamp) -> Arc<Self> {
-        let is_one = !claim.resource.is_read() && claim.resource.names().len() == 1;
-        let mut attempt = Self::of(claim, ttl, if is_one { Times::First } else { Times::Heal });
-        attempt.connect_by = Some(connect_by);
-        Arc::new(attempt)
-    }
-
-    /// As [`Self::new`], of a lock that nobody asks for again. Its undo leaves nothing for longer than the lock lasts.
-    pub(crate) fn once(claim: Claim, ttl: Duration) -> Arc<Self> {
-        let mut attempt = Self::of(claim, ttl, Times::First);
-        attempt.idle = ttl;
-        Arc::new(attempt)
-    }
-
-    fn of(claim: Claim, ttl: Duration, times: Times) -> Self {
-        Self {
+    pub(crate) fn new(claim: Claim, ttl: Duration, purpose: Purpose) -> Arc<Self> {
+        let has_one_key = !claim.resource.is_read() && claim.resource.names().len() == 1;
+        let times = match purpose {
+            Purpose::Heal { .. } if !has_one_key => Times::Heal,
+            Purpose::Lock | Purpose::Trial | Purpose::Heal { .. } => Times::First,
+        };
+        Arc::new(Self {
             packed: command::take(&claim, ttl, times),
             claim,
             ttl,
             times,
-            idle: FENCE_IDLE,
-            connect_by: None,
-        }
+            purpose,
+        })
     }
 
     pub(super) fn again(&self) -> Packed {
@@ -66,7 +60,12 @@ impl Attempt {
 
     /// The command that releases the keys of the attempt.
     pub(crate) fn undo(&self) -> Packed {
-        command::undo(&self.claim, self.idle)
+        // A counter that ends too early breaks the order of tokens, but nobody asks for a lock of a trial again.
+        let idle = match self.purpose {
+            Purpose::Lock | Purpose::Heal { .. } => FENCE_IDLE,
+            Purpose::Trial => self.ttl,
+        };
+        command::undo(&self.claim, idle)
     }
 }
 

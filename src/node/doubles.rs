@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Purpose};
 use super::command::{self, probe};
 use super::key_report::KeyReport;
 use super::lanes::Lanes;
@@ -326,7 +326,7 @@ pub(crate) fn release_of(key: &str) -> Packed {
 }
 
 pub(crate) fn attempt_on(key: &str) -> Arc<Attempt> {
-    Attempt::new(Claim::of_key(key), SECOND)
+    Attempt::new(Claim::of_key(key), SECOND, Purpose::Lock)
 }
 
 /// An acquire of the lock with this key.

@@ -85,13 +85,13 @@ pub(super) struct Exchange<'x> {
     /// For how long the connection was idle before. None if it was made for the requests.
     idle: Option<Duration>,
     passage: Passage,
-    /// The places of the requests whose replies are still to come on this connection, in the order of these.
+    /// The indexes of the requests whose replies are still to come on this connection, in the order of the replies.
     due: Range<usize>,
-    /// The same for requests that were sent again, which come after them.
+    /// The indexes of the requests that were sent again. Their replies come after those.
     late: Vec<usize>,
     /// The end of the last wait for a reply.
     looked_until: Timestamp,
-    /// When what is read now has come.
+    /// When the replies that are read now have come.
     at: Option<Timestamp>,
     /// How often requests were sent again because the connection was closed.
     repetitions: u32,
@@ -192,9 +192,9 @@ impl<'x> Exchange<'x> {
         let slot = self.node.pool.get_within(half);
         let now = self.node.now();
         self.waited = now.saturating_since(began);
-        for (place, request) in self.unanswered() {
+        for (index, request) in self.unanswered() {
             if slot.is_none() && !request.verb.insists() {
-                self.leave(place, NodeError::PoolExhausted);
+                self.leave(index, NodeError::PoolExhausted);
             }
         }
         if self.is_answered() {
@@ -231,9 +231,9 @@ impl<'x> Exchange<'x> {
         current?.transport.socket()
     }
 
-    /// Takes the report on the request at this place. There is none if the thread that sends has panicked.
-    pub(super) fn take_report(&mut self, place: usize) -> KeyReport {
-        let one = self.requests.get_mut(place);
+    /// Takes the report on the request with this index. There is none if the thread that sends has panicked.
+    pub(super) fn take_report(&mut self, index: usize) -> KeyReport {
+        let one = self.requests.get_mut(index);
         let report = one.and_then(|one| one.report.take());
         report.unwrap_or_else(|| KeyReport::lost(self.lane.began))
     }
@@ -251,16 +251,16 @@ impl<'x> Exchange<'x> {
         self.open == 0
     }
 
-    /// The requests that are not answered, with their places.
+    /// The requests that are not answered, with their indexes.
     fn unanswered(&self) -> SmallVec<[(usize, &'x Request); 1]> {
         let all = self.requests.iter().enumerate();
         let unanswered = all.filter(|(_, one)| one.report.is_none());
         unanswered
-            .map(|(place, one)| (place, one.request))
+            .map(|(index, one)| (index, one.request))
             .collect()
     }
 
-    /// The same without their places.
+    /// The requests that are not answered.
     fn open_requests(&self) -> impl Iterator<Item = &'x Request> {
         let unanswered = self.requests.iter().filter(|one| one.report.is_none());
         unanswered.map(|one| one.request)
@@ -289,9 +289,9 @@ impl<'x> Exchange<'x> {
 
     /// Answers a request. The time counts since its thread began to ask, without what was spent on other nodes between the choice
     /// of a connection and sending.
-    fn answer(&mut self, place: usize, mut report: KeyReport, leftover: Leftover) {
+    fn answer(&mut self, index: usize, mut report: KeyReport, leftover: Leftover) {
         let at = self.at.unwrap_or_else(|| self.node.now());
-        let Some(one) = self.requests.get_mut(place) else {
+        let Some(one) = self.requests.get_mut(index) else {
             return;
         };
         let (request, is_sent) = (one.request, self.state == State::Sent);
@@ -318,9 +318,9 @@ impl<'x> Exchange<'x> {
     }
 
     /// Reports the result of a request to its span, to the other connections and to the breaker.
-    fn tell(&mut self, place: usize, error: Option<&NodeError>) {
+    fn tell(&mut self, index: usize, error: Option<&NodeError>) {
         self.tell_gate(error);
-        let Some(Pending { request, span, .. }) = self.requests.get(place) else {
+        let Some(Pending { request, span, .. }) = self.requests.get(index) else {
             return;
         };
         let (node, verb) = (self.node, &request.verb);

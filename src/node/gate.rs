@@ -24,7 +24,7 @@ use crate::sync::{Condvar, Mutex};
 use crate::wire::transport::NO_REPLY;
 
 /// The pauses from the second failure in succession on. The first failure has none, because it may be that of one connection alone.
-/// The longest pause makes 16 tries a second. A password that was put right works after this time at the latest.
+/// The longest pause makes 16 tries a second. A password that was corrected works after this time at the latest.
 const PAUSES: BackOff = BackOff {
     first: Duration::from_millis(4),
     longest: Duration::from_millis(64),
@@ -67,7 +67,7 @@ pub(super) enum Manner {
 /// A request for a connection.
 pub(super) struct Visit {
     pub(super) manner: Manner,
-    /// Whether a try was made for it before. Then it makes none of its own.
+    /// Whether a try was made for this request before. Then the request makes no other one.
     pub(super) has_tried: bool,
     pub(super) since: Timestamp,
     pub(super) deadline: Timestamp,
@@ -142,8 +142,8 @@ impl Gate {
 }
 
 impl Shut {
-    /// When the thread may try, now that so many tries have begun. So many had when it came. None if it has to take the answer of the
-    /// last try.
+    /// When the thread may try. By now `begun` tries have begun, and `came` had when the thread came. None if the thread has to
+    /// take the result of the last try.
     fn next_try(&self, visit: &Visit, came: u64, begun: u64, now: Timestamp) -> Option<Timestamp> {
         let insists = visit.manner == Manner::Insists;
         let mut next = self.next;

@@ -45,7 +45,7 @@ pub(super) struct Rare {
     /// Why the request was sent more than once, if it was.
     pub(super) first_failure: Option<NodeError>,
     pub(super) again: Again,
-    pub(super) said: Said,
+    pub(super) payload: Payload,
 }
 
 /// Whether the node is asked once more.
@@ -60,9 +60,9 @@ pub(super) enum Again {
     Left,
 }
 
-/// What a reply says beside a vote.
+/// What a reply says in addition to a vote.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Said {
+pub(super) enum Payload {
     #[default]
     Nothing,
     /// The vote is about one of several keys, and the node replied with an error about another one.
@@ -93,7 +93,7 @@ pub(crate) struct LookReply {
     /// The slots of the semaphore that the node would grant.
     pub(crate) free: Vec<u32>,
     /// The index of the resource that this is about: the first of several that is not free.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,9 +153,9 @@ impl KeyReport {
     }
 
     /// The report of a reply that says more than a vote.
-    pub(super) fn saying(vote: impl Into<SmallVote>, said: Said) -> Self {
+    pub(super) fn with_payload(vote: impl Into<SmallVote>, payload: Payload) -> Self {
         let mut report = Self::of(vote);
-        report.rare().said = said;
+        report.rare().payload = payload;
         report
     }
 
@@ -169,10 +169,10 @@ impl KeyReport {
         self.rare.get_or_insert_default()
     }
 
-    /// Takes what the reply says beside the vote.
-    pub(super) fn take_said(&mut self) -> Said {
+    /// Takes what the reply says in addition to the vote.
+    pub(super) fn take_payload(&mut self) -> Payload {
         let rare = self.rare.as_mut();
-        rare.map(|rare| take(&mut rare.said)).unwrap_or_default()
+        rare.map(|rare| take(&mut rare.payload)).unwrap_or_default()
     }
 
     pub(super) fn again(&self) -> Again {
@@ -183,7 +183,7 @@ impl KeyReport {
     /// not.
     pub(super) fn is_silent(&self) -> bool {
         let rare = self.rare.as_deref();
-        let hides_error = |rare: &Rare| matches!(rare.said, Said::ErrorOfAnotherKey);
+        let hides_error = |rare: &Rare| matches!(rare.payload, Payload::ErrorOfAnotherKey);
         !self.has_replied || self.vote.is_silent() || rare.is_some_and(hides_error)
     }
 
@@ -200,7 +200,7 @@ impl KeyReport {
 
     /// The report on the attempt that went with a release.
     pub(super) fn next_report(&mut self) -> Self {
-        let mut report = Self::of(if let Said::NextVote(next) = self.take_said() {
+        let mut report = Self::of(if let Payload::NextVote(next) = self.take_payload() {
             next.unwrap_or(NOT_ASKED)
         } else {
             self.vote.clone()
@@ -220,7 +220,7 @@ impl KeyReport {
 
     /// Takes the reply to a command of any kind.
     pub(crate) fn reply(mut self) -> Result<Reply, NodeError> {
-        let Said::Raw(reply) = self.take_said() else {
+        let Payload::Raw(reply) = self.take_payload() else {
             return Err(self.error());
         };
         Ok(reply)
@@ -239,7 +239,7 @@ impl KeyReport {
 
     /// The value of the key, if the node shows one, and whether it is the value of a reader who was looked for.
     pub(crate) fn value(&self) -> Option<(&Content, bool)> {
-        let Said::Value { content, is_reader } = &self.rare.as_ref()?.said else {
+        let Payload::Value { content, is_reader } = &self.rare.as_ref()?.payload else {
             return None;
         };
         Some((content, *is_reader))

@@ -1,8 +1,8 @@
 //! Who sends: a thread that wants something of nodes sends it itself, or queues it for a thread that sends for several.
 //!
 //! A *lane* is the right to have one batch of requests under way. While a lane is free, a thread takes it and sends at once.
-//! Else it queues its request and parks. A thread that gives a lane back gives it to the head of the queue, which sends its own request and
-//! those of others behind it that go to the same nodes, and brings all of them their answers.
+//! Otherwise it queues its request and parks. A thread that gives a lane back gives it to the head of the queue, which sends its
+//! own request and those of others behind it that go to the same nodes, and brings all of them their answers.
 //!
 //! How many lanes there are follows the round trip. On a fast link two are enough: while batches are under way, the next one
 //! collects. On a slow link nobody has to wait for a batch that is under way.
@@ -41,7 +41,7 @@ pub(crate) struct Queued {
     indexes: SmallVec<[usize; 5]>,
     stage: Mutex<Stage>,
     changed: Condvar,
-    /// The reports of the nodes that are asked. They are written before the stage says so.
+    /// The reports of the nodes that are asked. They are written before the stage is `Answered`.
     pub(crate) reports: Mutex<KeyReports>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Lane<'l> {
 pub(crate) struct Applicant<'x> {
     /// The indexes of these nodes.
     pub(crate) indexes: &'x [usize],
-    /// What the requests of other threads may cost that go along.
+    /// How much room there is for requests of other threads in the same batch.
     pub(crate) room: usize,
     pub(crate) since: Timestamp,
     /// Until when it waits for other threads.
@@ -78,7 +78,7 @@ pub(crate) type Others = Vec<Arc<Queued>>;
 
 /// How a thread goes on.
 pub(crate) enum Entry<'l> {
-    /// It sends its own request, and these. One that has waited for long enough sends its own request without a lane.
+    /// It sends its own request, and these. A thread that has waited for long enough sends its own request without a lane.
     Leads(Lane<'l>, Others),
     /// Another thread has sent its request.
     Answered(Arc<Queued>),
@@ -110,8 +110,8 @@ impl Lanes {
         }
     }
 
-    /// Takes a lane, if one is free, and what waits in the queue for the same nodes. Else waits in the queue: there the request
-    /// gets its reports from another thread, or its own thread gets a lane.
+    /// Takes a lane, if one is free, and what waits in the queue for the same nodes. Otherwise waits in the queue, until another
+    /// thread brings the reports or this thread gets a lane.
     pub(crate) fn enter(
         &self,
         applicant: &Applicant<'_>,

@@ -9,7 +9,7 @@ pub(super) use self::echo::{hide_echo, kind};
 pub(crate) use self::rows::one_vote;
 use self::rows::{Rows, bytes, items, millis};
 use self::word::word;
-use super::key_report::{KeyReport, LockState, LookReply, Page, Said, SmallVote};
+use super::key_report::{KeyReport, LockState, LookReply, Page, Payload, SmallVote};
 use super::request::Verb;
 use crate::claim::Claim;
 use crate::clock::Clock;
@@ -30,13 +30,13 @@ pub(super) fn read(
     clock: &Clock,
 ) -> Option<KeyReport> {
     let rows = Rows { verb, command };
-    let said = match (verb, reply) {
+    let payload = match (verb, reply) {
         (Verb::Take(attempt), _) => return taken(&rows, reply, &attempt.claim, clock),
         (Verb::Keep { .. } | Verb::Drop, _) => return rows.vote(reply),
         (Verb::Pass(attempt), _) => return passed(&rows, reply, &attempt.claim, clock),
-        (Verb::Show, _) => Said::Keys(rows.read(reply)?.into_vec()),
+        (Verb::Show, _) => Payload::Keys(rows.read(reply)?.into_vec()),
         (Verb::Raw(is_answer), reply) if matches!(reply, Reply::Error(_)) || is_answer(reply) => {
-            Said::Raw(reply.clone())
+            Payload::Raw(reply.clone())
         }
         (_, Reply::Error(error)) => return Some(KeyReport::of(Vote::Failed(refusal(error)))),
         (Verb::Open(_), Reply::Okay)
@@ -47,11 +47,11 @@ pub(super) fn read(
         (Verb::Open(rules), _) => {
             return word(items(reply)?, rules, None, clock.wall_micros()).map(KeyReport::of);
         }
-        (Verb::Scan, _) => Said::Page(page(items(reply)?)?),
-        (Verb::Look { permits }, _) => Said::Look(look(items(reply)?, *permits, command.keys)?),
+        (Verb::Scan, _) => Payload::Page(page(items(reply)?)?),
+        (Verb::Look { permits }, _) => Payload::Look(look(items(reply)?, *permits, command.keys)?),
         (Verb::Raw(_) | Verb::Probe | Verb::Listen(_), _) => return None,
     };
-    Some(KeyReport::saying(&Vote::NotAsked, said))
+    Some(KeyReport::with_payload(&Vote::NotAsked, payload))
 }
 
 /// Reads the reply to an acquire. Only `+OK` is a vote for it.
@@ -72,8 +72,8 @@ fn taken(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option
 fn passed(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Option<KeyReport> {
     if let Reply::Error(error) = reply {
         let failed = SmallVote::from(Vote::Failed(refusal(error)));
-        let next = Said::NextVote(Some(failed.clone()));
-        return Some(KeyReport::saying(failed, next));
+        let next = Payload::NextVote(Some(failed.clone()));
+        return Some(KeyReport::with_payload(failed, next));
     }
     let [released, asked] = items(reply)? else {
         return None;
@@ -85,13 +85,13 @@ fn passed(rows: &Rows<'_>, reply: &Reply, claim: &Claim, clock: &Clock) -> Optio
         (_, true) => return None,
         (asked, false) => Some(taken(rows, asked, claim, clock)?.vote),
     };
-    report.rare().said = Said::NextVote(next);
+    report.rare().payload = Payload::NextVote(next);
     Some(report)
 }
 
 fn look(items: &[Reply], permits: Option<u32>, keys: usize) -> Option<LookReply> {
     let [
-        Reply::Int(place),
+        Reply::Int(index),
         Reply::Int(left),
         Reply::Int(announced @ 0..=1),
         Reply::Bulk(free),
@@ -99,7 +99,7 @@ fn look(items: &[Reply], permits: Option<u32>, keys: usize) -> Option<LookReply>
     else {
         return None;
     };
-    let place = usize::try_from(*place).ok()?.checked_sub(1)?;
+    let index = usize::try_from(*index).ok()?.checked_sub(1)?;
     let state = match left {
         -2 => LockState::Free,
         -1 => LockState::Stuck,
@@ -107,11 +107,11 @@ fn look(items: &[Reply], permits: Option<u32>, keys: usize) -> Option<LookReply>
         0.. => LockState::Held(millis(*left)),
         _ => return None,
     };
-    (place < keys).then_some(LookReply {
+    (index < keys).then_some(LookReply {
         state,
         is_announced: *announced == 1,
         free: free_slots(free, permits.unwrap_or_default())?,
-        place,
+        index,
     })
 }
 

@@ -19,7 +19,7 @@ use rustix::net::{
     socketpair,
 };
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Purpose};
 use super::request::Verb;
 use super::round::ask_one;
 use super::{Node, Setup, command, lanes};
@@ -244,7 +244,7 @@ fn voted(node: &Arc<Node>, question: Question) -> Vote {
 }
 
 fn attempt() -> Arc<Attempt> {
-    Attempt::new(Claim::of_key("job"), TTL)
+    Attempt::new(Claim::of_key("job"), TTL, Purpose::Lock)
 }
 
 /// A SET whose outcome is unknown has its undo behind it, on the same connection, wherever that is still open.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Purpose};
 use super::command::{self, MOST_AT_ONCE, MOST_BYTES};
 use super::gate::Manner;
 use crate::clock::Timestamp;
@@ -40,9 +40,9 @@ pub(super) enum Verb {
     Scan,
     /// Reads or sets the marker of a node of the fenced protocol.
     Open(Arc<Rules>),
-    /// Asks about anything but locks. The caller reads the reply, which is an error, or for which this returns true. The breaker hears
-    /// of neither answers nor malformed replies: a server that answers may have its writes paused, and one with an unknown reply may
-    /// still give locks.
+    /// Asks about anything but locks. The caller reads the reply: an error, or a reply that this function accepts. The breaker
+    /// hears of neither answers nor malformed replies: a server that answers may have its writes paused, and one with an unknown
+    /// reply may still give locks.
     Raw(fn(&Reply) -> bool),
     /// Asks how long a client has to wait; of a semaphore, for any of so many permits.
     Look { permits: Option<u32> },
@@ -128,7 +128,10 @@ impl Verb {
         if let Self::Keep { connect_by } = self {
             return Some(*connect_by);
         }
-        self.attempt()?.connect_by
+        match self.attempt()?.purpose {
+            Purpose::Heal { connect_by } => Some(connect_by),
+            Purpose::Lock | Purpose::Trial => None,
+        }
     }
 
     /// What goes out if the outcome is unknown, if the command is undone then.
@@ -209,7 +212,7 @@ pub(super) struct Batch<'x> {
     pub(super) has_repetitions: bool,
     /// Whether one of them asks the server about itself.
     pub(super) is_about_health: bool,
-    /// The longest wait for another client, if one is.
+    /// The longest wait for another client, if one of them is a wait.
     pub(super) long_wait: Option<Duration>,
     /// The most bytes of a reply.
     pub(super) longest_reply: usize,
@@ -282,7 +285,7 @@ mod tests {
             let mut claim = Claim::of_kind(&"job".repeat(50), kind);
             for fence in [None, Some(fence.clone())] {
                 claim.fence = fence;
-                let attempt = Attempt::new(claim.clone(), MINUTE);
+                let attempt = Attempt::new(claim.clone(), MINUTE, Purpose::Lock);
                 let bytes = attempt.packed.bytes.len() + attempt.undo().bytes.len();
                 let room = room_of(&attempt.packed, &Verb::Take(attempt.clone()));
                 assert!(room >= bytes, "{bytes} {room} {claim:?}");

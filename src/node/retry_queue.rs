@@ -34,11 +34,11 @@ pub(super) struct RetryQueue {
     releases: Vec<Release>,
     /// The releases of the write that is under way. They are in the queue until the node has answered.
     under_way: Vec<Release>,
-    /// How much all of them take of the bytes that are kept. Other nodes may share the bytes.
+    /// How many bytes all releases keep. A command that goes to several nodes counts at each of them.
     kept: usize,
     /// How many bytes go in one write. A slow link or server gets less.
     room: usize,
-    /// From the oldest on.
+    /// Undos that were written, the oldest first.
     undone: VecDeque<Behind>,
     /// Whether the replies to undos are read right now, without the mutex.
     is_reading: bool,
@@ -90,7 +90,7 @@ impl RetryQueue {
         }
     }
 
-    /// Gives up the releases whose keys end until then.
+    /// Gives up the releases whose keys have ended by then.
     fn give_up(&mut self, until: Timestamp) {
         let ended = |release: &mut Release| release.until <= until;
         for release in self.releases.extract_if(.., ended) {
@@ -103,7 +103,7 @@ impl RetryQueue {
         let mut bytes = 0_usize;
         let is_taken = |release: &mut Release| {
             let after = bytes.saturating_add(release.room());
-            // One release always goes, whatever the room.
+            // At least one release goes, whatever the room.
             let is_taken = release.from <= now && (bytes == 0 || after <= self.room);
             bytes = if is_taken { after } else { bytes };
             is_taken

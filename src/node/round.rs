@@ -193,8 +193,8 @@ pub(super) fn lead(
         exchange.take_slot(lane.began);
     }
     round.check();
-    // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops here, and
-    // is not kept waiting for longer than that.
+    // The first node comes last of the first majority. The client that it wakes finds a majority free, even if this thread stops
+    // here, and does not wait for the other nodes.
     let majority = if batch.rings {
         quorum(asked.nodes.len())
     } else {
@@ -238,7 +238,7 @@ impl Round<'_> {
                 None => is_known = false,
             }
         }
-        let are_quiet = is_known && sockets.len() > 1 && are_quiet(&sockets);
+        let are_quiet = is_known && !sockets.is_empty() && are_quiet(&sockets);
         drop(sockets);
         if !are_quiet {
             self.exchanges.iter_mut().for_each(Exchange::check);

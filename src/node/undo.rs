@@ -66,7 +66,7 @@ impl Receipt {
         Self::new(Timestamp::from_nanos(0))
     }
 
-    /// The receipt of an undo that was sent then, and is answered.
+    /// The receipt of an undo that was sent at this time, and is answered.
     #[cfg(test)]
     pub(crate) fn answered(sent_at: Timestamp) -> Arc<Self> {
         let receipt = Self::new(sent_at);
@@ -91,7 +91,7 @@ pub(super) struct Behind {
     pub(super) connection: Option<Box<OpenConnection>>,
     pub(super) undos: Vec<Undo>,
     pub(super) since: Timestamp,
-    /// Whether a reply was an error. Not all may have been executed.
+    /// Whether a reply was an error. Then a command or an undo may not have been executed.
     pub(super) has_refused: bool,
 }
 

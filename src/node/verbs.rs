@@ -8,7 +8,7 @@ use super::Node;
 use super::asked::Asked;
 use super::attempt::Attempt;
 use super::command::{self, MarkerAction};
-use super::key_report::{KeyReport, KeyReports, Page, Said};
+use super::key_report::{KeyReport, KeyReports, Page, Payload};
 use super::request::Verb;
 use super::round::{ask, ask_each, ask_one, ask_over};
 use crate::clock::Timestamp;
@@ -143,7 +143,7 @@ pub(crate) fn pass_all(
 pub(crate) fn show_all(asked: Asked<'_>, command: &Packed) -> Vec<Vec<KeyReport>> {
     let mut reports = ask(asked, command, Verb::Show);
     let keys = |(_, report): (_, &mut KeyReport)| {
-        let Said::Keys(mut keys) = report.take_said() else {
+        let Payload::Keys(mut keys) = report.take_payload() else {
             return vec![report.clone(); command.keys];
         };
         for key in &mut keys {
@@ -155,8 +155,8 @@ pub(crate) fn show_all(asked: Asked<'_>, command: &Packed) -> Vec<Vec<KeyReport>
     asked.with(&mut reports).map(keys).collect()
 }
 
-/// Sends a command of any kind to every node that is asked. Returns, for each node that is asked, the time since the reply, how long it
-/// took, and the reply, which is an error or which `is_answer` accepts.
+/// Sends a command of any kind to every node that is asked. Returns the reports, each with the reply: an error, or a reply that
+/// `is_answer` accepts.
 ///
 /// Ignores breakers, because its purpose is to find out what is wrong with a node. Takes no connection beside a pool that is
 /// used up.
@@ -177,7 +177,7 @@ impl Node {
         pattern: &str,
     ) -> (Result<Page, NodeError>, KeyReport) {
         let mut report = ask_one(self, &command::scan(cursor, pattern), Verb::Scan);
-        let page = if let Said::Page(page) = report.take_said() {
+        let page = if let Payload::Page(page) = report.take_payload() {
             Ok(page)
         } else {
             Err(report.error())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Node;
 use super::command::{self, WhenFree};
-use super::key_report::{LookReply, Said};
+use super::key_report::{LookReply, Payload};
 use super::request::{Listen, Verb};
 use super::round::ask_one;
 use crate::claim::Resource;
@@ -70,8 +70,8 @@ impl Node {
         };
         let command = command::look(resource, announced, when_free, rules);
         let permits = resource.kind.permits();
-        let said = ask_one(self, &command, Verb::Look { permits }).take_said();
-        let Said::Look(look) = said else {
+        let payload = ask_one(self, &command, Verb::Look { permits }).take_payload();
+        let Payload::Look(look) = payload else {
             return None;
         };
         Some(look)

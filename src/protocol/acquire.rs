@@ -19,7 +19,7 @@ use crate::lease::votes::Votes;
 use crate::node::asked::deny_second_vote;
 use crate::node::key_report::{KeyReport, KeyReports, NOT_ASKED, votes};
 use crate::node::verbs::{acquire, release_all};
-use crate::node::{Attempt, Node};
+use crate::node::{Attempt, Node, Purpose};
 use crate::quorum::{self, Term};
 use crate::token::Token;
 use crate::value::Value;
@@ -36,7 +36,7 @@ pub(crate) fn attempt(
     reach: Reach,
 ) -> Result<Won, Error> {
     let claim = new_claim(cluster, resource, spec.label.as_ref())?;
-    let attempt = Attempt::new(claim, spec.term.ttl);
+    let attempt = Attempt::new(claim, spec.term.ttl, Purpose::Lock);
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let reports = round(cluster, &attempt, reach);
@@ -92,8 +92,8 @@ pub(super) fn call_off(
     reports: &[KeyReport],
 ) -> KeyReports {
     learn(cluster, reports);
-    let owed = places(reports, KeyReport::may_have_key);
-    release_all(cluster.asking(&owed), &attempt.undo(), ttl)
+    let to_release = places(reports, KeyReport::may_have_key);
+    release_all(cluster.asking(&to_release), &attempt.undo(), ttl)
 }
 
 /// Makes the next proposal one that these nodes can grant.
@@ -168,11 +168,11 @@ fn name_own_refusals(nodes: &[Arc<Node>], reports: &mut [KeyReport]) {
 /// Updates a node's vote of an attempt that failed: the answer to the release shows the other holder's key and its time
 /// to live.
 fn settle((mut report, released): (KeyReport, KeyReport)) -> KeyReport {
-    // The refusal of several resources says what was in the way, and of it as much as a release does. The release of a reader
-    // does not tell that a writer waits.
+    // The refusal of several resources names the one in the way, and says as much as a release about it. The release of a reader
+    // does not say that a writer waits.
     let vote = &*report.vote;
-    let is_told = vote.resource().is_some() || matches!(vote, Vote::WriterWaits { .. });
-    if !vote.is_refusal() || is_told {
+    let is_complete = vote.resource().is_some() || matches!(vote, Vote::WriterWaits { .. });
+    if !vote.is_refusal() || is_complete {
         return report;
     }
     if released.vote.is_refusal() || released.vote.is_no_lock() {

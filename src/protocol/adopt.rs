@@ -125,8 +125,8 @@ fn kept(mut keys: Vec<KeyReport>, claim: &Claim) -> Option<(KeyReport, Duration)
     Some((report, left))
 }
 
-/// Makes the vote on one key that for the holder with this value, who is told no other's token. Returns for how long the node will
-/// have its key.
+/// Makes the vote on one key a vote for the holder with this value, and hides the token of another holder. Returns for how long the
+/// node will have its key.
 fn judge_key(key: &mut KeyReport, own: &Value) -> Duration {
     let is_own = matches!(key.value(), Some((Content::Held(value), _)) if value == own);
     if let Vote::Held {

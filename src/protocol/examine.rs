@@ -16,7 +16,7 @@ use crate::health::answers::{Answers, Limits, Question};
 use crate::health::facts::{self, Facts, Trial};
 use crate::health::{Health, Stranger};
 use crate::node::verbs::{acquire, extend_all, raw_all, show_all};
-use crate::node::{Attempt, Node, command};
+use crate::node::{Attempt, Node, Purpose, command};
 use crate::token::Token;
 
 /// For how long the lock that is tried stays where it can't be given back.
@@ -111,7 +111,7 @@ fn whole_life(
     tried: &[usize],
 ) -> Result<Vec<Trial>, Error> {
     let ttl = FIRST_TTL;
-    let attempt = Attempt::once(new_claim(cluster, resource, None)?, ttl);
+    let attempt = Attempt::new(new_claim(cluster, resource, None)?, ttl, Purpose::Trial);
     let asked = cluster.asking(tried);
     let mut taken = asked.unasked();
     acquire(asked, &attempt, &mut taken);

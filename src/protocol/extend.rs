@@ -27,7 +27,7 @@ use crate::lease::state::{LeaseState, Renewal};
 use crate::log_lines;
 use crate::node::key_report::{KeyReport, KeyReports, votes, waiters};
 use crate::node::verbs::{acquire, extend_all, release_all};
-use crate::node::{Attempt, Node, command};
+use crate::node::{Attempt, Node, Purpose, command};
 use crate::quorum::Term;
 use crate::verdict::{self, Verdict};
 use crate::wire::pack::Packed;
@@ -50,7 +50,7 @@ pub(crate) struct Extension {
 /// What an extension does next, after its nodes were asked.
 pub(crate) enum NextStep {
     Heal,
-    /// Ask also the nodes that failed lately, by an extension of its own.
+    /// Another extension asks all nodes, because the nodes that failed lately may decide.
     AskAll,
     Settle,
     End,
@@ -99,7 +99,7 @@ impl Extension {
         let connect_by = connect_by.unwrap_or_else(|| cluster.clock.now());
         let all = extend_all(cluster.asking(asked), &commands, connect_by);
         for (extension, reports) in extensions.iter_mut().zip(all) {
-            // What the holder has announced itself while it waited may still be there.
+            // The holder's own announcement from when it waited may still be there.
             let announced = cluster.options.longest_announcement();
             let is_own = extension.started < extension.lease.since.saturating_add(announced);
             let is_wanted = waiters(&reports).any() && !is_own;
@@ -170,7 +170,8 @@ impl Extension {
         let claim = &self.lease.claim;
         let half = self.half_of_the_rest();
         let connect_by = latest.map_or(half, |latest| latest.min(half));
-        let attempt = Attempt::healing(claim.clone(), self.ttl_of_heal(cluster), connect_by);
+        let purpose = Purpose::Heal { connect_by };
+        let attempt = Attempt::new(claim.clone(), self.ttl_of_heal(cluster), purpose);
         let healed = cluster.asking(&asked);
         let mut reports = healed.unasked();
         acquire(healed, &attempt, &mut reports);

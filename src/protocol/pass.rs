@@ -13,7 +13,7 @@ use crate::error::{Error, Vote};
 use crate::lease::state::holding::Holding;
 use crate::node::key_report::{KeyReports, NOT_ASKED, waiters};
 use crate::node::verbs::{pass_all, release_all};
-use crate::node::{Attempt, command};
+use crate::node::{Attempt, Purpose, command};
 use crate::quorum::is_reached;
 
 pub(crate) struct Pass {
@@ -34,7 +34,7 @@ pub(crate) fn pass(
 ) -> Result<Pass, Error> {
     let ttl = spec.term.ttl;
     let claim = new_claim(cluster, &held.resource, spec.label.as_ref())?;
-    let attempt = Attempt::new(claim, ttl);
+    let attempt = Attempt::new(claim, ttl, Purpose::Lock);
     let command = command::pass(held, &attempt.claim, ttl);
     let mut reports = unasked(cluster);
     let owed = places(holdings, |node| node.has_to_be_released());

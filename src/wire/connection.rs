@@ -21,7 +21,7 @@ pub(crate) struct Connection<S> {
     stream: S,
     /// Bytes that were received, and room for more.
     buffer: Vec<u8>,
-    /// Those that were not yet returned as a reply.
+    /// Where the bytes are in it that were not yet returned as a reply.
     unread: Range<usize>,
     /// The next reply, or why there is none, if `wait_for_reply` has found it.
     ready: Option<Result<Reply, NodeError>>,

@@ -96,14 +96,10 @@ const LONGEST_ROW: usize = 640;
 
 impl Packed {
     pub(crate) fn new(name: &'static str, words: &[Word<'_>]) -> Self {
-        Self::of(name, words, None)
-    }
-
-    fn of(name: &'static str, words: &[Word<'_>], script: Option<&'static Script>) -> Self {
         Self(Arc::new(Command {
             name,
             bytes: pack(words),
-            script,
+            script: None,
             longest_reply: LONGEST_REPLY,
             keys: 1,
             names: None,
@@ -122,7 +118,7 @@ impl Packed {
         let mut words: SmallVec<[Word<'_>; 14]> = SmallVec::new();
         words.extend(["EVALSHA".into(), script.digest().into()]);
         words.extend_from_slice(rest);
-        Self::of(name, &words, Some(script))
+        Self::new(name, &words).with(|command| command.script = Some(script))
     }
 
     /// The command, which is about a lock of this kind.

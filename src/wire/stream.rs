@@ -38,7 +38,7 @@ pub(crate) trait Stream: Send {
         deadline: Timestamp,
     ) -> io::Result<Option<usize>>;
 
-    /// Reads what is there now, without a look at the clock unless the server goes on and on.
+    /// Reads what is there now, without a look at the clock, unless the server sends without end.
     fn read_now(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<Option<usize>> {
         self.read(into, Timestamp::from_nanos(0), deadline)
     }

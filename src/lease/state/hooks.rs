@@ -58,7 +58,7 @@ impl Hooks {
 }
 
 impl Drop for Hooks {
-    /// Drops each hook by itself, because the drop of what one owns may panic.
+    /// Drops each hook by itself, because a value that a hook owns may panic when it is dropped.
     fn drop(&mut self) {
         for hook in self.0.drain(..) {
             despite_panics(|| drop(hook));

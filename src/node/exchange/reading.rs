@@ -69,8 +69,8 @@ impl Exchange<'_> {
             Some(Ok(reply)) => {
                 let is_late = self.due.is_empty() && !self.late.is_empty();
                 let late = || is_late.then(|| self.late.remove(0));
-                if let Some(place) = self.due.next().or_else(late) {
-                    self.take_reply(place, reply);
+                if let Some(index) = self.due.next().or_else(late) {
+                    self.take_reply(index, reply);
                 }
             }
             Some(Err(error)) => self.broke(error),
@@ -80,15 +80,15 @@ impl Exchange<'_> {
     }
 
     /// Answers a request with its reply, if that is one to its verb. Where the server lacks the script, sends the text once.
-    fn take_reply(&mut self, place: usize, mut reply: Reply) {
-        let Some(one) = self.requests.get_mut(place) else {
+    fn take_reply(&mut self, index: usize, mut reply: Reply) {
+        let Some(one) = self.requests.get_mut(index) else {
             return;
         };
         let request = one.request;
         if scripts::is_missing(&reply) && !replace(&mut one.has_text, true) {
             // The same connection is safe: the request was not executed.
             return match self.write_in_full(&request.again(self.node.now())) {
-                Ok(()) => self.late.push(place),
+                Ok(()) => self.late.push(index),
                 Err(error) => self.fail_rest(&error),
             };
         }
@@ -103,8 +103,8 @@ impl Exchange<'_> {
         let Some(report) = report else {
             return self.fail_rest(&NodeError::protocol(kind(&reply)));
         };
-        self.tell(place, None);
-        self.answer(place, report, Leftover::Possible);
+        self.tell(index, None);
+        self.answer(index, report, Leftover::Possible);
     }
 
     /// The connection has broken, or a reply on it.
@@ -127,9 +127,9 @@ impl Exchange<'_> {
             if was_warm {
                 self.node.retire(self.generation);
             }
-            for (place, request) in self.unanswered() {
+            for (index, request) in self.unanswered() {
                 if !was_warm && self.repetitions >= request.verb.repetitions() {
-                    self.fail(place, &error);
+                    self.fail(index, &error);
                 }
             }
             if self.is_answered() {
@@ -146,12 +146,12 @@ impl Exchange<'_> {
 
     /// Answers all requests that have no answer.
     pub(super) fn fail_rest(&mut self, error: &NodeError) {
-        for (place, _) in self.unanswered() {
-            self.fail(place, error);
+        for (index, _) in self.unanswered() {
+            self.fail(index, error);
         }
     }
 
-    fn fail(&mut self, place: usize, error: &NodeError) {
+    fn fail(&mut self, index: usize, error: &NodeError) {
         let error = if let NodeError::TimedOut { option: None, .. } = error {
             let idle = self.long_idle();
             let idle = idle.filter(|_| self.node.connector.is_remote());
@@ -159,19 +159,19 @@ impl Exchange<'_> {
         } else {
             error.clone()
         };
-        self.tell(place, Some(&error));
-        self.leave(place, error);
+        self.tell(index, Some(&error));
+        self.leave(index, error);
     }
 
     /// Answers a request that gets no reply. What becomes of its undo is in the table of [`crate::node::undo`].
-    pub(super) fn leave(&mut self, place: usize, error: NodeError) {
-        let request = self.requests.get(place).map(|one| one.request);
+    pub(super) fn leave(&mut self, index: usize, error: NodeError) {
+        let request = self.requests.get(index).map(|one| one.request);
         let leftover = match (self.state, request.and_then(|it| it.verb.attempt())) {
             (State::Sent, Some(attempt)) => self.write_undo(attempt.undo()),
             (State::Sent, None) => Leftover::Possible,
             (State::NoSlot | State::Idle | State::Ended, _) => Leftover::None,
         };
-        self.answer(place, KeyReport::failed(error), leftover);
+        self.answer(index, KeyReport::failed(error), leftover);
     }
 
     /// Writes an undo behind its command, if the connection takes it.
@@ -204,10 +204,10 @@ impl Exchange<'_> {
         if self.state == State::Ended {
             return;
         }
-        for (place, request) in self.unanswered() {
-            self.leave(place, closed(io::ErrorKind::ConnectionAborted));
+        for (index, request) in self.unanswered() {
+            self.leave(index, closed(io::ErrorKind::ConnectionAborted));
             let is_undone = self.state == State::Sent && request.verb.attempt().is_some();
-            let one = self.requests.get_mut(place).filter(|_| !is_undone);
+            let one = self.requests.get_mut(index).filter(|_| !is_undone);
             if let Some(report) = one.and_then(|one| one.report.as_mut()) {
                 report.rare().again = Again::Left;
             }

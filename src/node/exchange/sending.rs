@@ -142,7 +142,7 @@ impl Exchange<'_> {
         let unanswered = self.unanswered();
         let (places, commands): (_, Vec<Packed>) = unanswered
             .into_iter()
-            .map(|(place, request)| (place, packed(request)))
+            .map(|(index, request)| (index, packed(request)))
             .unzip();
         (self.due, self.late) = (0..0, places);
         // Also if the write is cut: of several requests, some may have arrived.

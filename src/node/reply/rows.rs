@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::claim::{Claim, Names};
 use crate::error::{NodeError, Vote};
-use crate::node::key_report::{KeyReport, Said, Waiters};
+use crate::node::key_report::{KeyReport, Payload, Waiters};
 use crate::node::request::Verb;
 use crate::shown;
 use crate::value::Content;
@@ -36,7 +36,7 @@ impl Rows<'_> {
         let mut report = KeyReport::of(one_vote(votes, self.command.names.as_ref())?);
         report.waiters = waiters;
         if has_error && !report.vote.is_silent() {
-            report.rare().said = Said::ErrorOfAnotherKey;
+            report.rare().payload = Payload::ErrorOfAnotherKey;
         }
         Some(report)
     }
@@ -136,8 +136,8 @@ fn shown_row(items: &[Reply]) -> Option<KeyReport> {
         ] => return shown_value(*left, usize::try_from(*length).ok()?, value),
         [Reply::Bulk(kind), Reply::Bulk(value)] if kind == b"READER" => {
             let (content, is_reader) = (Content::read(value), true);
-            let value = Said::Value { content, is_reader };
-            return Some(KeyReport::saying(Vote::held(None), value));
+            let value = Payload::Value { content, is_reader };
+            return Some(KeyReport::with_payload(Vote::held(None), value));
         }
         _ => return None,
     };
@@ -162,7 +162,10 @@ fn shown_value(left: i64, length: usize, value: &[u8]) -> Option<KeyReport> {
         }
     };
     let is_reader = false;
-    Some(KeyReport::saying(vote, Said::Value { content, is_reader }))
+    Some(KeyReport::with_payload(
+        vote,
+        Payload::Value { content, is_reader },
+    ))
 }
 
 fn failed(error: NodeError) -> KeyReport {

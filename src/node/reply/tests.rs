@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use std::time::Duration;
 
-use super::super::attempt::Attempt;
+use super::super::attempt::{Attempt, Purpose};
 use super::*;
 use crate::claim::{Fence, Kind};
 use crate::clock::{FakeClock, Timestamp};
@@ -26,7 +26,7 @@ fn verb(letter: char) -> Verb {
             rules: Arc::clone(&RULES),
             token: FencingToken::new(1),
         });
-        Attempt::new(claim, Duration::from_secs(1))
+        Attempt::new(claim, Duration::from_secs(1), Purpose::Lock)
     };
     match letter {
         'T' => Verb::Take(attempt(false, Kind::Lock)),
@@ -70,14 +70,14 @@ fn shown(report: &mut KeyReport) -> String {
         vote if report.waiters.any() => format!("{vote}, woke {}", report.waiters.0),
         vote => vote.to_string(),
     };
-    match report.take_said() {
-        Said::Nothing => vote,
-        Said::ErrorOfAnotherKey => format!("partly: {vote}"),
-        Said::NextVote(next) => {
+    match report.take_payload() {
+        Payload::Nothing => vote,
+        Payload::ErrorOfAnotherKey => format!("partly: {vote}"),
+        Payload::NextVote(next) => {
             let next = next.map(|next| next.to_string());
             format!("{vote} / {}", next.unwrap_or("nothing".into()))
         }
-        Said::Keys(all) => {
+        Payload::Keys(all) => {
             let each = all.iter().map(|one| {
                 let value = one.value();
                 let is_reader = value.is_some_and(|(_, is_reader)| is_reader);
@@ -86,16 +86,16 @@ fn shown(report: &mut KeyReport) -> String {
             });
             each.collect::<Vec<_>>().join(" + ")
         }
-        Said::Value { .. } => panic!("a value of no key"),
-        Said::Look(look) => format!(
+        Payload::Value { .. } => panic!("a value of no key"),
+        Payload::Look(look) => format!(
             "{:?} {} {:?} at {}",
-            look.state, look.is_announced, look.free, look.place
+            look.state, look.is_announced, look.free, look.index
         ),
-        Said::Page(page) => {
+        Payload::Page(page) => {
             let keys = page.keys.iter().map(|key| key.escape_ascii().to_string());
             format!("{}: {}", page.cursor, keys.collect::<Vec<_>>().join(" "))
         }
-        Said::Raw(reply) => format!("{reply:?}"),
+        Payload::Raw(reply) => format!("{reply:?}"),
     }
 }
 

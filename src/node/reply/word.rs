@@ -9,7 +9,7 @@ use crate::fencing::Rules;
 use crate::wire::resp::Reply;
 use crate::wire::transport::clean;
 
-/// What a word means for a client of these rules and with this wall clock. It is about a lock on `resource`.
+/// What a word means for a client with these rules and this wall clock. It is about a lock on `resource`.
 pub(super) fn word(
     items: &[Reply],
     rules: &Rules,

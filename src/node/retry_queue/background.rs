@@ -113,7 +113,7 @@ impl Node {
             end == End::Open
         });
         let mut queue = self.retry_queue.lock();
-        // Put these before those that have come meanwhile.
+        // Put these undos before those that were added meanwhile.
         undone.append(&mut queue.undone);
         queue.undone = undone;
         queue.is_reading = false;

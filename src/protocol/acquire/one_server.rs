@@ -42,7 +42,7 @@ fn reports(say: &str, servers: &str) -> KeyReports {
     each.map(|(says, server)| report(says, server)).collect()
 }
 
-/// Of each node, the other one that it says its server is, or a dash.
+/// The other node that is the same server, for each node, or a dash.
 fn named(reports: &[KeyReport]) -> String {
     let other = |report: &KeyReport| {
         if let Vote::Failed(NodeError::SameServer { other }) = &*report.vote {

@@ -1,6 +1,6 @@
 //! The time for a connection is not that of the command, unless the node is known to hang.
 
-use super::super::super::attempt::Attempt;
+use super::super::super::attempt::{Attempt, Purpose};
 use super::super::super::doubles::{self, KEEP, Late, SECOND, Server, answered, asked, listen};
 use super::*;
 use crate::claim::Claim;
@@ -114,7 +114,8 @@ fn an_extension_gives_a_connection_no_more_time_than_its_lock_has_but_a_node_tim
 fn a_heal_gives_a_connection_as_little_time_as_an_extension_does() {
     let (server, node) = far(LIMIT + MOMENT);
     let by = node.now().saturating_add(SECOND * 2);
-    let heal = Verb::Take(Attempt::healing(Claim::of_key("job"), SECOND * 30, by));
+    let purpose = Purpose::Heal { connect_by: by };
+    let heal = Verb::Take(Attempt::new(Claim::of_key("job"), SECOND * 30, purpose));
     assert_eq!(silence(&server, &node, &heal).1, SECOND * 2);
 }
 

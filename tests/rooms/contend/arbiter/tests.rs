@@ -61,16 +61,16 @@ impl World {
 
     /// Gives the lock, or the first slot of the semaphore, to another holder on these nodes.
     fn hold(&self, places: impl IntoIterator<Item = usize>, ttl: Duration) {
-        for place in places {
+        for index in places {
             for key in ["job", "job:redlatch:slot:0"] {
-                self.nodes[place].hold(key, "another", ttl);
+                self.nodes[index].hold(key, "another", ttl);
             }
         }
     }
 
     /// Which of the nodes have this key.
     fn have(&self, key: &str) -> [bool; 3] {
-        [0, 1, 2].map(|place| self.nodes[place].ttl_of(key).is_some())
+        [0, 1, 2].map(|index| self.nodes[index].ttl_of(key).is_some())
     }
 }
 
@@ -107,11 +107,11 @@ fn a_reader() -> Vote {
 /// Leaves the intent that these votes ask for.
 fn intend(world: &World, spec: &Spec, votes: [Vote; 3]) {
     let (wait, next) = refused(spec, votes);
-    let Do::Look(WhenFree::Intend, place) = next else {
+    let Do::Look(WhenFree::Intend, index) = next else {
         panic!("{next:?}");
     };
     let mut arbiter = world.arbiter(spec);
-    let sighting = arbiter.look(&wait, WhenFree::Intend, place).unwrap();
+    let sighting = arbiter.look(&wait, WhenFree::Intend, index).unwrap();
     assert!(sighting.is_some() && arbiter.listener.is_none());
 }
 
@@ -127,10 +127,10 @@ fn the_first_node_that_does_not_fail_is_looked_at_and_no_other() {
         let mut arbiter = world.arbiter(&spec);
         let sighting = arbiter.look(&held_by_others(&spec), WhenFree::Take, None);
         let Sighting {
-            place, delay, look, ..
+            index, delay, look, ..
         } = sighting.unwrap().unwrap();
         assert_eq!(
-            (place, delay, look.state),
+            (index, delay, look.state),
             (1, DELAY, LockState::Held(DELAY / 2))
         );
         assert_eq!(world.have(WAITING), [false, pool_size > 1, false]);
@@ -150,7 +150,7 @@ fn a_node_that_is_passed_over_is_not_looked_at() {
     let held = || Vote::held(Some(DELAY));
     let (wait, _) = refused(&spec, [Vote::Granted, held(), held()]);
     let sighting = world.arbiter(&spec).look(&wait, WhenFree::Take, None);
-    assert_eq!(sighting.unwrap().unwrap().place, 1);
+    assert_eq!(sighting.unwrap().unwrap().index, 1);
     assert_eq!(world.have(WAITING), [false, true, false]);
 }
 
@@ -235,9 +235,9 @@ fn the_slots_are_found_that_a_node_of_a_quorum_calls_free_and_no_guard_here_has(
         (slots, are_taken)
     };
     let hold = |places: std::ops::Range<usize>, slot: u32| {
-        for place in places {
+        for index in places {
             let key = format!("job:redlatch:slot:{slot}");
-            world.nodes[place].hold(&key, "another", DELAY);
+            world.nodes[index].hold(&key, "another", DELAY);
         }
     };
     assert_eq!(sorted(find()), (vec![0, 1, 2], false));

@@ -123,7 +123,7 @@ impl<'s> Scene<'s> {
         let is_late = event.starts_with("late");
         let left = if is_late { Duration::ZERO } else { LONG };
         let event = event.trim_start_matches("late").trim();
-        let (words, place) = event.split_once('@').unwrap_or((event, "0"));
+        let (words, index) = event.split_once('@').unwrap_or((event, "0"));
         let (word, rest) = words.trim().split_once(' ').unwrap_or((words.trim(), ""));
         let wait = &mut self.wait;
         let state = match word {
@@ -143,10 +143,10 @@ impl<'s> Scene<'s> {
             } else {
                 slots(rest)
             },
-            place: 0,
+            index: 0,
         };
         let sighting = state.map(|state| Sighting {
-            place: place.parse().unwrap(),
+            index: index.parse().unwrap(),
             look: look(state),
             delay: DELAY,
         });
@@ -174,8 +174,8 @@ impl<'s> Scene<'s> {
 
     /// The nodes at which a look is useless.
     pub(super) fn useless(&self) -> String {
-        let nodes = (0..3).filter(|place| self.wait.passed_over.contains(place));
-        nodes.map(|place| place.to_string()).collect()
+        let nodes = (0..3).filter(|index| self.wait.passed_over.contains(index));
+        nodes.map(|index| index.to_string()).collect()
     }
 
     /// Goes through `event -> what comes next` and so on.
@@ -204,7 +204,7 @@ fn in_words(next: &Do) -> String {
         Do::FindSlots(permits) => format!("find {permits}"),
         Do::Look(WhenFree::Take, _) => "look".into(),
         Do::Look(WhenFree::Yield, _) => "look politely".into(),
-        Do::Look(WhenFree::Intend, place) => format!("intend {}", place.unwrap()),
+        Do::Look(WhenFree::Intend, index) => format!("intend {}", index.unwrap()),
         Do::Listen(span) => format!("listen {}", span.as_millis()),
         Do::Pause => "pause".into(),
         Do::End(_) => "end".into(),
