@@ -208,7 +208,7 @@ impl Node {
         });
         self.has_failed.store(true, Ordering::Release);
         drop(failure);
-        self.plan_retry(|_| ());
+        self.plan_probe();
         self.stats.opened.count();
         true
     }

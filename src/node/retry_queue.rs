@@ -44,8 +44,17 @@ pub(super) struct RetryQueue {
     is_reading: bool,
     /// The last pause; zero after an answer.
     pause: Duration,
-    /// Whether a try is planned or under way.
-    is_planned: bool,
+    next: Next,
+}
+
+/// The next try.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    #[default]
+    Unplanned,
+    /// A try that was planned for a later time does nothing.
+    At(Timestamp),
+    UnderWay,
 }
 
 struct Release {

@@ -1,11 +1,11 @@
 //! The work in the background for one node: probes a node that failed, reads the replies to undos, and sends releases again. One job
 //! does all three, after a pause that grows until the node answers.
 
-use std::mem::{self, take};
+use std::mem::take;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::RetryQueue;
+use super::{Next, RetryQueue};
 use crate::clock::{Timers, Timestamp};
 use crate::node::connection::OpenConnection;
 
@@ -57,7 +57,7 @@ impl Node {
         self.plan_retry(|queue| queue.undone.push_back(behind));
     }
 
-    /// Changes what is to be done in the background, and plans the next try if one is needed and none is planned.
+    /// Changes what is to be done in the background, and plans the next try if one is needed and none is planned that comes sooner.
     pub(in crate::node) fn plan_retry(&self, change: impl FnOnce(&mut RetryQueue)) {
         let now = self.now();
         let mut queue = self.retry_queue.lock();
@@ -65,35 +65,58 @@ impl Node {
         queue.keep_bounds(now);
         if self.is_well() && queue.is_empty() {
             queue.pause = Duration::ZERO;
-        } else if !mem::replace(&mut queue.is_planned, true) {
-            queue.pause = PAUSES.after(queue.pause);
-            let pause = queue.pause;
+            return;
+        }
+        let pause = PAUSES.after(queue.pause);
+        let at = now.saturating_add(pause);
+        let is_sooner = match queue.next {
+            Next::Unplanned => true,
+            Next::At(planned) => at < planned,
+            Next::UnderWay => return,
+        };
+        if is_sooner || queue.pause.is_zero() {
+            queue.pause = pause;
+        }
+        if is_sooner {
+            queue.next = Next::At(at);
             drop(queue);
-            self.retry_after(pause);
+            self.retry_after(pause, at);
         }
     }
 
-    /// Runs a try later, if the node still exists.
-    fn retry_after(&self, pause: Duration) {
+    /// The breaker has opened: the node is asked after the first pause, also if other work waits for longer.
+    pub(in crate::node) fn plan_probe(&self) {
+        self.plan_retry(|queue| queue.pause = Duration::ZERO);
+    }
+
+    /// Runs the try that is planned for that time later, if the node still exists.
+    fn retry_after(&self, pause: Duration, at: Timestamp) {
         let me = Weak::clone(&self.me);
         let timers = self.background.get().unwrap_or(&self.timers);
         timers.after(pause, move || {
             if let Some(node) = me.upgrade() {
-                node.retry();
+                node.retry(at);
             }
         });
     }
 
-    /// One try, on the thread of this node: a node that hangs delays no other node. Nothing is read or sent under the mutex.
-    fn retry(self: &Arc<Self>) {
+    /// The try that is planned for that time, on the thread of this node: a node that hangs delays no other node. Nothing is read or
+    /// sent under the mutex.
+    fn retry(self: &Arc<Self>, at: Timestamp) {
         if self.background.get().is_none() {
             // A thread of the manager starts that of the node, because the caller of `plan_retry` may be dropping a guard. If the system
             // gives no thread, the thread of the manager does the work.
             let own = Timers::on_own_thread(&self.clock, "redlatch-node");
             let own = own.unwrap_or_else(|_| self.timers.clone());
             self.background.get_or_init(|| own);
-            return self.retry_after(Duration::ZERO);
+            return self.retry_after(Duration::ZERO, at);
         }
+        let mut queue = self.retry_queue.lock();
+        if queue.next != Next::At(at) {
+            return;
+        }
+        queue.next = Next::UnderWay;
+        drop(queue);
         // A real command, because a stopped server still accepts connections.
         let probe = || ask_one(self, &command::probe(), Verb::Probe);
         let mut is_answered = !self.is_well() && probe().has_replied;
@@ -123,7 +146,7 @@ impl Node {
         drop(queue);
         is_answered |= self.send_releases(now.saturating_add(LONGEST_TRY));
         self.plan_retry(|queue| {
-            queue.is_planned = false;
+            queue.next = Next::Unplanned;
             if is_answered {
                 queue.pause = Duration::ZERO;
             }
@@ -173,6 +196,10 @@ impl Node {
     /// Forgets what the node has not answered.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn forget_releases(&self) {
-        *self.retry_queue.lock() = RetryQueue::new();
+        let mut queue = self.retry_queue.lock();
+        *queue = RetryQueue {
+            next: queue.next,
+            ..RetryQueue::new()
+        };
     }
 }

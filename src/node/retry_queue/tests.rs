@@ -270,6 +270,55 @@ fn a_node_that_failed_is_probed_after_pauses_that_double_up_to_a_bound_until_it_
 }
 
 #[test]
+fn a_node_that_fails_is_probed_after_the_first_pause_also_while_releases_or_undos_wait_for_longer()
+{
+    let millis = |server: &Server, count: u32| {
+        (0..count).for_each(|_| server.clock.advance(SECOND / 1000));
+    };
+    let refused = |server: &Arc<Server>, node: &Arc<Node>| {
+        // The introduction is answered, so that the gate stays open.
+        server.set(|step| if step > 1 { REFUSES(step) } else { WELL(step) });
+        fail_to_release(node, "a", SECOND * 3600);
+    };
+    let pending = |server: &Arc<Server>, node: &Arc<Node>| {
+        assert!(!undo(server, node, "a").is_answered());
+        node.close_breaker();
+    };
+    let preludes: [&dyn Fn(&Arc<Server>, &Arc<Node>); 2] = [&refused, &pending];
+    for prelude in preludes {
+        let (server, node) = start(WELL);
+        prelude(&server, &node);
+        // The pauses are the longest by then, and the next one has just begun.
+        millis(&server, 310);
+        server.set(AWAY);
+        let connects = server.connects.lock().len();
+        node.retire(node.generation());
+        let opened = server.clock.elapsed();
+        assert!(node.open_breaker(&NodeError::silence()));
+        millis(&server, 150);
+        let tries = server.connects.lock()[connects..].to_vec();
+        let after = |at: Duration| at.saturating_sub(opened).as_millis();
+        let tries: Vec<u128> = tries.iter().map(|(at, _)| after(*at)).collect();
+        assert_eq!(tries, [20, 60, 140]);
+    }
+}
+
+#[test]
+fn a_breaker_that_opens_again_and_again_puts_nothing_off() {
+    let (server, node) = start(AWAY);
+    fail_to_release(&node, "a", SECOND * 3600);
+    server.set(WELL);
+    for _ in 0..30 {
+        node.close_breaker();
+        server.clock.advance(SECOND / 1000);
+        node.open_breaker(&NodeError::silence());
+    }
+    node.close_breaker();
+    server.clock.advance(SECOND / 100);
+    assert_eq!(released(&server), ["a"]);
+}
+
+#[test]
 fn nothing_is_planned_for_a_node_that_is_gone() {
     let (server, node) = start(AWAY);
     fail_to_release(&node, "a", SECOND * 3600);
