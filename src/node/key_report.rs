@@ -311,7 +311,7 @@ impl From<SmallVote> for Vote {
 }
 
 impl Waiters {
-    /// Those for the resource at this index. No lock is on more resources than there are bits.
+    /// The waiters for the resource at this index. No lock is on more resources than there are bits.
     pub(super) fn at(index: usize) -> Self {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         Self(1_u64.checked_shl(index).unwrap_or_default())

@@ -158,7 +158,7 @@ pub(super) fn unasked(cluster: &Cluster) -> KeyReports {
 
 /// Says which refusals are no other holder's: a server that has granted the lock under one name refuses it under another.
 fn name_own_refusals(nodes: &[Arc<Node>], reports: &mut [KeyReport]) {
-    // That a writer waits is no key.
+    // `WriterWaits` is not about a key.
     let is_key = |vote: &Vote| matches!(vote, Vote::Held { .. } | Vote::Read { .. });
     for place in 0..reports.len() {
         deny_second_vote(nodes, reports, place, &[], is_key);

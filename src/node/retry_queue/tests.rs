@@ -284,10 +284,13 @@ fn a_node_that_fails_is_probed_after_the_first_pause_also_while_releases_or_undo
         assert!(!undo(server, node, "a").is_answered());
         node.close_breaker();
     };
-    let preludes: [&dyn Fn(&Arc<Server>, &Arc<Node>); 2] = [&refused, &pending];
-    for prelude in preludes {
+    for is_refused in [true, false] {
         let (server, node) = start(WELL);
-        prelude(&server, &node);
+        if is_refused {
+            refused(&server, &node);
+        } else {
+            pending(&server, &node);
+        }
         // The pauses are the longest by then, and the next one has just begun.
         millis(&server, 310);
         server.set(AWAY);
