@@ -280,8 +280,8 @@ pub(super) fn lead(
         exchange.take_slot(lane.began);
     }
     round.check();
-    // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops here, and
-    // is not kept waiting for longer than that.
+    // The first node is the last of the first majority. The client that it wakes finds a majority free, even if this thread stops
+    // here, and is not kept waiting for longer than that.
     let majority = if batch.rings {
         quorum(asked.nodes.len())
     } else {
