@@ -42,6 +42,8 @@ pub(crate) mod reply_path;
 mod request;
 mod retry_queue;
 mod round;
+#[cfg(test)]
+mod sizes;
 mod undo;
 pub(crate) mod verbs;
 pub(crate) mod wait;
