@@ -2,8 +2,8 @@
 //!
 //! From the top down:
 //!
-//! - `verbs`, `wait`: the verbs, with one vote for each server. `command` packs their commands, and `reply` reads the replies: what
-//!   a node says of locks is read there and nowhere else. The reply to a raw command is handed up as it came.
+//! - `verbs`, `wait`: the verbs. `command` packs their commands, and `reply` reads the replies: what a node says of locks is read
+//!   there and nowhere else. The reply to a raw command is handed up as it came.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `asked`: which nodes are asked, and that each server has one vote.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.

@@ -46,8 +46,8 @@ impl<'n> Asked<'n> {
         reports
     }
 
-    /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server. The reports of nodes that
-    /// were not asked now are older.
+    /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server. A server may have
+    /// voted in an earlier report, of a node that was not asked now.
     pub(crate) fn one_vote_each(self, reports: &mut [KeyReport]) {
         if are_of_different_servers(reports) {
             return;
@@ -59,8 +59,8 @@ impl<'n> Asked<'n> {
     }
 }
 
-/// Makes a failure of the vote of the node at this index, if it `is_second`: another node, but for those at the indexes `later`, is
-/// the same server and has granted the lock.
+/// Makes a failure of the vote of the node with this index, if `is_second` is true for it and the server has granted the lock under
+/// another name. The nodes with the indexes `later` do not count as other names.
 pub(crate) fn deny_second_vote(
     nodes: &[Arc<Node>],
     reports: &mut [KeyReport],
@@ -83,7 +83,7 @@ pub(crate) fn deny_second_vote(
     }
 }
 
-/// Whether the votes that count are of different servers for sure: their run ids differ in the first bytes.
+/// Whether all nodes that granted are different servers for sure, because their run ids differ in the first bytes.
 fn are_of_different_servers(reports: &[KeyReport]) -> bool {
     let mut before: SmallVec<[u64; 8]> = SmallVec::new();
     for report in reports {

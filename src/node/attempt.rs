@@ -10,7 +10,8 @@ use crate::clock::Timestamp;
 use crate::fencing::FENCE_IDLE;
 use crate::wire::pack::Packed;
 
-/// An attempt, which all that is done for it shares. Its repetition on another connection and its undo are packed when they are needed.
+/// An attempt, which is shared by all requests for it. Its repetition on another connection and its undo are packed when they are
+/// needed.
 pub(crate) struct Attempt {
     pub(crate) packed: Packed,
     pub(crate) claim: Claim,

@@ -62,7 +62,7 @@ pub(super) struct Exchange<'x> {
     pub(super) node: &'x Node,
     batch: &'x Batch<'x>,
     requests: SmallVec<[Pending<'x>; 1]>,
-    /// How many of them have no answer.
+    /// How many requests have no answer.
     open: usize,
     /// It is given back before a connection is made.
     lane: &'x Lane<'x>,

@@ -122,7 +122,7 @@ pub(crate) struct Page {
 pub(crate) struct Waiters(pub(super) u64);
 
 impl KeyReport {
-    /// The report that a reply leads to, or that of a node that is not asked. The exchange adds the times, the server and what may be
+    /// The report with this vote, of a node that replied or was not asked. The exchange adds the times, the server and what may be
     /// left.
     pub(crate) fn of(vote: impl Into<SmallVote>) -> Self {
         Self {
@@ -226,7 +226,7 @@ impl KeyReport {
         Ok(reply)
     }
 
-    /// The failure, of a report that has none but was expected to say something else.
+    /// The failure of the node. A report without one is the answer to another question.
     pub(super) fn error(&self) -> NodeError {
         let failure = self.vote.failure().cloned();
         failure.unwrap_or_else(|| NodeError::protocol("the answer to another question"))
@@ -270,7 +270,7 @@ pub(crate) fn waiters(reports: &[KeyReport]) -> Waiters {
 /// A vote in few bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum SmallVote {
-    /// One that says no more than a word, and takes no memory.
+    /// A vote of one word, which needs no box.
     Word(&'static Vote),
     Other(Box<Vote>),
 }

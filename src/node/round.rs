@@ -54,8 +54,8 @@ pub(super) fn ask_each(asked: Asked<'_>, commands: &[Packed], verb: Verb) -> Vec
     all
 }
 
-/// Asks the nodes, and asks those nodes again, where the verb allows it, that were silent on an old connection: something on the way
-/// may have forgotten it.
+/// Asks the nodes. If the verb allows it, asks nodes again that were silent on an old connection, because something on the way may
+/// have forgotten it.
 fn ask_each_over(asked: Asked<'_>, commands: &[Packed], verb: Verb, reports: &mut [KeyReports]) {
     let Some((_, first)) = asked.each().next() else {
         return;
@@ -167,7 +167,8 @@ fn ask_once(asked: Asked<'_>, own: &[Request], reports: &mut [KeyReports]) {
     }
 }
 
-/// Sends the own requests, and those of others, and brings them their reports. The time for the nodes begins with the lane.
+/// Sends the requests of this thread and of `others`, and brings each thread its reports. The time for the nodes begins with the
+/// lane.
 pub(super) fn lead(
     asked: Asked<'_>,
     own: &[Request],

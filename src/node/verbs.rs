@@ -111,9 +111,9 @@ fn note_repetition(report: &mut KeyReport) {
     }
 }
 
-/// Sends a packed pass to every node that is asked, in the order of a release. Writes what each node says of the attempt over the report
-/// in `next` that was there. Returns what the nodes say of the release, and the indexes of those that do not tell what has become of
-/// the key.
+/// Sends a packed pass to every node that is asked, in the order of a release. Writes what each node says of the attempt over the
+/// report in `next` that was there. Returns what the nodes say of the release, and the indexes of the nodes that do not say what
+/// has become of the key.
 ///
 /// As a release, it ignores breakers, and connects beside a pool that is used up. As an acquire, it is undone where no reply
 /// comes.

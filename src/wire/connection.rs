@@ -80,7 +80,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Looks for a reply, and waits until then.
+    /// Looks for a reply, and waits for it if there is an `until`.
     fn look(&mut self, until: Option<Timestamp>, deadline: Timestamp) -> bool {
         loop {
             if self.ready.is_none() {

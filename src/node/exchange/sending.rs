@@ -66,7 +66,7 @@ impl Exchange<'_> {
         let timeout = self.node.timeout;
         let longest = match self.batch.long_wait {
             Some(patience) => patience,
-            // A slow node may take longer, so that its pace can be told. One that is known to hang may not.
+            // A slow node may take longer, so that its pace can be told. A node that is known to hang may not.
             None if self.batch.is_about_health && self.node.known_silence().is_none() => {
                 timeout.max(PATIENCE_WITH_HEALTH)
             }

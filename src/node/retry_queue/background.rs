@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    /// The breaker has opened: the node is asked after the first pause, also if other work waits for longer.
+    /// The breaker has opened: asks the node after the first pause, even if other work waits for longer.
     pub(in crate::node) fn plan_probe(&self) {
         self.plan_retry(|queue| queue.pause = Duration::ZERO);
     }
