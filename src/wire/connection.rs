@@ -67,6 +67,10 @@ impl<S: Stream> Connection<S> {
             Ok((reply, length)) if length <= self.longest_reply => {
                 self.has_answered = true;
                 self.unread.start = self.unread.start.saturating_add(length);
+                if self.unread.is_empty() {
+                    // The buffer may be cut before the next read.
+                    self.unread = 0..0;
+                }
                 Some(Ok(reply))
             }
             // Exact to the byte, so that the cut into packets does not decide what is too long.
