@@ -163,3 +163,36 @@ impl<S: Stream> Transport for Connection<S> {
         self.stream.socket().filter(|_| !self.has_surplus())
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::wire::stream::Plain;
+
+    #[test]
+    fn a_short_reply_is_read_after_a_long_one_gave_its_memory_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let clock = Clock::system();
+        let mut connection = Connection::over(Plain::over(ours.into(), &clock).unwrap());
+        let deadline = clock.now().saturating_add(Duration::from_mins(1));
+        let long = vec![b'x'; 3 * LONG_CHUNK];
+        for (content, most) in [(&long[..], 4 * LONG_CHUNK), (b"short", LONGEST_REPLY)] {
+            connection.allow_replies_up_to(most);
+            let head = format!("${}\r\n", content.len());
+            let reply = [head.as_bytes(), content, b"\r\n"].concat();
+            server.write_all(&reply).unwrap();
+            assert_eq!(
+                connection.recv(deadline).unwrap(),
+                Reply::Bulk(content.to_vec())
+            );
+        }
+        assert!(connection.buffer.len() <= LONGEST_REPLY + CHUNK);
+    }
+}
